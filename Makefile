@@ -1,11 +1,11 @@
-# make demo   the five papers on a laptop
-# make report the demo's report: results/demo/report.html
-# make test   every test except the long ones
-# make test-fast  the library's quick tests, in less than a minute
-# make test-all   every test, as CI runs them every week
-# make bench  speed compared with the usual code, on real GLUE: make bench GLUE_DIR=/path/to/glue
-# make check  formatting, lint, types and the order of imports
-# make docs   the documentation's site: docs/_build/html/index.html
+# make demo   run the five papers on a laptop
+# make report write the report of the demo: results/demo/report.html
+# make test   run all tests except the long ones
+# make test-fast  run the quick tests of the library, in less than a minute
+# make test-all   run all tests, as CI does every week
+# make bench  compare the speed with other implementations, on GLUE: make bench GLUE_DIR=/path/to/glue
+# make check  check formatting, lint, types and the layers of imports
+# make docs   build the documentation: docs/_build/html/index.html
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -13,16 +13,17 @@ BIN := .venv/bin
 
 install: .venv/installed
 
-# Container images often keep Python from storing compiled files.
+# Let Python store compiled files, which many container images forbid by this variable.
 export PYTHONDONTWRITEBYTECODE :=
-# Python compiles a file at its first import, and most of the packages' files are never imported.
-# One process imports the packages below; otherwise every worker of a test run would compile them.
+# pip does not compile packages (--no-compile), because most of their files are never imported. Python
+# compiles a file at its first import. So import the large packages once; otherwise each test worker
+# would compile them.
 IMPORTED := datasets, matplotlib.backends.backend_agg, matplotlib.backends.backend_pdf, openpyxl, \
 	peft, scipy.stats, sklearn.metrics, snakemake.cli
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
-# The lock pins everything except CUDA's own packages, which torch pins itself. Each system has its own
-# build of torch; for all other packages the hashes of their files are known.
+# requirements.lock pins all packages except those of CUDA, which torch pins. torch is installed without
+# a hash, because each system has its own build. All other packages are installed with hashes.
 .venv/installed: pyproject.toml requirements.lock requirements.hashes
 	@case "$$PWD" in *[{}]*) \
 		echo "$$PWD: Snakemake reads braces in the name of a folder as wildcards; move this clone to another folder"; \
@@ -44,7 +45,7 @@ CONFIGURATION ?= --profile demo
 report: install
 	$(BIN)/snakemake $(CONFIGURATION) -- report_page
 
-# Tests wait for processes that they start, so three workers keep two cores busy.
+# Tests often wait for the processes that they start, so three workers use two cores well.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test: install
@@ -67,8 +68,8 @@ check: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# Sphinx's warnings, such as a dead link or an unreadable docstring, count as errors. After an
-# error all pages are read again, because Sphinx skips pages that have not changed.
+# Warnings of Sphinx, such as a dead link or a malformed docstring, count as errors. After an error,
+# the next call reads all pages again; otherwise Sphinx would skip unchanged pages and their warnings.
 docs: install
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs 2 \
 		--doctree-dir docs/_build/doctrees docs docs/_build/html \
@@ -82,7 +83,8 @@ format: install
 schema: install
 	$(BIN)/python -c 'import json; from subtune.config.schema import Config; print(json.dumps(Config.model_json_schema(), indent=2))' > config.schema.json
 
-# Call this after a change of requirements.lock. It needs uv, and `make audit` pip-audit: pipx install both.
+# Call this after a change of requirements.lock. It needs uv, and `make audit` needs pip-audit. Install
+# both with pipx.
 hashes:
 	grep -v '^#\|^torch==' requirements.lock | uv pip compile - --quiet --generate-hashes --no-deps \
 		--python-version 3.11 --no-annotate --custom-compile-command "make hashes" \

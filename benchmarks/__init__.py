@@ -1,1 +1,1 @@
-"""Benchmarks of training and Fisher information, compared with other code in the same run."""
+"""Benchmarks that compare training and Fisher information in subtune with other libraries."""

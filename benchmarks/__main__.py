@@ -2,9 +2,9 @@
 
     make bench GLUE_DIR=/path/to/glue
 
-Writes ``results/benchmarks/``: ``benchmarks.json``, ``benchmarks.md`` and ``benchmarks.png``. Times
-of training steps are stored in ``steps.jsonl`` as soon as they are known; `benchmarks.report` makes
-``steps.md`` and ``steps.png`` from them.
+Writes ``benchmarks.json``, ``benchmarks.md`` and ``benchmarks.png`` to ``results/benchmarks``. Each
+training time is appended to ``steps.jsonl`` as soon as it is measured. `benchmarks.report` makes
+``steps.md`` and ``steps.png`` from this file.
 """
 
 import argparse
@@ -21,11 +21,11 @@ import torch
 from transformers.utils import logging
 
 from benchmarks import fisher, inputs, kernels, report, scaling, sweeps
-from benchmarks.measurements import Lines, measure_products
+from benchmarks.measurements import JsonLines, measure_products
 from subtune.core.errors import SubtuneError
 from subtune.core.process import keep_freed_memory, processor_name
 
-# Rows of short sentences, and of long pairs that take as much time.
+# Training examples by task. CoLA has short sentences and RTE long pairs, so both take equally long.
 FISHER_ROWS = {"cola": 256, "rte": 64}
 PARTS = ["machine", "products", "fisher", "profile", "scaling", "sweeps"]
 
@@ -37,75 +37,83 @@ def main() -> None:
     parser.add_argument("--glue-dir", type=Path, required=True, help="GLUE in the official layout")
     parser.add_argument("--to", type=Path, default=Path("results/benchmarks"))
     parser.add_argument(
-        "--parts", nargs="+", choices=PARTS, default=PARTS, help="the others stay as --to has them"
+        "--parts",
+        nargs="+",
+        choices=PARTS,
+        default=PARTS,
+        help="measure only these; keep the others in --to",
     )
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--rows", type=int, help="of each split; without it, all")
+    parser.add_argument(
+        "--rows", type=int, help="use the first ROWS examples of each split (default: all)"
+    )
     parser.add_argument("--tasks", nargs="+", choices=FISHER_ROWS, default=[*FISHER_ROWS])
     parser.add_argument("--models", nargs="+", choices=scaling.SHAPES, default=[*scaling.SHAPES])
     parser.add_argument(
-        "--seconds", type=float, default=math.inf, help="scaling begins no cell after these seconds"
+        "--seconds", type=float, default=math.inf, help="start no new scaling cell after SECONDS"
     )
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     options = parser.parse_args()
     try:
-        _measure(options)
+        _run_parts(options)
     except SubtuneError as problem:
         parser.exit(1, f"{problem}\n")
 
 
-def _measure(options: argparse.Namespace) -> None:
+def _run_parts(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads)
     keep_freed_memory()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     datasets.disable_progress_bars()
     glue = options.glue_dir
-    cells = scaling.cells(options.models, options.tasks)
+    cells = scaling.cells_of_device(options.models, options.tasks)
     limits = options.rows, options.seconds
     parts: dict[str, Callable[[], Any]] = {
-        "machine": lambda: _machine(options.threads),
+        "machine": lambda: _describe_machine(options.threads),
         "products": measure_products,
-        "fisher": lambda: fisher.measure(glue, _fisher_rows(options)),
+        "fisher": lambda: fisher.measure(glue, _fisher_examples(options)),
         "profile": lambda: kernels.measure_shares(glue, options.tasks),
-        "scaling": lambda: scaling.measure(glue, cells, _lines(options.to, measured).add, *limits),
+        "scaling": lambda: scaling.measure(
+            glue, cells, _start_step_file(options.to, measured).append, *limits
+        ),
         "sweeps": lambda: sweeps.measure(glue, options.tasks, options.epochs, options.rows),
     }
     options.to.mkdir(parents=True, exist_ok=True)
     path = options.to / "benchmarks.json"
     measured = json.loads(path.read_text()) if path.exists() else {}
     for task in options.tasks:
-        inputs.data(task, glue)  # missing files are named before work starts
+        inputs.load_task_data(task, glue)  # reports missing files before the first measurement
     for name in options.parts:
         print(f"measuring: {name}", flush=True)
         measured[name] = parts[name]()
-        # Measurements stay if a later part is interrupted.
+        # Write after each part, so that an interruption loses only the current one.
         path.write_text(json.dumps(measured, indent=2) + "\n")
-    print(report.write(measured, options.to, "benchmarks"))
+    print(report.write_report(measured, options.to, "benchmarks"))
 
 
-def _lines(folder: Path, measured: dict[str, Any]) -> Lines:
-    """Begin a file of steps with the machine and the speed of large products."""
-    lines = Lines(folder / "steps.jsonl")
-    lines.add({name: measured[name] for name in ("machine", "products") if name in measured})
+def _start_step_file(folder: Path, measured: dict[str, Any]) -> JsonLines:
+    """Create ``steps.jsonl``, with the machine and its speed on large matrix products first."""
+    lines = JsonLines(folder / "steps.jsonl")
+    lines.append({name: measured[name] for name in ("machine", "products") if name in measured})
     return lines
 
 
-def _fisher_rows(options: argparse.Namespace) -> dict[str, int]:
+def _fisher_examples(options: argparse.Namespace) -> dict[str, int]:
     return {t: min(FISHER_ROWS[t], options.rows or FISHER_ROWS[t]) for t in options.tasks}
 
 
-def _machine(threads: int) -> dict[str, Any]:
+def _describe_machine(threads: int) -> dict[str, Any]:
     return {
-        "device": _device(),
+        "device": _device_name(),
         "threads": threads,
         "torch": torch.__version__,
         "date": datetime.date.today().isoformat(),
     }
 
 
-def _device() -> str:
-    """Return the device's name, and whether a processor has instructions for bfloat16."""
+def _device_name() -> str:
+    """Return the name of the GPU, or of the CPU and its bfloat16 instructions."""
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
     flags = Path("/proc/cpuinfo")

@@ -1,11 +1,12 @@
-"""Fisher information: the time that subtune and other code take for the same numbers.
+"""Compare the time that subtune and two other implementations need for Fisher information.
 
     python -m benchmarks.fisher --glue-dir /path/to/glue --rows 16
 
-prints a table for MiniLM and, on a GPU, for a model of BERT-base's shapes.
+prints a table for MiniLM and, on a GPU, also for a model with the shapes of BERT-base.
 
-Peers: the loop over single examples, and `torch.func.vmap` of the gradient. (BackPACK 1.7.1 knows
-no LayerNorm; of MiniLM's linear layers alone its `SumGradSquared` takes seconds per sentence.)
+The other implementations are a loop over single examples and ``torch.func.vmap`` of the gradient.
+BackPACK 1.7.1 is not compared, because it does not support LayerNorm. For MiniLM's linear layers
+alone, its ``SumGradSquared`` takes seconds per sentence.
 """
 
 import argparse
@@ -36,13 +37,14 @@ from subtune.models.encoder import draw_classifier
 from subtune.tasks.examples import Examples
 from subtune.training.fisher_information import fisher_information
 
-# Examples of one call of vmap, which holds every example's gradient of every parameter.
+# Examples per call of vmap. It stores the gradient of every parameter for each of them.
 VMAP_EXAMPLES = {"cpu": 8, "cuda": 32}
-# For larger models the loop takes minutes on a CPU. Weights are random, which changes no time.
+# On a CPU, the loop takes minutes for larger models. BERT-base has random weights, because the
+# time does not depend on their values.
 MODELS = {"cpu": ("MiniLM",), "cuda": ("MiniLM", "BERT-base")}
-# Examples whose products are counted.
-COUNTED = 4
-# The ways take turns; each one's best time counts.
+# Examples on which FLOPs are counted; the count is scaled by the number of tokens.
+COUNTED_EXAMPLES = 4
+# All implementations run in turn, this many times. The shortest time of each is reported.
 REPEATS = 3
 
 Row = dict[str, Any]
@@ -51,12 +53,16 @@ Batch = tuple[dict[str, Tensor], Tensor]
 
 
 def measure(glue_dir: Path, tasks: dict[str, int]) -> list[Row]:
-    """One row per model, task, what is asked for, and way: seconds, products of the loop for a
-    second of each way, and how far it is from the loop.
+    """Measure each implementation on each model, task and set of parameters.
 
     Args:
-        glue_dir: the GLUE files.
-        tasks: task to the number of its training rows to look at.
+        glue_dir: the directory of the GLUE files.
+        tasks: maps the name of a task to its number of training examples.
+
+    Returns:
+        One row per measurement. ``seconds`` is the shortest time. ``flops_per_second`` divides the
+        FLOPs of the loop by this time, and ``times_faster`` compares it with the loop's time.
+        ``largest_difference`` is the largest relative difference from the loop's result.
     """
     measured = []
     for model in MODELS[inputs.device()]:
@@ -66,23 +72,27 @@ def measure(glue_dir: Path, tasks: dict[str, int]) -> list[Row]:
                 if model != "MiniLM":
                     directory = Path(folder)
                     AutoModel.from_config(SHAPES[model]).save_pretrained(directory)
-                setting = inputs.glue(name, glue_dir, directory, train=rows)
+                setting = inputs.load_glue(name, glue_dir, directory, train=rows)
                 names = list(setting.model.parameters)
                 layernorm = require_whole(METHODS["layernorm"]).names(setting.model.shapes)
                 for asked, of in {"all parameters": names, "LayerNorm": layernorm}.items():
-                    measured += [{"model": model} | row for row in _ways(setting, asked, of)]
+                    measured += [
+                        {"model": model} | row for row in _measure_ways(setting, asked, of)
+                    ]
     return measured
 
 
-def _ways(setting: inputs.Setting, asked: str, names: list[str]) -> list[Row]:
-    data, theirs = setting.examples["train"], _theirs(setting)
+def _measure_ways(setting: inputs.Setting, asked: str, names: list[str]) -> list[Row]:
+    data, model = setting.examples["train"], _load_transformers_model(setting)
     ways: dict[str, Callable[[], Sums]] = {
-        "loop over examples": lambda: _loop(theirs, data, names),
-        "torch.func.vmap": lambda: _vmap(theirs, data, names),
-        "subtune": lambda: _ours(setting, names),
+        "loop over examples": lambda: _fisher_by_loop(model, data, names),
+        "torch.func.vmap": lambda: _fisher_by_vmap(model, data, names),
+        "subtune": lambda: _fisher_by_subtune(setting, names),
     }
     if asked == "all parameters":
-        ways["subtune, sums of matrices"] = lambda: _ours(setting, names, entries=False)
+        ways["subtune, sums of matrices"] = lambda: _fisher_by_subtune(
+            setting, names, entries=False
+        )
     seconds: dict[str, float] = {}
     sums: dict[str, Sums] = {}
     for way, run in itertools.chain(*[ways.items()] * REPEATS):
@@ -90,9 +100,9 @@ def _ways(setting: inputs.Setting, asked: str, names: list[str]) -> list[Row]:
         sums[way] = run()
         seconds[way] = min(time.perf_counter() - started, seconds.get(way, math.inf))
     loop = next(iter(ways))
-    few = data.select(np.arange(min(COUNTED, len(data))))
+    few = data.select(np.arange(min(COUNTED_EXAMPLES, len(data))))
     with FlopCounterMode(display=False) as counter:
-        _loop(theirs, few, names)
+        _fisher_by_loop(model, few, names)
     flops = counter.get_total_flops() * data.lengths.sum() / few.lengths.sum()
     return [
         {
@@ -106,7 +116,7 @@ def _ways(setting: inputs.Setting, asked: str, names: list[str]) -> list[Row]:
             "largest_difference": max(
                 abs(value / sums[loop][name] - 1)
                 for name, value in sums[way].items()
-                # The keys' biases have no gradient but rounding.
+                # The gradient of a key bias is 0 except for rounding errors.
                 if not name.endswith("key.bias")
             ),
         }
@@ -114,7 +124,7 @@ def _ways(setting: inputs.Setting, asked: str, names: list[str]) -> list[Row]:
     ]
 
 
-def _ours(setting: inputs.Setting, names: list[str], entries: bool = True) -> Sums:
+def _fisher_by_subtune(setting: inputs.Setting, names: list[str], entries: bool = True) -> Sums:
     parameters = setting.model.parameters
     in_full = [name for name in names if parameters[name].ndim > 1] if entries else []
     information = fisher_information(
@@ -123,8 +133,8 @@ def _ours(setting: inputs.Setting, names: list[str], entries: bool = True) -> Su
     return dict(zip(information.sums["parameter"], information.sums["information"], strict=True))
 
 
-def _theirs(setting: inputs.Setting) -> PreTrainedModel:
-    """Return transformers' own model with the classifier that subtune draws."""
+def _load_transformers_model(setting: inputs.Setting) -> PreTrainedModel:
+    """Load the transformers model, with the initial classifier that subtune draws."""
     model = AutoModelForSequenceClassification.from_pretrained(
         setting.directory, num_labels=setting.task.outputs, attn_implementation="eager"
     ).eval()
@@ -134,13 +144,15 @@ def _theirs(setting: inputs.Setting) -> PreTrainedModel:
     return model.to(inputs.device())
 
 
-def _canonical(model: PreTrainedModel) -> dict[str, nn.Parameter]:
+def _parameters_by_name(model: PreTrainedModel) -> dict[str, nn.Parameter]:
     prefix = f"{model.base_model_prefix}."
     return {name.removeprefix(prefix): value for name, value in model.named_parameters()}
 
 
-def _batches(data: Examples, indices: Iterator[np.ndarray] | list[np.ndarray]) -> Iterator[Batch]:
-    """Return padded batches, as the other ways need them."""
+def _padded_batches(
+    data: Examples, indices: Iterator[np.ndarray] | list[np.ndarray]
+) -> Iterator[Batch]:
+    """Yield padded inputs and labels, which the other two implementations need."""
     for index in indices:
         longest = data.lengths[index].max()
         columns = {
@@ -155,12 +167,12 @@ def _batches(data: Examples, indices: Iterator[np.ndarray] | list[np.ndarray]) -
         yield tensors, torch.from_numpy(data.labels[index]).long().to(device)
 
 
-def _loop(model: PreTrainedModel, data: Examples, names: Collection[str]) -> Sums:
-    parameters = _canonical(model)
+def _fisher_by_loop(model: PreTrainedModel, data: Examples, names: Collection[str]) -> Sums:
+    parameters = _parameters_by_name(model)
     for name, value in parameters.items():
         value.requires_grad_(name in names)
     total = {name: torch.zeros_like(parameters[name]) for name in names}
-    for batch, label in _batches(data, list(np.arange(len(data))[:, None])):
+    for batch, label in _padded_batches(data, list(np.arange(len(data))[:, None])):
         loss = functional.cross_entropy(model(**batch).logits, label)
         gradients = torch.autograd.grad(loss, [parameters[name] for name in names])
         for name, gradient in zip(names, gradients, strict=True):
@@ -168,7 +180,7 @@ def _loop(model: PreTrainedModel, data: Examples, names: Collection[str]) -> Sum
     return {name: value.double().sum().item() / len(data) for name, value in total.items()}
 
 
-def _vmap(model: PreTrainedModel, data: Examples, names: Collection[str]) -> Sums:
+def _fisher_by_vmap(model: PreTrainedModel, data: Examples, names: Collection[str]) -> Sums:
     prefix = f"{model.base_model_prefix}."
     parameters = {name: value.detach() for name, value in model.named_parameters()}
     asked = {n: value for n, value in parameters.items() if n.removeprefix(prefix) in names}
@@ -183,8 +195,9 @@ def _vmap(model: PreTrainedModel, data: Examples, names: Collection[str]) -> Sum
     order = np.argsort(data.lengths, kind="stable")
     size = VMAP_EXAMPLES[inputs.device()]
     chunks = [order[n : n + size] for n in range(0, len(order), size)]
-    for batch, labels in _batches(data, chunks):
-        # transformers looks at the values of a mask of two dimensions, which vmap cannot.
+    for batch, labels in _padded_batches(data, chunks):
+        # transformers branches on the values of a 2D mask, which vmap does not support. It uses
+        # a 4D mask as it is.
         outside = (1.0 - batch["attention_mask"][:, None, None]) * torch.finfo(torch.float32).min
         batch["attention_mask"] = outside.expand(-1, -1, outside.shape[-1], -1)
         for name, gradient in gradients_of(asked, batch, labels).items():
@@ -200,7 +213,9 @@ def main() -> None:
         prog="python -m benchmarks.fisher", description=__doc__.splitlines()[0]
     )
     parser.add_argument("--glue-dir", type=Path, required=True, help="GLUE in the official layout")
-    parser.add_argument("--rows", type=int, default=256, help="of CoLA; RTE has a quarter")
+    parser.add_argument(
+        "--rows", type=int, default=256, help="training examples of CoLA; a quarter as many of RTE"
+    )
     options = parser.parse_args()
     logging.set_verbosity_error()
     logging.disable_progress_bar()

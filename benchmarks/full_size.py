@@ -1,10 +1,10 @@
-"""Run `examples/layernorm-minilm.yaml`, and train three of its cells again with transformers alone.
+"""Run ``examples/layernorm-minilm.yaml`` and repeat three of its cells with plain transformers.
 
     python -m benchmarks.full_size --glue-dir /path/to/glue --minutes 9
 
-After ``--minutes`` the workflow stops, and the same command continues it. When all is trained, the
-command writes ``check.csv``: three dev scores of the workflow beside those of plain transformers.
-``--rows 200 --epochs 2 --precision fp32`` tries all of this on a CPU.
+The workflow stops after ``--minutes``, and the same command continues it. After the last run, the
+command writes ``check.csv``, which compares three dev scores of the workflow with those of plain
+transformers. For a short trial on a CPU, add ``--rows 200 --epochs 2 --precision fp32``.
 """
 
 import argparse
@@ -20,13 +20,14 @@ import yaml
 from sklearn.metrics import accuracy_score, matthews_corrcoef
 from transformers import AutoModel, AutoTokenizer, get_linear_schedule_with_warmup
 
-from benchmarks.inputs import MINILM, data, device
+from benchmarks.inputs import MINILM, device, load_task_data
 from subtune.data.sources import official_files
 from subtune.models.model_files import package_directory
 from subtune.tasks import TASKS
 
 EXAMPLE = Path("examples/layernorm-minilm.yaml")
-# The cells that are trained again, and the parts of names of the parameters that they train.
+# Task and method of each repeated cell, and the substring that the names of its trained encoder
+# parameters contain.
 CELLS = {
     ("cola", "full"): "",
     ("rte", "bitfit"): ".bias",
@@ -39,11 +40,15 @@ def main() -> None:
         prog="python -m benchmarks.full_size", description=__doc__.splitlines()[0]
     )
     parser.add_argument("--glue-dir", type=Path, required=True, help="GLUE in the official layout")
-    parser.add_argument("--minutes", type=float, help="stop the workflow after these minutes")
-    parser.add_argument("--jobs", type=int, default=12, help="jobs at a time")
-    parser.add_argument("--rows", type=int, help="first rows of each split; without it, all")
-    parser.add_argument("--epochs", type=int, help="instead of the example's 20")
-    parser.add_argument("--precision", choices=["fp32", "tf32", "bf16"], help="instead of bf16")
+    parser.add_argument("--minutes", type=float, help="stop the workflow after MINUTES")
+    parser.add_argument("--jobs", type=int, default=12, help="number of jobs that run at once")
+    parser.add_argument(
+        "--rows", type=int, help="use the first ROWS examples of each split (default: all)"
+    )
+    parser.add_argument(
+        "--epochs", type=int, help="epochs per run (default: 20, as in the example)"
+    )
+    parser.add_argument("--precision", choices=["fp32", "tf32", "bf16"], help="default: bf16")
     parser.add_argument("--to", type=Path, default=Path("results/full-size"))
     options = parser.parse_args()
     options.to.mkdir(parents=True, exist_ok=True)
@@ -69,7 +74,7 @@ def main() -> None:
 
 
 def _write_first_rows(tasks: list[str], source: Path, to: Path, rows: int) -> Path:
-    """Copy the first rows of each file, and a line more for its header."""
+    """Copy the first ``rows + 1`` lines of each file, because most files have a header."""
     for name in tasks:
         for path in official_files(str(source), TASKS[name], "tsv").values():
             copy = to / path.relative_to(source)
@@ -80,24 +85,24 @@ def _write_first_rows(tasks: list[str], source: Path, to: Path, rows: int) -> Pa
 
 
 def _run_workflow(configurations: list[Path], jobs: int, minutes: float | None) -> bool:
-    """Return whether the workflow came to its end."""
+    """Run the workflow; return whether it finished within ``minutes`` (None: no limit)."""
     command = [sys.executable, "-m", "snakemake", f"-c{jobs}", "--quiet", "rules", "progress"]
     with subprocess.Popen([*command, "--configfile", *map(str, configurations)]) as workflow:
         try:
             return workflow.wait(minutes and 60 * minutes) == 0
         except subprocess.TimeoutExpired:
-            workflow.send_signal(signal.SIGINT)  # as Ctrl-C: what is finished is kept
+            workflow.send_signal(signal.SIGINT)  # like Ctrl-C, which keeps finished results
             return False
 
 
 def _check_cells(results: Path, glue_dir: Path, epochs: int) -> list[dict[str, object]]:
-    """Train the best run of each cell again; return the best dev scores over epochs."""
+    """Train the best run of each cell again with transformers; return both best dev scores."""
     runs = pd.read_csv(results / "runs.csv", dtype={"fraction": str})
     rows = []
-    for (task, method), part in CELLS.items():
+    for (task, method), name_part in CELLS.items():
         cell = runs[(runs.task == task) & (runs.method == method) & runs.scope.isna()]
         best = cell.loc[cell.score.idxmax()]
-        scores = _train_with_transformers(task, glue_dir, part, best.learning_rate, epochs)
+        scores = _train_with_transformers(task, glue_dir, name_part, best.learning_rate, epochs)
         rows.append(
             {
                 "task": task,
@@ -111,20 +116,20 @@ def _check_cells(results: Path, glue_dir: Path, epochs: int) -> list[dict[str, o
 
 
 def _train_with_transformers(
-    name: str, glue_dir: Path, part: str, learning_rate: float, epochs: int
+    name: str, glue_dir: Path, name_part: str, learning_rate: float, epochs: int
 ) -> list[float]:
-    """Return the dev score after each epoch.
+    """Train a run with plain transformers; return the dev score after each epoch.
 
     Args:
-        name: the name of a task with classes.
-        part: encoder parameters whose names contain ``part`` are trained.
+        name: a classification task.
+        name_part: encoder parameters whose names contain this substring are trained.
     """
     torch.manual_seed(0)
     task, directory = TASKS[name], package_directory(MINILM)
-    splits, tokenizer = data(name, glue_dir), AutoTokenizer.from_pretrained(directory)
+    splits, tokenizer = load_task_data(name, glue_dir), AutoTokenizer.from_pretrained(directory)
     model = AutoModel.from_pretrained(directory, add_pooling_layer=False).to(device())
     for parameter_name, parameter in model.named_parameters():
-        parameter.requires_grad_(part in parameter_name)
+        parameter.requires_grad_(name_part in parameter_name)
     classifier = torch.nn.Linear(model.config.hidden_size, task.outputs).to(device())
     torch.nn.init.normal_(classifier.weight, std=0.02)
     torch.nn.init.zeros_(classifier.bias)

@@ -1,4 +1,4 @@
-"""The inputs of all benchmarks: MiniLM on real GLUE."""
+"""Models, GLUE data and recipes that all benchmarks share."""
 
 import math
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ LEARNING_RATES = (5e-4, 1e-3, 2e-3, 5e-3)
 
 @dataclass(frozen=True)
 class Setting:
-    """A model, a task, and the task's rows as token ids."""
+    """A model, a task, and the tokenized examples of the task."""
 
     directory: Path
     model: Encoder
@@ -42,47 +42,50 @@ class Setting:
         return math.ceil(len(self.tokens["train"]) / BATCH)
 
 
-def glue(name: str, glue_dir: Path, directory: Path | None = None, **rows: int | None) -> Setting:
-    """Return a real GLUE task with MiniLM, or with another model that has MiniLM's vocabulary.
+def load_glue(
+    name: str, glue_dir: Path, directory: Path | None = None, **rows: int | None
+) -> Setting:
+    """Load a GLUE task, tokenize it, and load MiniLM or another model with its vocabulary.
 
     Args:
         name: the name of the task.
         glue_dir: the directory of the GLUE files.
-        directory: the directory of the model; default: MiniLM's.
-        rows: the number of first rows that are used of the splits ``train`` and ``others``.
+        directory: the directory of the model; None means MiniLM.
+        rows: how many of the first examples are used: ``train`` for the training set, ``others``
+            for each other split. None means all.
     """
     task = TASKS[name]
     minilm = package_directory(MINILM)
     directory = directory or minilm
-    splits = data(name, glue_dir)
-    for split, every in splits.items():
-        limit = rows.get("train" if split == "train" else "others") or len(every)
-        splits[split] = every.select(range(min(limit, len(every))))
+    splits = load_task_data(name, glue_dir)
+    for split, examples in splits.items():
+        limit = rows.get("train" if split == "train" else "others") or len(examples)
+        splits[split] = examples.select(range(min(limit, len(examples))))
     model = load_encoder(directory, task.of_kind.head, task.outputs).to(device())
     return Setting(directory, model, task, tokenize(task, splits, minilm, MAX_LENGTH))
 
 
-def data(name: str, glue_dir: Path) -> datasets.DatasetDict:
-    """Return the rows of a GLUE task."""
+def load_task_data(name: str, glue_dir: Path) -> datasets.DatasetDict:
+    """Read the examples of a GLUE task from its official files."""
     spec = DataSpec(task=TASKS[name], source="tsv", version="benchmark")
     return load_rows(spec, official_files(str(glue_dir), TASKS[name], "tsv"))
 
 
-def members(
+def runs_of_method(
     model: Encoder, rates: tuple[float, ...], epochs: int, method: str, seed: int = 0
 ) -> list[Run]:
-    """Return runs of a method that differ in their learning rates."""
+    """Build one run of a method for each learning rate."""
     entries = find_selection(method, {}).resolve(model.shapes, seed)
-    return [Run(entries, recipe(rate, epochs), seed) for rate in rates]
+    return [Run(entries, linear_recipe(rate, epochs), seed) for rate in rates]
 
 
-def at_precision(member: Run, precision: str) -> Run:
-    """Return the same run with products in another precision."""
-    return replace(member, recipe=member.recipe.replaced(precision=precision))
+def with_precision(run: Run, precision: str) -> Run:
+    """Copy a run, with another precision of matrix products."""
+    return replace(run, recipe=run.recipe.replaced(precision=precision))
 
 
-def recipe(learning_rate: float, epochs: int) -> Recipe:
-    """Return a recipe with a linear schedule, in float32."""
+def linear_recipe(learning_rate: float, epochs: int) -> Recipe:
+    """Build a float32 recipe with a linear schedule and 10 % warm-up."""
     return Recipe(
         learning_rate=learning_rate,
         batch_size=BATCH,
@@ -100,6 +103,6 @@ def device() -> str:
 
 
 def synchronise() -> None:
-    """Wait until a GPU, if there is one, has done all its work."""
+    """Wait until the GPU, if any, has finished all queued work."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()

@@ -1,9 +1,9 @@
-"""Profiles of training: how busy the device is, and which kernels or operators take the time.
+"""Profile training: the share of time in kernels, and the kernels that take the most time.
 
     python -m benchmarks.kernels --glue-dir /path/to/glue BERT-base/rte/full/8
 
-Prints a line of JSON for each cell, which is a model, a task, a method and a number of runs side
-by side, in bf16. Steps run as in a long job, whose operations are compiled.
+A cell is a model, a task, a method, and a number of runs that train side by side. The command
+prints one line of JSON per cell. Precision is bf16, and operations are compiled, as in a long job.
 """
 
 import argparse
@@ -17,17 +17,21 @@ from torch.profiler import ProfilerActivity, profile
 from transformers.utils import logging
 
 from benchmarks import inputs, scaling
-from benchmarks.measurements import Lines, observed
+from benchmarks.measurements import JsonLines, observe_steps
 from benchmarks.scaling import Cell, Settings
 from subtune.training.groups import runs_at_once
 from subtune.training.recipe import train
 
 STEPS = 10
-KERNELS = 12
-# The name of a CUDA kernel begins with its namespace and ends with its template arguments.
-CHARACTERS = 90
-DEFAULT = ("BERT-base/rte/full/8", "BERT-base/rte/layernorm/32", "BERT-base/cola/layernorm/32")
-SHORT_STEPS = 8
+TOP_KERNELS = 12
+# Longer kernel names are cut, because their ends are only template arguments.
+LONGEST_NAME = 90
+DEFAULT_CELLS = (
+    "BERT-base/rte/full/8",
+    "BERT-base/rte/layernorm/32",
+    "BERT-base/cola/layernorm/32",
+)
+STEPS_OF_SHARES = 8
 KINDS = {
     "products with weights": {"addmm", "mm"},
     "attention's products": {"bmm", "baddbmm"},
@@ -44,34 +48,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.kernels", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("cells", nargs="*", default=DEFAULT, help="MODEL/TASK/METHOD/RUNS …")
+    parser.add_argument("cells", nargs="*", default=DEFAULT_CELLS, help="MODEL/TASK/METHOD/RUNS …")
     parser.add_argument("--glue-dir", type=Path, required=True, help="GLUE in the official layout")
     parser.add_argument("--to", type=Path, default=Path("results/benchmarks"))
     options = parser.parse_args()
     logging.set_verbosity_error()
     datasets.disable_progress_bars()
     options.to.mkdir(parents=True, exist_ok=True)
-    lines = Lines(options.to / "kernels.jsonl")
-    with scaling.settings(options.glue_dir) as settings:
+    lines = JsonLines(options.to / "kernels.jsonl")
+    with scaling.temporary_settings(options.glue_dir) as settings:
         for name in options.cells:
             model, task, method, runs = name.split("/")
             way = scaling.SUBTUNE + scaling.COMPILED
-            lines.add(measure(Cell(model, task, way, method, "bf16", int(runs)), settings))
+            lines.append(measure(Cell(model, task, way, method, "bf16", int(runs)), settings))
 
 
 def measure(cell: Cell, settings: Settings) -> dict[str, Any]:
-    """Profile the first steps of a cell's last epoch.
+    """Profile the first steps in the last epoch of a cell.
 
     Returns:
-        ``busy``: the share of the time in which a kernel runs, if no two run at once. ``kernels``:
-        their number per step. ``top``: a kernel's share of the time and its number per step.
+        The fields of the cell, and: ``milliseconds``, the time of a step divided by the number of
+        runs; ``busy``, the share of the time in kernels (correct if kernels do not overlap);
+        ``kernels``, the number of kernels per step; ``top``, for the most expensive kernels, their
+        name, share of the time, and number per step.
     """
-    setting = settings.of(cell.model, cell.task)
+    setting = settings.load(cell.model, cell.task)
     epochs = scaling.EPOCHS[inputs.device()]
-    runs = scaling.members_of(cell, setting, epochs)
+    runs = scaling.runs_of_cell(cell, setting, epochs)
     begin = (epochs - 1) * setting.steps
     end = begin + min(STEPS, setting.steps)
-    profiler = profile(activities=[activity()])
+    profiler = profile(activities=[profiled_activity()])
     started, seconds = 0.0, 0.0
 
     def before(number: int) -> None:
@@ -88,28 +94,28 @@ def measure(cell: Cell, settings: Settings) -> dict[str, Any]:
             seconds = time.perf_counter() - started
             profiler.stop()
 
-    with scaling.compiled(True), observed(before, after):
+    with scaling.compile_operations(True), observe_steps(before, after):
         train(setting.model, setting.examples, setting.task, runs)
-    every = seconds_of(profiler)
-    # Calls that start kernels are events too, without time on the device.
+    every = seconds_of_events(profiler)
+    # Kernel launches are events too, but take no time on the device.
     spent = {event.key: of_event for event, of_event in every.items() if of_event}
     counts = {event.key: event.count / (end - begin) for event in every if event.key in spent}
-    top = sorted(spent, key=lambda key: -spent[key])[:KERNELS]
+    top = sorted(spent, key=lambda key: -spent[key])[:TOP_KERNELS]
     return cell._asdict() | {
         "milliseconds": 1000 * seconds / (end - begin) / cell.runs,
         "busy": sum(spent.values()) / seconds,
         "kernels": sum(counts.values()),
-        "top": [[key[:CHARACTERS], round(spent[key] / seconds, 4), counts[key]] for key in top],
+        "top": [[key[:LONGEST_NAME], round(spent[key] / seconds, 4), counts[key]] for key in top],
     }
 
 
-def activity() -> ProfilerActivity:
-    """Return the activity that is profiled: that of a GPU, if there is one."""
+def profiled_activity() -> ProfilerActivity:
+    """Return the device to profile: the GPU if there is one, otherwise the CPU."""
     return ProfilerActivity.CUDA if torch.cuda.is_available() else ProfilerActivity.CPU
 
 
-def seconds_of(profiler: profile) -> dict[Any, float]:
-    """Return the seconds of each event of a profile, without the events that it starts."""
+def seconds_of_events(profiler: profile) -> dict[Any, float]:
+    """Return the seconds in each event of a profile, excluding nested events."""
     on_gpu = torch.cuda.is_available()
     return {
         event: 1e-6 * (event.self_device_time_total if on_gpu else event.self_cpu_time_total)
@@ -118,20 +124,22 @@ def seconds_of(profiler: profile) -> dict[Any, float]:
 
 
 def measure_shares(glue_dir: Path, tasks: list[str]) -> list[dict[str, Any]]:
-    """Return one row per task and kind of operator: its share of the time of two short epochs."""
+    """Measure the share of training time that each kind of operator takes, for each task."""
     return [row for task in tasks for row in _measure_task(task, glue_dir)]
 
 
 def _measure_task(task: str, glue_dir: Path) -> list[dict[str, Any]]:
-    setting = inputs.glue(task, glue_dir, train=SHORT_STEPS * inputs.BATCH, others=1)
-    members = inputs.members(setting.model, inputs.LEARNING_RATES, epochs=2, method="layernorm")
+    setting = inputs.load_glue(task, glue_dir, train=STEPS_OF_SHARES * inputs.BATCH, others=1)
+    members = inputs.runs_of_method(
+        setting.model, inputs.LEARNING_RATES, epochs=2, method="layernorm"
+    )
     members = members[: runs_at_once(setting.model, setting.examples["train"], members)]
     train(setting.model, setting.examples, setting.task, members)
-    with profile(activities=[activity()]) as profiler:
+    with profile(activities=[profiled_activity()]) as profiler:
         started = time.perf_counter()
         train(setting.model, setting.examples, setting.task, members)
         seconds = time.perf_counter() - started
-    every = seconds_of(profiler).items()
+    every = seconds_of_events(profiler).items()
     spent = {event.key.removeprefix("aten::"): of_event for event, of_event in every}
     shares = {kind: sum(spent.get(name, 0) for name in names) for kind, names in KINDS.items()}
     shares["other operators"] = sum(spent.values()) - sum(shares.values())

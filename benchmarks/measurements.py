@@ -1,4 +1,4 @@
-"""What benchmarks measure with: steps observed from outside, matrix products, and lines of JSON."""
+"""Tools of the benchmarks: step timers, FLOP counts, speed of matrix products, JSON lines."""
 
 import itertools
 import json
@@ -19,16 +19,17 @@ from subtune.tasks.examples import Examples
 from subtune.training import recipe
 from subtune.training.recipe import Run, train
 
-LARGEST = {"cpu": 2048, "cuda": 8192}
-SMALLEST = 256
-# A product that takes so long is large enough: without instructions for it bfloat16 is very slow.
-SECONDS = 0.05
-FEW_ROWS = 16
+LARGEST_SIZE = {"cpu": 2048, "cuda": 8192}
+SMALLEST_SIZE = 256
+# A product that takes this long is large enough for a measurement. The limit matters for bfloat16,
+# which is very slow on CPUs without instructions for it.
+ENOUGH_SECONDS = 0.05
+COUNTED_EXAMPLES = 16
 
 
 @contextmanager
-def observed(before: Callable[[int], None], after: Callable[[int], None]) -> Iterator[None]:
-    """Call functions before and after each step, with its number, which counts from 0."""
+def observe_steps(before: Callable[[int], None], after: Callable[[int], None]) -> Iterator[None]:
+    """Call ``before(number)`` and ``after(number)`` around each training step, from number 0."""
     numbers = itertools.count()
     take = recipe._Group.train_batch
 
@@ -43,10 +44,10 @@ def observed(before: Callable[[int], None], after: Callable[[int], None]) -> Ite
 
 
 @contextmanager
-def timed(of_epoch: int) -> Iterator[list[float]]:
-    """Yield a list, and add the seconds of each epoch's steps to it, without evaluation.
+def time_epochs(steps_per_epoch: int) -> Iterator[list[float]]:
+    """Yield a list to which the training seconds of each epoch are appended, without evaluation.
 
-    Waiting for a GPU only at the beginning and the end of an epoch leaves its steps undisturbed.
+    A GPU is synchronised only at the beginning and the end of an epoch, so steps still overlap.
 
     Args:
         of_epoch: the number of steps in an epoch.
@@ -56,21 +57,21 @@ def timed(of_epoch: int) -> Iterator[list[float]]:
 
     def before(number: int) -> None:
         nonlocal started
-        if number % of_epoch == 0:
+        if number % steps_per_epoch == 0:
             synchronise()
             started = time.perf_counter()
 
     def after(number: int) -> None:
-        if (number + 1) % of_epoch == 0:
+        if (number + 1) % steps_per_epoch == 0:
             synchronise()
             epochs.append(time.perf_counter() - started)
 
-    with observed(before, after):
+    with observe_steps(before, after):
         yield epochs
 
 
 def measure_products(repeats: int = 10) -> dict[str, Any]:
-    """Return the FLOP/s of a large product in each precision: the best of ``repeats``."""
+    """Measure the FLOP/s of a large matrix product in each precision; return the best repeat."""
     return {
         name: _product_flops(dtype, repeats)
         for name, dtype in {"fp32": torch.float32, "bf16": torch.bfloat16}.items()
@@ -78,15 +79,15 @@ def measure_products(repeats: int = 10) -> dict[str, Any]:
 
 
 def flops_per_token(setting: inputs.Setting, member: Run) -> float:
-    """Return the products that a run needs per training token, without padding and evaluation.
+    """Count the FLOPs of matrix products per training token of a run.
 
-    They are counted on the CPU, because they cannot be counted in a replay on a GPU.
+    The count runs on the CPU, because FLOPs are not counted when a CUDA graph is replayed.
     """
     few = {
         split: Examples(setting.tokens[split].select(range(1))) for split in setting.task.evaluation
     }
     few["train"] = Examples(
-        setting.tokens["train"].select(range(min(FEW_ROWS, len(setting.tokens["train"]))))
+        setting.tokens["train"].select(range(min(COUNTED_EXAMPLES, len(setting.tokens["train"]))))
     )
     with FlopCounterMode(display=False) as counter:
         train(setting.model.to("cpu"), few, setting.task, [member])
@@ -95,10 +96,12 @@ def flops_per_token(setting: inputs.Setting, member: Run) -> float:
 
 
 def _product_flops(dtype: torch.dtype, repeats: int) -> float:
-    # A GPU loads its library for the first product.
-    _seconds_of_product(SMALLEST, dtype)
-    size = SMALLEST
-    while _seconds_of_product(size, dtype) < SECONDS and size < LARGEST[inputs.device()]:
+    # Warm up: the first product on a GPU also loads the library.
+    _seconds_of_product(SMALLEST_SIZE, dtype)
+    size = SMALLEST_SIZE
+    while (
+        _seconds_of_product(size, dtype) < ENOUGH_SECONDS and size < LARGEST_SIZE[inputs.device()]
+    ):
         size *= 2
     return 2 * size**3 / min(_seconds_of_product(size, dtype) for _ in range(repeats))
 
@@ -112,25 +115,25 @@ def _seconds_of_product(size: int, dtype: torch.dtype) -> float:
     return time.perf_counter() - started
 
 
-class Lines:
-    """A new file of JSON lines, which keeps the measurements of a benchmark that is interrupted."""
+class JsonLines:
+    """A JSON Lines file that keeps all earlier measurements if a benchmark is interrupted."""
 
     def __init__(self, path: Path):
         self._path = path
         path.write_text("")
 
-    def add(self, row: dict[str, Any]) -> None:
-        """Print a row and append it to the file. Numbers keep five digits."""
-        line = json.dumps({name: _short(value) for name, value in row.items()})
+    def append(self, row: dict[str, Any]) -> None:
+        """Print a row and append it to the file, with floats rounded to five significant digits."""
+        line = json.dumps({name: _round_float(value) for name, value in row.items()})
         print(line, flush=True)
         with self._path.open("a") as file:
             file.write(line + "\n")
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file, in the order in which they were added."""
+    """Read all rows of a JSON Lines file, in order."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def _short(value: Any) -> Any:
+def _round_float(value: Any) -> Any:
     return float(f"{value:.5g}") if isinstance(value, float) else value

@@ -1,10 +1,10 @@
-"""Size, time and memory of each method of docs/leaderboard.md, trained alone.
+"""Measure trained parameters, time and memory of each method in docs/leaderboard.md.
 
     .venv/bin/python -m benchmarks.methods --glue-dir /path/to/glue
 
-MiniLM trains on 1,000 rows of SST-2, as in examples/leaderboard.yaml. The time is that of the
-last epoch: a GPU captures steps in the first ones. Memory is the maximum that tensors take on a GPU
-beyond the pretrained model. A CPU gives no such number.
+Each method trains alone: MiniLM on 1,000 examples of SST-2, as in examples/leaderboard.yaml. The
+time is measured in the last epoch, because a GPU captures CUDA graphs in the first ones. Memory is
+the peak memory of tensors on a GPU, without the pretrained model. It is not measured on a CPU.
 """
 
 import argparse
@@ -29,36 +29,36 @@ from subtune.training.groups import train_runs
 EXAMPLE = Path(__file__).parents[1] / "examples" / "leaderboard.yaml"
 TASK, ROWS, BATCH = "sst2", 1000, 32
 EPOCHS = {"cpu": 1, "cuda": 4}
-# One evaluated row: the times are those of training.
+# Evaluate on one example, so that evaluation takes almost no time.
 EVALUATED = 1
 MEGABYTE = 2**20
 
 
-def methods() -> list[str]:
-    """Return the methods of the leaderboard that train."""
+def leaderboard_methods() -> list[str]:
+    """Return the methods of the leaderboard that have learning rates."""
     trial = yaml.safe_load(EXAMPLE.read_text("utf-8"))["experiments"]["leaderboard"]
     return [method for method, rates in trial["methods"].items() if rates]
 
 
-def run_of(method: str, precision: str) -> RunSpec:
-    """Return a run with the leaderboard's batches."""
+def run_spec(method: str, precision: str) -> RunSpec:
+    """Build the spec of a run with the batch size of the leaderboard."""
     version = model_version(package_directory(inputs.MINILM))
     model = ModelSpec(source="files", version=version, pooling="mean")
     data = DataSpec(task=TASKS[TASK], source="tsv", version="benchmark")
     tokens = TokensSpec(data=data, tokenizer=model.id, max_length=inputs.MAX_LENGTH)
-    recipe = inputs.recipe(1e-3, EPOCHS[inputs.device()])
+    recipe = inputs.linear_recipe(1e-3, EPOCHS[inputs.device()])
     recipe = recipe.replaced(batch_size=BATCH, precision=precision)
     selection = find_selection(method, {})
     return RunSpec(model=model, tokens=tokens, selection=selection, recipe=recipe, seed=0)
 
 
 def measure(glue_dir: Path, precision: str) -> Iterator[dict[str, Any]]:
-    """Yield the method, its number of trained parameters, milliseconds a step and memory."""
-    setting = inputs.glue(TASK, glue_dir, train=ROWS, others=EVALUATED)
+    """Yield one row per method: its number of trained parameters, time per step, and memory."""
+    setting = inputs.load_glue(TASK, glue_dir, train=ROWS, others=EVALUATED)
     steps = -(-ROWS // BATCH)
-    for method in methods():
-        before = _begin_memory()
-        runs = {method: run_of(method, precision)}
+    for method in leaderboard_methods():
+        before = _reset_peak_memory()
+        runs = {method: run_spec(method, precision)}
         trained = train_runs(setting.model, setting.examples, runs, {}, lambda *line: None)
         [(_, result, _)] = trained
         row = {"method": method, "parameters": result.trainable}
@@ -68,8 +68,8 @@ def measure(glue_dir: Path, precision: str) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def _begin_memory() -> int | None:
-    """Return the bytes of tensors on a GPU, and begin to watch their maximum."""
+def _reset_peak_memory() -> int | None:
+    """Reset the peak memory of the GPU; return the bytes in use, or None on a CPU."""
     gc.collect()
     if not torch.cuda.is_available():
         return None

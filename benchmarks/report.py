@@ -1,9 +1,9 @@
-"""Measurements as Markdown and as pictures.
+"""Write measurements as Markdown tables and as figures.
 
     python -m benchmarks.report steps.jsonl
 
-Makes ``steps.md`` and ``steps.png`` from lines that `benchmarks` stored. If a cell was measured
-several times, the fastest time counts.
+Makes ``steps.md`` and ``steps.png`` from the JSON lines of `benchmarks`. If a cell was measured
+several times, its shortest time is used.
 """
 
 import argparse
@@ -20,10 +20,10 @@ import pandas as pd
 from benchmarks.measurements import read_lines
 from benchmarks.scaling import COMPILED, SUBTUNE, TRAINER
 
-# One per model and task: shape and line.
+# Marker and line style, one per model and task.
 MARKERS = ["o-", "o--", "s-", "s--", "^-", "^--"]
-OURS, PEER = "#0072B2", "#999999"
-# Colours that the colour-blind can tell apart, one per method and precision.
+OURS, OTHERS = "#0072B2", "#999999"
+# Colour-blind safe colours, one per method and precision.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
 ORDER = [TRAINER, TRAINER + COMPILED, SUBTUNE, SUBTUNE + COMPILED]
 
@@ -32,29 +32,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.report", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("steps", type=Path, nargs="+", help="files that a benchmark of steps wrote")
+    parser.add_argument("steps", type=Path, nargs="+", help="steps.jsonl files")
     parser.add_argument("--to", type=Path, default=Path("results/benchmarks"))
     options = parser.parse_args()
     every = [row for path in options.steps for row in read_lines(path)]
     first = next(row for row in every if "products" in row)
     measured = {**first, "scaling": [row for row in every if "way" in row]}
     options.to.mkdir(parents=True, exist_ok=True)
-    print(write(measured, options.to, "steps"))
+    print(write_report(measured, options.to, "steps"))
 
 
-def write(measured: dict[str, Any], folder: Path, name: str) -> str:
-    """Write measurements as text and as pictures with this name; return the text."""
-    text = markdown(measured)
+def write_report(measured: dict[str, Any], folder: Path, name: str) -> str:
+    """Write ``<name>.md`` and the figures to ``folder``; return the Markdown."""
+    text = format_markdown(measured)
     (folder / f"{name}.md").write_text(text)
     if "scaling" in measured:
-        plot_steps(_of_steps(measured["scaling"]), folder / "steps.png")
+        plot_steps(_fastest_steps(measured["scaling"]), folder / "steps.png")
     if {"sweeps", "fisher", "scaling"} <= measured.keys():
-        plot(measured, folder / f"{name}.png")
+        plot_speed(measured, folder / f"{name}.png")
     return text
 
 
-def markdown(measured: dict[str, Any]) -> str:
-    """Return all tables, below a line about the machine."""
+def format_markdown(measured: dict[str, Any]) -> str:
+    """Format the machine, the speed of large products, and all tables as Markdown."""
     parts = []
     if "machine" in measured:
         machine = measured["machine"]
@@ -71,15 +71,18 @@ def markdown(measured: dict[str, Any]) -> str:
         )
     tables: dict[str, tuple[str, Callable[[], pd.DataFrame]]] = {
         "scaling": (
-            "A run's training step, batches of 16, random weights:",
-            lambda: _scaling(measured["scaling"], measured["products"]),
+            "Training step of one run (batch size 16, random weights):",
+            lambda: _step_table(measured["scaling"], measured["products"]),
         ),
         "sweeps": (
-            "LayerNorm at four learning rates, MiniLM, batches of 16, evaluation included:",
-            lambda: _sweeps(measured["sweeps"], measured["products"]["fp32"]),
+            "LayerNorm at four learning rates (MiniLM, batch size 16, with evaluation):",
+            lambda: _sweep_table(measured["sweeps"], measured["products"]["fp32"]),
         ),
-        "fisher": ("Fisher information, MiniLM:", lambda: _fisher(measured["fisher"])),
-        "profile": ("Where the time goes, MiniLM:", lambda: _profile(measured["profile"])),
+        "fisher": ("Fisher information (MiniLM):", lambda: _fisher_table(measured["fisher"])),
+        "profile": (
+            "Share of training time by kind of operator (MiniLM):",
+            lambda: _profile_table(measured["profile"]),
+        ),
     }
     for name, (title, table) in tables.items():
         if name in measured:
@@ -87,7 +90,7 @@ def markdown(measured: dict[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _sweeps(rows: list[dict[str, Any]], fp32: float) -> pd.DataFrame:
+def _sweep_table(rows: list[dict[str, Any]], fp32: float) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "task": row["task"],
@@ -102,7 +105,7 @@ def _sweeps(rows: list[dict[str, Any]], fp32: float) -> pd.DataFrame:
     )
 
 
-def _fisher(rows: list[dict[str, Any]]) -> pd.DataFrame:
+def _fisher_table(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "task": row["task"],
@@ -117,11 +120,11 @@ def _fisher(rows: list[dict[str, Any]]) -> pd.DataFrame:
     )
 
 
-def _of_steps(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return each cell's fastest step, compared with the Trainer's.
+def _fastest_steps(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Select the shortest step of each cell and compare it with that of the Trainer.
 
-    ``times_faster`` compares with the Trainer that trains the same parameters in float32, or in
-    another precision where float32 was not measured.
+    ``times_faster`` is the Trainer's time divided by the cell's time. The Trainer trains the same
+    parameters in float32, or in another precision if float32 was not measured.
     """
     cell = ["model", "task", "way", "method", "precision", "runs"]
     measured = pd.DataFrame(row for row in rows if "problem" not in row)
@@ -133,9 +136,14 @@ def _of_steps(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return fastest.assign(times_faster=fastest["trainer"] / fastest["seconds"])
 
 
-def _scaling(rows: list[dict[str, Any]], large: dict[str, float]) -> pd.DataFrame:
-    """Return the table of steps. Speed is compared with a large product in the same precision."""
-    of = _of_steps(rows).sort_values(
+def _step_table(rows: list[dict[str, Any]], large: dict[str, float]) -> pd.DataFrame:
+    """Build the table of training steps.
+
+    Args:
+        rows: measurements of `benchmarks.scaling`.
+        large: FLOP/s of a large matrix product, by precision.
+    """
+    of = _fastest_steps(rows).sort_values(
         ["model", "task", "method", "way", "precision", "runs"],
         key=lambda column: column.map(ORDER.index) if column.name == "way" else column,
         kind="stable",
@@ -149,7 +157,7 @@ def _scaling(rows: list[dict[str, Any]], large: dict[str, float]) -> pd.DataFram
         "way": of["way"],
         "precision": of["precision"],
         "side by side": of["runs"],
-        "ms per run": (1000 * of["seconds"]).map(_rounded),
+        "ms per run": (1000 * of["seconds"]).map(_format_milliseconds),
         "tokens/s": of["tokens_per_second"].map("{:,.0f}".format),
         "of a large product": share.map("{:.1%}".format),
         "times faster": of["times_faster"].map("{:.2f}".format).replace("nan", ""),
@@ -160,12 +168,12 @@ def _scaling(rows: list[dict[str, Any]], large: dict[str, float]) -> pd.DataFram
     return pd.DataFrame(table)
 
 
-def _rounded(number: float) -> str:
+def _format_milliseconds(number: float) -> str:
     return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
 
 
-def _profile(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return the table of kinds of operators, by setting."""
+def _profile_table(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Build a table with a row per kind of operator and a column per task and number of runs."""
     table = pd.DataFrame(rows)
     table["setting"] = table["task"] + ", " + table["runs"].astype(str) + " side by side"
     table["share"] = table["share"].map("{:.0%}".format)
@@ -173,18 +181,21 @@ def _profile(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return of_kind.reset_index()
 
 
-def plot(measured: dict[str, Any], path: Path) -> None:
-    """Plot the speed of each way, relative to the loop that it is compared with."""
+def plot_speed(measured: dict[str, Any], path: Path) -> None:
+    """Plot the speed of sweeps, Fisher information and training steps against the baselines.
+
+    Baselines are the Trainer and the loop over examples.
+    """
     rows = [{"group": f"{r['task']}, sweep", **r} for r in measured["sweeps"]]
     rows += [{"group": f"{r['task']}, Fisher: {r['asked']}", **r} for r in measured["fisher"]]
     groups = pd.DataFrame(rows).groupby("group", sort=False)
-    # A group's name has a line of its own, above its bars.
+    # The name of a group takes one line, above its bars.
     labels: list[str] = []
     values: list[float] = []
     for group, ways in groups:
         labels += [str(group), *ways["way"]]
         values += [0.0, *ways["times_faster"]]
-    colours = [OURS if "subtune" in label else PEER for label in labels]
+    colours = [OURS if "subtune" in label else OTHERS for label in labels]
     height = 0.22 * len(labels) + 1
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, height), layout="constrained")
     heights = range(len(labels))
@@ -196,8 +207,8 @@ def plot(measured: dict[str, Any], path: Path) -> None:
     left.set_xlim(right=1.1 * max(values))
     left.set_ylim(len(labels) - 0.5, -0.5)
     left.axvline(1, color="black", linewidth=0.8)
-    left.set_xlabel("times faster than the first bar of each group")
-    scaling = _of_steps(measured["scaling"])
+    left.set_xlabel("speed-up over the first bar of each group")
+    scaling = _fastest_steps(measured["scaling"])
     scaling = scaling.query("way == 'subtune' and precision == 'fp32' and method == 'layernorm'")
     for number, ((model, task), rows) in enumerate(scaling.groupby(["model", "task"], sort=False)):
         right.plot(rows["runs"], rows["times_faster"], MARKERS[number], label=f"{model}, {task}")
@@ -205,7 +216,7 @@ def plot(measured: dict[str, Any], path: Path) -> None:
     right.set_xscale("log", base=2, subs=[])
     right.set_xticks(sorted(scaling["runs"].unique()), sorted(scaling["runs"].unique()))
     right.set_xlabel("runs side by side")
-    right.set_ylabel("a run's step: times faster than the Trainer's")
+    right.set_ylabel("speed-up over the Trainer, per run")
     right.set_ylim(bottom=0)
     right.legend()
     figure.savefig(path, dpi=150)
@@ -213,7 +224,10 @@ def plot(measured: dict[str, Any], path: Path) -> None:
 
 
 def plot_steps(of: pd.DataFrame, path: Path) -> None:
-    """Plot the time of a run's step by the number of runs, and the Trainer's as level lines."""
+    """Plot the time of a step per run against the number of runs, for each model and task.
+
+    The Trainer runs one at a time, so its time is a horizontal line.
+    """
     models, tasks = [*of["model"].unique()], [*of["task"].unique()]
     figure, axes = plt.subplots(
         len(models),
@@ -252,7 +266,7 @@ def plot_steps(of: pd.DataFrame, path: Path) -> None:
     for axis in axes[-1]:
         axis.set_xlabel("runs side by side")
     for axis in axes[:, 0]:
-        axis.set_ylabel("milliseconds of a run's step")
+        axis.set_ylabel("milliseconds per step and run")
     names = sorted(legend)
     figure.legend([legend[name] for name in names], names, loc="outside right center")
     figure.savefig(path, dpi=150)

@@ -1,6 +1,6 @@
-"""The time of a run's step, by model size, length of examples and number of runs.
+"""Measure the time of a training step by model size, example length and number of runs.
 
-Weights are random, because they do not change the time; the tokens are real.
+Weights are random, because the time does not depend on them. The token ids are those of GLUE.
 """
 
 import gc
@@ -18,7 +18,7 @@ import torch
 from transformers import AutoModel, BertConfig
 
 from benchmarks import inputs, trainer
-from benchmarks.measurements import flops_per_token, timed
+from benchmarks.measurements import flops_per_token, time_epochs
 from subtune.core.errors import SubtuneError, error_reason
 from subtune.tasks import TASKS
 from subtune.training import recipe
@@ -40,20 +40,20 @@ SHAPES = {
     ),
 }
 CPU_RUNS = (1, 2, 4, 8, 16)
-# Larger models take minutes in fp32 alone.
+# Larger models are measured only in fp32, which already takes minutes.
 CPU_PRECISIONS = {"MiniLM": ("fp32", "bf16"), "BERT-base": ("fp32",), "BERT-large": ("fp32",)}
 CPU_TURNS = {"MiniLM": 3, "BERT-base": 1, "BERT-large": 1}
 GPU_RUNS = {"full": (1, 4, 8), "layernorm": (1, 8, 32), "lora": (8,)}
 STEPS = {"MiniLM": 8, "BERT-base": 4, "BERT-large": 1}
 GPU_STEPS = 24
-# The last epoch counts. A GPU captures and compiles steps in the first ones.
+# The last epoch is timed, because a GPU captures and compiles steps in the first ones.
 EPOCHS = {"cpu": 2, "cuda": 4}
 TRAINER, SUBTUNE = "Trainer", "subtune"
 COMPILED = ", torch.compile"
 
 
 class Cell(NamedTuple):
-    """One measurement: runs of a method on a task, side by side."""
+    """One measurement: runs of one method on one task, which train side by side."""
 
     model: str
     task: str
@@ -63,14 +63,17 @@ class Cell(NamedTuple):
     runs: int
 
 
-def cells(models: Sequence[str], tasks: Sequence[str]) -> list[Cell]:
-    """Return the cells of a device in the order in which they are measured."""
-    of_device = _of_gpu if inputs.device() == "cuda" else _of_cpu
-    return [cell for model in models for cell in of_device(model, tasks)]
+def cells_of_device(models: Sequence[str], tasks: Sequence[str]) -> list[Cell]:
+    """Return the cells for this machine's device, in the order of their measurement."""
+    device_cells = _gpu_cells if inputs.device() == "cuda" else _cpu_cells
+    return [cell for model in models for cell in device_cells(model, tasks)]
 
 
-def _of_cpu(model: str, tasks: Sequence[str]) -> Iterator[Cell]:
-    """Yield cells of LayerNorm alone. Ways take turns; the fastest time of each way counts."""
+def _cpu_cells(model: str, tasks: Sequence[str]) -> Iterator[Cell]:
+    """Yield the cells for a CPU, all of them with LayerNorm tuning.
+
+    The Trainer and subtune alternate `CPU_TURNS` times, and the shortest time is reported.
+    """
     for task, _, precision in itertools.product(
         tasks, range(CPU_TURNS[model]), CPU_PRECISIONS[model]
     ):
@@ -81,10 +84,10 @@ def _of_cpu(model: str, tasks: Sequence[str]) -> Iterator[Cell]:
             yield Cell(model, task, way, "layernorm", precision, runs)
 
 
-def _of_gpu(model: str, tasks: Sequence[str]) -> Iterator[Cell]:
-    """Yield cells of several methods. Those with the most runs come first.
+def _gpu_cells(model: str, tasks: Sequence[str]) -> Iterator[Cell]:
+    """Yield the cells for a GPU: several methods, the largest numbers of runs first.
 
-    The compiled Trainer comes last, because it takes a minute.
+    The compiled Trainer comes last, because its compilation takes a minute.
     """
     ours = [(method, runs) for method, counts in GPU_RUNS.items() for runs in counts]
     first = [("full", max(GPU_RUNS["full"])), ("layernorm", max(GPU_RUNS["layernorm"]))]
@@ -102,7 +105,7 @@ def _of_gpu(model: str, tasks: Sequence[str]) -> Iterator[Cell]:
 
 
 class Settings:
-    """Models with random weights, and tokens of tasks, kept until the next model is requested."""
+    """Loads models with random weights and tokenized tasks, and caches those of the last model."""
 
     def __init__(self, glue_dir: Path, folder: Path, rows: int | None = None):
         self._glue_dir, self._folder, self._rows = glue_dir, folder, rows
@@ -110,8 +113,8 @@ class Settings:
         self._settings: dict[str, inputs.Setting] = {}
         self._flops: dict[tuple[str, str], float] = {}
 
-    def of(self, model: str, task: str) -> inputs.Setting:
-        """Return a model and as many first rows of a task as the model's steps need."""
+    def load(self, model: str, task: str) -> inputs.Setting:
+        """Load a model and the training examples that its measured steps need."""
         if model != self._model:
             self._model = model
             self._settings, self._flops = {}, {}
@@ -119,108 +122,112 @@ class Settings:
         if task not in self._settings:
             rows = inputs.BATCH * (GPU_STEPS if inputs.device() == "cuda" else STEPS[model])
             rows = min(rows, self._rows or rows)
-            self._settings[task] = inputs.glue(
+            self._settings[task] = inputs.load_glue(
                 task, self._glue_dir, self._folder, train=rows, others=1
             )
         return self._settings[task]
 
-    def flops(self, cell: Cell) -> float:
-        """Return the products that a run needs for a token."""
-        setting = self.of(cell.model, cell.task)
+    def flops_per_token(self, cell: Cell) -> float:
+        """Return the FLOPs of a run of this cell per training token."""
+        setting = self.load(cell.model, cell.task)
         key = cell.task, cell.method
         if key not in self._flops:
-            (member,) = inputs.members(setting.model, (1e-3,), 1, cell.method)
+            (member,) = inputs.runs_of_method(setting.model, (1e-3,), 1, cell.method)
             self._flops[key] = flops_per_token(setting, member)
         return self._flops[key]
 
 
 @contextmanager
-def settings(glue_dir: Path, rows: int | None = None) -> Iterator[Settings]:
-    """Yield settings, and remove their models in the end."""
+def temporary_settings(glue_dir: Path, rows: int | None = None) -> Iterator[Settings]:
+    """Yield `Settings` that write models to a temporary folder, and remove the folder."""
     with tempfile.TemporaryDirectory() as folder:
         yield Settings(glue_dir, Path(folder), rows)
 
 
-def members_of(cell: Cell, setting: inputs.Setting, epochs: int) -> list[Run]:
-    """Return the runs of a cell."""
-    runs = inputs.members(setting.model, (1e-4,) * cell.runs, epochs, cell.method)
-    return [inputs.at_precision(run, cell.precision) for run in runs]
+def runs_of_cell(cell: Cell, setting: inputs.Setting, epochs: int) -> list[Run]:
+    """Build the runs of a cell, which are all equal."""
+    runs = inputs.runs_of_method(setting.model, (1e-4,) * cell.runs, epochs, cell.method)
+    return [inputs.with_precision(run, cell.precision) for run in runs]
 
 
 def measure(
     glue_dir: Path,
-    of: Sequence[Cell],
+    cells: Sequence[Cell],
     report: Callable[[dict[str, Any]], None],
     rows: int | None = None,
     seconds: float = math.inf,
 ) -> list[dict[str, Any]]:
-    """Measure cells until ``seconds`` are over.
+    """Measure cells one by one; start none after ``seconds``.
+
+    Args:
+        report: is called with the row of each cell.
+        rows: at most so many training examples are used; None means no limit.
 
     Returns:
-        One row per cell: ``seconds`` of a run's step, its products and tokens per second, the
-        seconds of the ``first_epoch``, and the device's largest memory in gigabytes. A cell that
-        fails has the ``problem`` instead.
+        One row per cell, with its fields. ``seconds`` is the time of a step divided by the number
+        of runs, ``first_epoch`` the seconds of the first epoch, and ``gigabytes`` the peak memory
+        of the GPU. If the cell failed, its row has the error as ``problem`` instead.
     """
     end = time.monotonic() + seconds
     measured = []
-    with settings(glue_dir, rows) as every:
-        for cell in of:
+    with temporary_settings(glue_dir, rows) as settings:
+        for cell in cells:
             if time.monotonic() > end:
                 report({"stopped_before": list(cell)})
                 break
             title = TASKS[cell.task].title
             try:
-                row = _measure(cell, every)
-            # The other cells are worth their time whatever happens to this one.
+                row = _measure(cell, settings)
+            # Continue with the other cells, whatever the error.
             except Exception as error:
                 row = {"problem": error_reason(error)[:300]}
             row = cell._asdict() | {"task": title} | row
             report(row)
             measured.append(row)
-            _free()
+            _free_memory()
     return measured
 
 
-def _measure(cell: Cell, every: Settings) -> dict[str, Any]:
-    setting = every.of(cell.model, cell.task)
+def _measure(cell: Cell, settings: Settings) -> dict[str, Any]:
+    setting = settings.load(cell.model, cell.task)
     if inputs.device() == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    first, *_, last = _epochs(cell, setting)
+    first, *_, last = _time_epochs(cell, setting)
     memory = torch.cuda.max_memory_allocated() / 1e9 if inputs.device() == "cuda" else None
-    of_step = last / cell.runs / setting.steps
+    seconds_of_step = last / cell.runs / setting.steps
     tokens = float(setting.examples["train"].lengths.sum()) / setting.steps
     return {
         "tokens": tokens,
-        "seconds": of_step,
-        "tokens_per_second": tokens / of_step,
-        "flops_per_second": every.flops(cell) * tokens / of_step,
+        "seconds": seconds_of_step,
+        "tokens_per_second": tokens / seconds_of_step,
+        "flops_per_second": settings.flops_per_token(cell) * tokens / seconds_of_step,
         "first_epoch": first,
         "gigabytes": memory,
     }
 
 
-def _epochs(cell: Cell, setting: inputs.Setting) -> list[float]:
-    """Return the seconds of each epoch of a cell's runs, without evaluation."""
+def _time_epochs(cell: Cell, setting: inputs.Setting) -> list[float]:
+    """Train the runs of a cell; return the seconds of each epoch, without evaluation."""
     way, is_compiled = cell.way.removesuffix(COMPILED), cell.way.endswith(COMPILED)
     if way == TRAINER:
-        (run,) = members_of(cell, setting, epochs=2)
-        return trainer.epochs(setting, run, torch_compile=is_compiled)
-    runs = members_of(cell, setting, EPOCHS[inputs.device()])
+        (run,) = runs_of_cell(cell, setting, epochs=2)
+        return trainer.time_epochs(setting, run, torch_compile=is_compiled)
+    runs = runs_of_cell(cell, setting, EPOCHS[inputs.device()])
     largest = runs_at_once(setting.model, setting.examples["train"], runs)
     if largest < cell.runs:
-        raise SubtuneError(f"at most {largest} runs train side by side")
-    with compiled(is_compiled), timed(setting.steps) as epochs:
+        raise SubtuneError(f"at most {largest} runs can train side by side")
+    with compile_operations(is_compiled), time_epochs(setting.steps) as epochs:
         train(setting.model, setting.examples, setting.task, runs)
     return epochs
 
 
-def compiled(is_compiled: bool) -> AbstractContextManager:
-    """Compile operations on a GPU as in a long job, or do not, as in a short job."""
+def compile_operations(is_compiled: bool) -> AbstractContextManager:
+    """Switch the compilation of operations on a GPU on (as in long jobs) or off."""
     return patch.object(recipe, "TOKENS_WORTH_COMPILING", 0 if is_compiled else math.inf)
 
 
-def _free() -> None:
-    """Free the memory of a cell's runs for the next cell."""
+def _free_memory() -> None:
+    """Free the memory of the last cell."""
     gc.collect()
     if inputs.device() == "cuda":
         torch.cuda.empty_cache()

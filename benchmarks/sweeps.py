@@ -1,5 +1,4 @@
-"""LayerNorm at four learning rates on real GLUE: the Trainer in a loop, subtune one by one and side
-by side."""
+"""Compare a learning-rate sweep with the Trainer and with subtune, one by one or side by side."""
 
 from pathlib import Path
 from typing import Any
@@ -14,29 +13,32 @@ from subtune.training.recipe import Run
 def measure(
     glue_dir: Path, tasks: list[str], epochs: int, rows: int | None
 ) -> list[dict[str, Any]]:
-    """Return one row per task and way: seconds of the sweep, tokens per second, all dev scores.
+    """Measure LayerNorm tuning at four learning rates on GLUE tasks.
 
-    Runs side by side are measured in the middle of the others, so that a slow change of the
-    machine's speed affects all ways alike.
+    The runs side by side are measured between the other runs, so that a slow drift of the machine's
+    speed affects all results equally.
+
+    Returns:
+        One row per task and way: the seconds of the sweep, tokens per second, and all dev scores.
     """
-    settings = (inputs.glue(task, glue_dir, train=rows, others=rows) for task in tasks)
-    return [row for setting in settings for row in _task(setting, epochs)]
+    settings = (inputs.load_glue(task, glue_dir, train=rows, others=rows) for task in tasks)
+    return [row for setting in settings for row in _measure_task(setting, epochs)]
 
 
-def _task(setting: inputs.Setting, epochs: int) -> list[dict[str, Any]]:
-    members = inputs.members(setting.model, inputs.LEARNING_RATES, epochs, "layernorm")
+def _measure_task(setting: inputs.Setting, epochs: int) -> list[dict[str, Any]]:
+    members = inputs.runs_of_method(setting.model, inputs.LEARNING_RATES, epochs, "layernorm")
     peers: list[Outcome] = []
     alone: list[Outcome] = []
-    fused: list[Outcome] = []
+    side_by_side: list[Outcome] = []
     for number, member in enumerate(members):
         if number == len(members) // 2:
-            fused = ours(setting, members)
+            side_by_side = _train_with_subtune(setting, members)
         peers.append(trainer.train(setting, member))
-        alone += ours(setting, [member])
+        alone += _train_with_subtune(setting, [member])
     ways = {
         "Trainer loop": peers,
         "subtune, one by one": alone,
-        "subtune, side by side": fused,
+        "subtune, side by side": side_by_side,
     }
     tokens = int(setting.examples["train"].lengths.sum()) * epochs * len(members)
     flops = tokens * flops_per_token(setting, members[0])
@@ -59,8 +61,8 @@ def _seconds(outcomes: list[Outcome]) -> float:
     return sum(outcome.seconds for outcome in outcomes)
 
 
-def ours(setting: inputs.Setting, members: list[Run]) -> list[Outcome]:
-    """Train the members as a job trains a sweep; return their outcomes."""
+def _train_with_subtune(setting: inputs.Setting, members: list[Run]) -> list[Outcome]:
+    """Train runs side by side, as a job does."""
     named = {str(number): member for number, member in enumerate(members)}
     results = dict(
         train_side_by_side(setting.model, setting.examples, setting.task, named, lambda line: None)

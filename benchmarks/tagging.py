@@ -1,10 +1,9 @@
-"""Part-of-speech tagging by Hugging Face's Trainer on MiniLM, to compare with subtune's scores.
+"""Train MiniLM for part-of-speech tagging with the Trainer, as a reference for subtune's scores.
 
     python -m benchmarks.tagging --ud-ewt-dir /path/to/ud_ewt --method bitfit --learning-rate 5e-3
 
-Prints one line of JSON. Every word is tagged at its first word piece. Sentences that are too long
-are cut off, which costs 94 of the training set's 204,577 words and none of the
-development set's.
+Prints one line of JSON. The label of a word is predicted at its first subword token. Long sentences
+are truncated, which removes 94 of the 204,577 words in the training set and none in the dev set.
 """
 
 import argparse
@@ -28,19 +27,19 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from benchmarks.inputs import MAX_LENGTH, MINILM, recipe
-from benchmarks.trainer import Clock, arguments
+from benchmarks.inputs import MAX_LENGTH, MINILM, linear_recipe
+from benchmarks.trainer import Clock, training_arguments
 from subtune.core.errors import SubtuneError
 from subtune.data.corpora import conllu_sentences
 from subtune.models.model_files import package_directory
 from subtune.tasks import TASKS
 
-# The label of tokens that the Trainer leaves out of the loss.
+# The label of tokens that the loss ignores.
 NO_LABEL = -100
 METHODS = ("full", "bitfit")
 SPLITS = ("train", "dev")
 
-# Words in column ``form``, and their tags in ``xpos``.
+# A sentence: its words in ``form`` and their part-of-speech tags in ``xpos``.
 Row = dict[str, list[str]]
 
 
@@ -49,20 +48,22 @@ def main() -> None:
         prog="python -m benchmarks.tagging", description=__doc__.splitlines()[0]
     )
     parser.add_argument(
-        "--ud-ewt-dir", type=Path, required=True, help="the treebank's CoNLL-U files"
+        "--ud-ewt-dir", type=Path, required=True, help="directory of the CoNLL-U files"
     )
     parser.add_argument("--method", choices=METHODS, required=True)
     parser.add_argument("--learning-rate", type=float, required=True)
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--rows", type=int, help="of each split; without it, all")
+    parser.add_argument(
+        "--rows", type=int, help="use the first ROWS sentences of each split (default: all)"
+    )
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
-        rows = {split: _rows(options.ud_ewt_dir, split, options.rows) for split in SPLITS}
+        rows = {split: _read_sentences(options.ud_ewt_dir, split, options.rows) for split in SPLITS}
     except SubtuneError as problem:
         parser.exit(1, f"{problem}\n")
     outcome = train(rows, options.method, options.learning_rate, options.epochs, options.seed)
@@ -77,34 +78,34 @@ def train(
     epochs: int,
     seed: int,
 ) -> dict[str, float]:
-    """Train one run on the sentences of ``train`` and evaluate it on those of ``dev``.
+    """Train one run, and evaluate it on the dev set after each epoch.
 
     Returns:
-        The best accuracy over epochs, a share of all words of ``dev``; the seconds of training with
-        evaluation, and of the epochs without; the processor's seconds of training with evaluation,
-        which hold on a machine that others use too.
+        ``accuracy`` is the best over epochs, as a share of all words in the dev set. ``seconds`` is
+        the time of training with evaluation, and ``seconds_of_epochs`` without it.
+        ``processor_seconds`` is the CPU time with evaluation, which depends less on other programs.
     """
     directory = package_directory(MINILM)
     tokenizer = AutoTokenizer.from_pretrained(directory)
     labels = TASKS["ud_ewt"].labels or ()
-    examples = {split: _examples(tokenizer, rows[split], labels) for split in SPLITS}
+    examples = {split: _tokenize(tokenizer, rows[split], labels) for split in SPLITS}
     words = sum(len(row["form"]) for row in rows["dev"])
     set_seed(seed)
     model = AutoModelForTokenClassification.from_pretrained(directory, num_labels=len(labels))
-    _select(model, method)
+    _select_parameters(model, method)
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(
             model=model,
-            args=arguments(recipe(learning_rate, epochs), seed, folder),
+            args=training_arguments(linear_recipe(learning_rate, epochs), seed, folder),
             train_dataset=examples["train"],
             eval_dataset=examples["dev"],
             data_collator=DataCollatorForTokenClassification(
                 tokenizer, label_pad_token_id=NO_LABEL
             ),
-            preprocess_logits_for_metrics=_predicted,
-            # Words that were cut off are in no batch, and count as wrong.
-            compute_metrics=lambda pair: {"accuracy": correct_words(*pair) / words},
+            preprocess_logits_for_metrics=_predict_labels,
+            # Truncated words have no prediction and count as errors.
+            compute_metrics=lambda pair: {"accuracy": count_correct_words(*pair) / words},
             callbacks=[clock],
         )
         trainer.remove_callback(PrinterCallback)
@@ -120,31 +121,31 @@ def train(
     }
 
 
-def correct_words(predicted: np.ndarray, numbers: np.ndarray) -> int:
-    """Return how many words have the predicted tag.
+def count_correct_words(predicted: np.ndarray, numbers: np.ndarray) -> int:
+    """Count the words whose predicted tag is correct.
 
     Args:
-        predicted: ``[sentences, tokens]``; the Trainer pads short batches with `NO_LABEL`.
-        numbers: the same of tags; `NO_LABEL` at tokens that no word is tagged at.
+        predicted: predicted tags, ``[sentences, tokens]``, padded with `NO_LABEL` by the Trainer.
+        numbers: correct tags in the same shape, `NO_LABEL` at all but a word's first token.
     """
     return int(np.sum((predicted == numbers) & (numbers != NO_LABEL)))
 
 
-def _select(model: nn.Module, method: str) -> None:
-    """Let a method's tensors train, and the classifier."""
+def _select_parameters(model: nn.Module, method: str) -> None:
+    """Set ``requires_grad`` for the parameters of a method and the classifier."""
     for name, parameter in model.named_parameters():
         biases = name.endswith(".bias") or name.startswith("classifier.")
         parameter.requires_grad_(method == "full" or biases)
 
 
-def _predicted(logits: Tensor, _: Tensor) -> Tensor:
+def _predict_labels(logits: Tensor, _: Tensor) -> Tensor:
     return logits.argmax(dim=-1)
 
 
-def _examples(
+def _tokenize(
     tokenizer: Any, rows: list[Row], labels: tuple[str, ...]
 ) -> list[dict[str, list[int]]]:
-    """Return each sentence's inputs; a word's first piece has the number of its tag."""
+    """Tokenize sentences, and label the first token of each word with the number of its tag."""
     examples = []
     for row in rows:
         encoded = tokenizer(
@@ -160,12 +161,12 @@ def _examples(
     return examples
 
 
-def _rows(directory: Path, split: str, count: int | None) -> list[Row]:
-    """The first sentences of a split."""
+def _read_sentences(directory: Path, split: str, count: int | None) -> list[Row]:
+    """Read the first ``count`` sentences of a split (None: all)."""
     path = directory / f"en_ewt-ud-{split}.conllu"
     if not path.is_file():
         raise SubtuneError(
-            f"--ud-ewt-dir: found no {path}, expected the treebank's split {split!r}"
+            f"--ud-ewt-dir: {path} is missing, expected the {split} split of UD English EWT"
         )
     return [row for _, row in islice(conllu_sentences(path, ("form", "xpos")), count)]
 

@@ -1,6 +1,6 @@
-"""The same run by Hugging Face's Trainer, as a user would write it.
+"""Train the runs of subtune with the Trainer of transformers, as a user would.
 
-Only whole tensors train, because the Trainer has no masks.
+Only runs that train whole tensors are possible, because the Trainer has no masks.
 """
 
 import tempfile
@@ -32,34 +32,34 @@ from subtune.training.recipe import Run
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run's best dev score over epochs, and the seconds that training took, evaluation
-    included."""
+    """The best dev score of a run over its epochs, and the seconds of training with evaluation."""
 
     score: float
     seconds: float
 
 
 def train(setting: Setting, member: Run) -> Outcome:
-    """Train one run: the same model, tokens, learning rate, batch size, epochs and schedule."""
+    """Train a run with the same model, token ids and hyperparameters as in subtune."""
     clock = Clock()
-    trainer = _trained(setting, member, clock)
+    trainer = _run_trainer(setting, member, clock)
     first = f"eval_{setting.task.metrics[0]}"
     scores = [row[first] for row in trainer.state.log_history if first in row]
     return Outcome(max(scores), clock.total)
 
 
-def epochs(setting: Setting, member: Run, **options: Any) -> list[float]:
-    """Return the seconds of each epoch of a run, without evaluation.
+def time_epochs(setting: Setting, member: Run, **options: Any) -> list[float]:
+    """Train a run; return the seconds of each epoch, without evaluation.
 
-    ``options``: further arguments of `TrainingArguments`.
+    Args:
+        options: further arguments of ``TrainingArguments``.
     """
     clock = Clock()
-    _trained(setting, member, clock, **options)
+    _run_trainer(setting, member, clock, **options)
     return clock.epochs
 
 
 class Clock(TrainerCallback):
-    """The seconds of each epoch without evaluation, and of all training with it."""
+    """Measures the seconds of each epoch without evaluation, and of the training with it."""
 
     def on_train_begin(self, *_: Any, **__: Any) -> None:
         self.epochs: list[float] = []
@@ -76,21 +76,21 @@ class Clock(TrainerCallback):
         self.total = time.monotonic() - self._started
 
 
-def _trained(setting: Setting, member: Run, clock: Clock, **options: Any) -> Trainer:
+def _run_trainer(setting: Setting, member: Run, clock: Clock, **options: Any) -> Trainer:
     task, tokens = setting.task, setting.tokens
     set_seed(member.seed)
     model = AutoModelForSequenceClassification.from_pretrained(
         setting.directory, num_labels=task.outputs
     )
     if not all(isinstance(entry, Whole) for entry in member.entries.values()):
-        raise SystemExit("this run trains parts of tensors, which the Trainer cannot")
+        raise SystemExit("this run trains parts of tensors, which the Trainer does not support")
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name.removeprefix(f"{model.base_model_prefix}.") in member.entries)
     tokenizer = AutoTokenizer.from_pretrained(package_directory(MINILM))
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(
             model=model,
-            args=arguments(member.recipe, member.seed, folder, **options),
+            args=training_arguments(member.recipe, member.seed, folder, **options),
             train_dataset=tokens["train"],
             eval_dataset=tokens[task.evaluation[0]],
             data_collator=DataCollatorWithPadding(tokenizer),
@@ -107,8 +107,8 @@ def _scores(task: Task, logits: np.ndarray, labels: np.ndarray) -> dict[str, flo
     return compute_all(task.of_kind.compares, task.metrics, list(predictions), list(labels))
 
 
-def arguments(recipe: Recipe, seed: int, folder: str, **options: Any) -> TrainingArguments:
-    """Return a recipe as the Trainer's arguments; the Trainer may write to ``folder``."""
+def training_arguments(recipe: Recipe, seed: int, folder: str, **options: Any) -> TrainingArguments:
+    """Convert a recipe to ``TrainingArguments`` with the output directory ``folder``."""
     return TrainingArguments(
         output_dir=folder,
         learning_rate=recipe.learning_rate,
@@ -116,7 +116,7 @@ def arguments(recipe: Recipe, seed: int, folder: str, **options: Any) -> Trainin
         per_device_eval_batch_size=64,
         num_train_epochs=recipe.epochs,
         lr_scheduler_type="linear" if recipe.schedule == "linear" else "constant_with_warmup",
-        warmup_steps=recipe.warmup,  # below 1 it is a share of all steps
+        warmup_steps=recipe.warmup,  # values below 1 are a share of all steps
         weight_decay=recipe.weight_decay,
         max_grad_norm=recipe.max_grad_norm,
         bf16=recipe.precision == "bf16",

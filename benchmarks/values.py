@@ -1,9 +1,8 @@
-"""Differences of trained values: CUDA graphs against ordinary steps, and runs side by side
-against runs alone.
+"""Compare trained values with and without CUDA graphs, and of runs side by side and alone.
 
     python -m benchmarks.values --glue-dir /path/to/glue
 
-Trains a small BERT without dropout in float32 and prints a line of JSON per method and comparison.
+Trains a small BERT in float32 without dropout. Prints one line of JSON per method and comparison.
 """
 
 import argparse
@@ -23,7 +22,7 @@ from transformers import AutoModel, BertConfig
 from transformers.utils import logging
 
 from benchmarks import inputs
-from benchmarks.measurements import Lines
+from benchmarks.measurements import JsonLines
 from subtune.core.errors import error_reason
 from subtune.methods import Selection, find_selection
 from subtune.methods.added import Adapter, Peft
@@ -48,10 +47,11 @@ METHODS = (
     *("SPAFIT-0-1-I", "full", "adapter", "adapter-pfeiffer", "ia3", "vera"),
 )
 RATES = (1e-4, 3e-4, 1e-3)
-# A rate that moves no value: the run ends where it began.
-NO_RATE = 1e-30
+# A learning rate so small that all values stay as they were.
+ZERO_RATE = 1e-30
 STEPS, EPOCHS = 5, 4
-# Keys' biases change no attention, so that their gradients are rounding, which AdamW enlarges.
+# The bias of a key does not change the attention. Its gradient is only rounding error, which AdamW
+# scales up to full steps.
 WITHOUT_EFFECT = ".key.bias"
 
 
@@ -67,48 +67,54 @@ def main() -> None:
     logging.set_verbosity_error()
     datasets.disable_progress_bars()
     options.to.mkdir(parents=True, exist_ok=True)
-    lines = Lines(options.to / "values.jsonl")
+    lines = JsonLines(options.to / "values.jsonl")
     for row in measure(options.glue_dir, options.tasks, options.methods):
-        lines.add(row)
+        lines.append(row)
 
 
 def measure(
     glue_dir: Path, tasks: Sequence[str], methods: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row per task, method and comparison: how much trained values differ.
+    """Train each method in two ways, and yield one row per task, method and comparison.
 
-    ``of_movement`` and ``of_values``: the norm of all differences, relative to that of what
-    training changed and to that of the values. ``moved``: the norm of what training changed,
-    relative to that of the values. ``largest``: the largest difference, relative to the largest
-    change. ``worst``: the tensor that has it. ``keys``: the largest difference of keys' biases,
-    which the other numbers leave out.
+    In a row, the *difference* is that between the two ways, the *change* that between trained and
+    initial values, and *norm* is the L2 norm over all runs and tensors except key biases:
+
+    * ``of_movement``: ``norm(difference) / norm(change)``;
+    * ``of_values``: ``norm(difference) / norm(values)``;
+    * ``moved``: ``norm(change) / norm(values)``;
+    * ``largest``: ``max(abs(difference)) / max(abs(change))``;
+    * ``worst``: the name of the tensor with the largest difference;
+    * ``keys``: ``max(abs(difference))`` of key biases.
     """
     with tempfile.TemporaryDirectory() as folder:
         torch.manual_seed(0)
         AutoModel.from_config(SHAPE).save_pretrained(folder)
         for task in tasks:
-            # The last batch is smaller.
+            # Five examples fewer, so that the last batch is smaller than the others.
             rows = STEPS * inputs.BATCH - 5
-            setting = inputs.glue(task, glue_dir, Path(folder), train=rows, others=1)
+            setting = inputs.load_glue(task, glue_dir, Path(folder), train=rows, others=1)
             for method in methods:
                 about = {"task": setting.task.title, "method": method}
                 try:
-                    for row in _compared(setting, method):
+                    for row in _compare_ways(setting, method):
                         yield about | row
-                # The other methods are worth their time whatever happens to this one.
+                # Continue with the other methods, whatever the error.
                 except Exception as error:
                     yield about | {"problem": error_reason(error)[:300]}
 
 
-def _compared(setting: inputs.Setting, method: str) -> list[dict[str, Any]]:
+def _compare_ways(setting: inputs.Setting, method: str) -> list[dict[str, Any]]:
     selection = _selection(method)
-    model = _with_modules(setting.model, selection)
-    entries = selection.resolve(model.shapes, 0, _ranks(model))
-    recipes = [inputs.recipe(rate, EPOCHS).replaced(refit=EPOCHS) for rate in (NO_RATE, *RATES)]
+    model = _add_modules(setting.model, selection)
+    entries = selection.resolve(model.shapes, 0, _random_ranks(model))
+    recipes = [
+        inputs.linear_recipe(rate, EPOCHS).replaced(refit=EPOCHS) for rate in (ZERO_RATE, *RATES)
+    ]
     still, *members = (Run(entries, recipe, 0) for recipe in recipes)
 
     def trained(members: list[Run]) -> list[dict[str, Tensor]]:
-        return _trained(replace(setting, model=model), members)
+        return _trained_values(replace(setting, model=model), members)
 
     (start,) = trained([still])
     beside = trained(members)
@@ -118,13 +124,13 @@ def _compared(setting: inputs.Setting, method: str) -> list[dict[str, Any]]:
         with patch.object(recipe, "Graphs", WithoutGraphs):
             compared["graph, no graph"] = beside, trained(members)
     return [
-        {"compared": name} | _differences(found, expected, start)
+        {"compared": name} | _compare_values(found, expected, start)
         for name, (found, expected) in compared.items()
     ]
 
 
 class WithoutGraphs:
-    """Takes every step as an ordinary step; replaces `subtune.training.training_step.Graphs`."""
+    """A replacement for `subtune.training.training_step.Graphs` that runs steps without graphs."""
 
     def __init__(self, *_: Any):
         self._device = inputs.device()
@@ -142,15 +148,15 @@ def _selection(method: str) -> Selection:
     return find_selection(method, {})
 
 
-def _ranks(model: Encoder) -> dict[str, np.ndarray]:
-    """Return random ranks of LayerNorm's entries."""
+def _random_ranks(model: Encoder) -> dict[str, np.ndarray]:
+    """Draw a random ranking of all LayerNorm entries, as one array of ranks per tensor."""
     shapes = {name: of for name, of in model.shapes.items() if ".output.LayerNorm." in name}
     sizes = [math.prod(of) for of in shapes.values()]
     ranks = np.random.default_rng(0).permutation(sum(sizes)).astype(np.int32)
     return dict(zip(shapes, np.split(ranks, np.cumsum(sizes)[:-1]), strict=True))
 
 
-def _with_modules(model: Encoder, selection: Selection) -> Encoder:
+def _add_modules(model: Encoder, selection: Selection) -> Encoder:
     match selection:
         case Adapter(adapter=settings):
             return add_adapters(model, settings, 0)
@@ -162,11 +168,11 @@ def _with_modules(model: Encoder, selection: Selection) -> Encoder:
     return model
 
 
-def _trained(setting: inputs.Setting, members: list[Run]) -> list[dict[str, Tensor]]:
-    """Return the values of each run after its last step, by their names in a file."""
+def _trained_values(setting: inputs.Setting, members: list[Run]) -> list[dict[str, Tensor]]:
+    """Train runs side by side; return the float values of their deltas in float64, by name."""
     runs = {str(number): member for number, member in enumerate(members)}
     train = {"train": setting.examples["train"]}
-    results = dict(train_side_by_side(setting.model, train, setting.task, runs, _warn))
+    results = dict(train_side_by_side(setting.model, train, setting.task, runs, _print_warnings))
     deltas = [results[run].delta for run in runs]
     return [
         {
@@ -178,16 +184,22 @@ def _trained(setting: inputs.Setting, members: list[Run]) -> list[dict[str, Tens
     ]
 
 
-def _warn(line: str, *_: Any) -> None:
-    """Print the lines of the log that are not about epochs."""
+def _print_warnings(line: str, *_: Any) -> None:
+    """Print log lines other than the progress of epochs."""
     if "epoch" not in line:
         print(line, flush=True)
 
 
-def _differences(
+def _compare_values(
     found: list[dict[str, Tensor]], expected: list[dict[str, Tensor]], start: dict[str, Tensor]
 ) -> dict[str, Any]:
-    """Compare the runs' values with expected values, relative to the change since the start."""
+    """Compute the statistics of `measure` from trained, expected and initial values.
+
+    Args:
+        found: trained values of each run, by name.
+        expected: values of the same runs that were trained in another way.
+        start: initial values, by name.
+    """
     ours, theirs = (
         {name: torch.stack([of[name] for of in every]) for name in start}
         for every in (found, expected)

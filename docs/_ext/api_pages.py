@@ -1,4 +1,4 @@
-"""A page of the reference for each package, written before Sphinx reads its sources."""
+"""Write a page of the API reference for each package, before Sphinx reads the sources."""
 
 import ast
 import importlib
@@ -13,12 +13,12 @@ LIBRARY = Path(__file__).parents[2] / "src" / "subtune"
 
 
 def modules_in(folder: Path) -> Iterator[Path]:
-    """A package's own modules, in order of their names."""
+    """Yield the modules directly in a package, sorted by name."""
     yield from sorted(path for path in folder.glob("*.py") if not path.stem.startswith("__"))
 
 
 def packages(library: Path = LIBRARY) -> dict[str, Path]:
-    """Every package that has a docstring or modules, by its dotted name, outermost first."""
+    """Find all packages with a docstring or modules: folders by dotted name, outermost first."""
     folders = sorted(path.parent for path in library.rglob("__init__.py"))
     return {
         ".".join(folder.relative_to(library.parent).parts): folder
@@ -28,13 +28,13 @@ def packages(library: Path = LIBRARY) -> dict[str, Path]:
 
 
 def summary_of(folder: Path) -> str:
-    """The first line of a package's docstring."""
+    """Return the first line of a package's docstring."""
     docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
     return (docstring or "").partition("\n")[0]
 
 
 def page_of(package: str, folder: Path) -> str:
-    """A package's page: what it says of itself, and a section for each of its modules."""
+    """Format the page of a package: its docstring, and a section per module."""
     sections = [f"# {package}\n\n{automodule(package)}"]
     for path in modules_in(folder):
         sections.append(f"## {path.stem}\n\n{automodule(f'{package}.{path.stem}')}")
@@ -42,19 +42,19 @@ def page_of(package: str, folder: Path) -> str:
 
 
 def automodule(name: str) -> str:
-    """What Sphinx reads from a module's docstrings."""
+    """Format the directive with which Sphinx documents a module."""
     return f"```{{eval-rst}}\n.. automodule:: {name}\n```\n"
 
 
 def index_of(summaries: dict[str, str]) -> str:
-    """The reference's first page: every package in one line."""
+    """Format the first page of the reference, with one line per package."""
     lines = [f"* [{name}]({name}.md): {summary}" for name, summary in summaries.items()]
     contents = ["```{toctree}", ":hidden:", "", *summaries, "```"]
     return "\n".join(["# Library", "", *lines, "", *contents, ""])
 
 
 def write(app: Sphinx) -> None:
-    """Write what has changed, so that Sphinx reads no more than that again."""
+    """Write only pages that have changed, so that Sphinx does not read the others again."""
     folders = packages()
     pages = {name: page_of(name, folder) for name, folder in folders.items()}
     pages["index"] = index_of({name: summary_of(folder) for name, folder in folders.items()})
@@ -67,7 +67,7 @@ def write(app: Sphinx) -> None:
         path = target / f"{name}.md"
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
-    # What is imported here is shared by the processes that read pages side by side.
+    # Import all modules once, before Sphinx forks the processes that read pages in parallel.
     if app.parallel > 1:
         for name, folder in folders.items():
             for path in modules_in(folder):
@@ -77,16 +77,16 @@ def write(app: Sphinx) -> None:
 def escape_bars(
     app: Sphinx, what: str, name: str, documented: Any, options: Any, lines: list[str]
 ) -> None:
-    """Between bars docstrings have an absolute value, and reStructuredText a substitution."""
+    """Escape ``|``, which means an absolute value in docstrings but a substitution in reST."""
     for number, line in enumerate(lines):
-        # What is indented may be a layout, which is shown as it is written.
+        # Indented lines may be literal blocks, in which backslashes would be visible.
         if not line.startswith(" "):
             lines[number] = re.sub(r"(``.*?``)|\|", lambda found: found[1] or r"\|", line)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Register the extension."""
     app.connect("builder-inited", write)
-    # Napoleon has read the docstring by then.
+    # A later priority than that of Napoleon, which parses the docstring first.
     app.connect("autodoc-process-docstring", escape_bars, priority=600)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""The licences of everything that is installed to work on the project, as a table in Markdown."""
+"""List the licences of all pinned packages in a Markdown table."""
 
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
@@ -6,15 +6,15 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 LOCK = Path(__file__).parents[2] / "requirements.lock"
-# The page that ends with it.
+# The table is appended to this page.
 PAGE = "dependencies"
-# A classifier of a licence has its name behind this.
+# The prefix of licence classifiers.
 CLASSIFIER = "License :: "
 LONGEST_NAME = 60
 
 
 def table(lock: Path) -> str:
-    """A row for every package that the lock pins."""
+    """Format the table, with a row per pinned package."""
     rows = ["| package | version | licence |", "|---|---|---|"]
     for name, version in pins(lock).items():
         rows.append(f"| {name} | {version} | {licence_of(distribution(name))} |")
@@ -22,13 +22,13 @@ def table(lock: Path) -> str:
 
 
 def pins(lock: Path) -> dict[str, str]:
-    """Each package's version."""
+    """Read the pinned version of each package."""
     lines = lock.read_text().splitlines()
     return dict(line.split("==") for line in lines if not line.startswith("#"))
 
 
 def licence_of(package: Distribution) -> str:
-    """What a package says of itself: an expression, its classifiers, or a line of its own."""
+    """Read the licence from a package's metadata: SPDX expression, classifiers, or a short text."""
     metadata = package.metadata
     if "License-Expression" in metadata:
         return metadata["License-Expression"]
@@ -39,18 +39,18 @@ def licence_of(package: Distribution) -> str:
     ]
     line = metadata["License"].strip().partition("\n")[0] if "License" in metadata else ""
     if names or not line or len(line) > LONGEST_NAME:
-        return ", ".join(names) or "not said in its metadata"
+        return ", ".join(names) or "not in its metadata"
     return line
 
 
 def append(app: Sphinx, page: str, source: list[str]) -> None:
-    """Give the page its table."""
+    """Append the table to its page."""
     if page == PAGE:
         app.env.note_dependency(str(LOCK))
         source[0] += "\n" + table(LOCK)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Register the extension."""
     app.connect("source-read", append)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

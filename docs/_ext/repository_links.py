@@ -1,7 +1,7 @@
-"""Links between files of the repository, as they are to be on the site.
+"""Rewrite links between files of the repository into links of the site.
 
-Pages link to each other and to files as they lie in the repository. On the site such a link leads
-to the page that is made of the file, or gives the file where it is no page.
+Pages link to files by their paths in the repository. On the site, such a link leads to the page of
+the file, or downloads the file if it has no page.
 """
 
 import os.path
@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from sphinx.application import Sphinx
 
-# What lies outside docs/ and is a page of the site all the same.
+# Files outside docs/ that are pages of the site.
 PAGES = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -20,9 +20,9 @@ LINK = re.compile(r"(?<=\]\()(?!\w+:)(?P<path>[^)#\s]+)")
 
 
 def on_the_site(text: str, folder: str) -> str:
-    """A file's text with its links as a page in ``docs`` has them.
+    """Rewrite the links in the text of a file, for a page in ``docs``.
 
-    ``folder`` is where the file lies, from the repository's root.
+    ``folder`` is the folder of the file, relative to the root of the repository.
     """
 
     def link(match: re.Match) -> str:
@@ -33,18 +33,18 @@ def on_the_site(text: str, folder: str) -> str:
 
 
 def of_page(app: Sphinx, page: str, source: list[str]) -> None:
-    """The pages that lie in ``docs``."""
+    """Rewrite the links of a page in ``docs``."""
     if "/" not in page:
         source[0] = on_the_site(source[0], "docs")
 
 
 def of_included(app: Sphinx, path: Path, page: str, content: list[str]) -> None:
-    """What they include, whose path is given from ``docs``."""
+    """Rewrite the links of an included file, whose path is relative to ``docs``."""
     content[0] = on_the_site(content[0], str(PurePosixPath("docs", path).parent))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Register the extension."""
     app.connect("source-read", of_page)
     app.connect("include-read", of_included)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""The settings of a configuration, from its JSON schema to tables in Markdown."""
+"""List the settings of a configuration in Markdown tables, from the JSON schema."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from typing import Any
 from sphinx.application import Sphinx
 
 SCHEMA = Path(__file__).parents[2] / "config.schema.json"
-# The page that ends with them.
+# The tables are appended to this page.
 PAGE = "configuration"
 
 WORDS = {
@@ -18,7 +18,7 @@ WORDS = {
     "boolean": "`true` or `false`",
     "null": "nothing",
 }
-# Larger limits are those of the files that hold the numbers, and say nothing to a reader.
+# Larger limits come from integer types in files, and mean nothing to a reader.
 LARGEST = 2**53
 LIMITS = {
     "minimum": "≥ {}",
@@ -31,7 +31,7 @@ Schema = Mapping[str, Any]
 
 
 def tables(schema: Schema) -> str:
-    """A section for the top of a configuration, and one for each kind of section in it."""
+    """Format a table for the top level of a configuration, and one for each kind of section."""
     definitions = schema["$defs"]
     sections = {"At the top": schema}
     sections |= {name: definitions[name] for name in names_in(schema["properties"], definitions)}
@@ -39,7 +39,7 @@ def tables(schema: Schema) -> str:
 
 
 def names_in(part: Any, definitions: Schema) -> list[str]:
-    """The definitions that a part refers to, itself or by others, in order, each once."""
+    """List the definitions to which a part of the schema refers, directly or indirectly."""
     found: dict[str, None] = {}
     waiting = [part]
     while waiting:
@@ -50,7 +50,7 @@ def names_in(part: Any, definitions: Schema) -> list[str]:
 
 
 def references(part: Any) -> Iterator[str]:
-    """The names that a part of a schema refers to."""
+    """Yield the names of definitions to which a part of the schema refers directly."""
     if isinstance(part, Mapping):
         if "$ref" in part:
             yield part["$ref"].rpartition("/")[2]
@@ -62,12 +62,12 @@ def references(part: Any) -> Iterator[str]:
 
 
 def section(title: str, schema: Schema) -> str:
-    """A heading, what the section is, and a row for each setting."""
+    """Format a heading, the description of the section, and a table with a row per setting."""
     lines = [f"## {title}", "", schema.get("description", ""), ""]
     lines += ["| setting | is | without it | means |", "|---|---|---|---|"]
     required = schema.get("required", [])
     for name, setting in schema["properties"].items():
-        # What a section has without a word of it stands in its own table.
+        # The defaults of a subsection are in its own table.
         default = None if "$ref" in setting else setting.get("default")
         without = "an error" if name in required else as_written(default)
         cells = [f"`{name}`", words(setting), without, setting.get("description", "")]
@@ -76,14 +76,14 @@ def section(title: str, schema: Schema) -> str:
 
 
 def as_written(value: Any) -> str:
-    """A value as one would write it; one that says nothing is left out."""
+    """Format a default value as in YAML; empty values give an empty text."""
     if value in (None, "", [], {}):
         return ""
     return f"`{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}`"
 
 
 def words(schema: Schema) -> str:
-    """What a value may be."""
+    """Describe the type and the limits of a setting as text."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
@@ -108,13 +108,13 @@ def words(schema: Schema) -> str:
 
 
 def append(app: Sphinx, page: str, source: list[str]) -> None:
-    """Give the page its tables."""
+    """Append the tables to their page."""
     if page == PAGE:
         app.env.note_dependency(str(SCHEMA))
         source[0] += "\n" + tables(json.loads(SCHEMA.read_text()))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Register the extension."""
     app.connect("source-read", append)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,7 +1,8 @@
-"""A Slurm of one node for tests. By hand: python -m tests.helpers.cluster start|stop.
+"""Start and stop a Slurm cluster of one node for tests.
 
-Jobs look for the configuration in /etc/slurm, so that only one such cluster can be there; one that
-is not ours is left alone.
+To use it by hand, call ``python -m tests.helpers.cluster start`` or ``stop``. Slurm reads its
+configuration from /etc/slurm, so a machine can have only one such cluster. A cluster that these
+tests did not start is left unchanged.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ PLACE = Path("/var/tmp/subtune-slurm")
 OURS = "# Written by subtune's tests; may be deleted.\n"
 GPUS = 2
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "munged", "mungekey")
-# Short times, so that a lost node is noticed within seconds.
+# Short timeouts, so that Slurm detects a lost node within seconds.
 CONFIGURATION = """\
 ClusterName=subtune
 SlurmctldHost={host}
@@ -58,7 +59,7 @@ PartitionName=lab Nodes=ALL AllowAccounts=lab State=UP
 
 
 def why_not() -> str | None:
-    """Why no cluster can be started here, if so."""
+    """Return the reason why a cluster cannot be started here, or None."""
     missing = [program for program in PROGRAMS if _path_of(program) is None]
     if missing:
         return f"no {', '.join(missing)} on this machine: install slurm-wlm and munge"
@@ -76,7 +77,7 @@ def start() -> None:
     for folder in ("state", "spool"):
         (PLACE / folder).mkdir(parents=True)
     for number in range(GPUS):
-        # The scheduler hands out devices, such as /dev/null.
+        # Slurm needs a device file for each GPU. These are copies of /dev/null (major 1, minor 3).
         os.mknod(PLACE / f"gpu{number}", 0o600 | 0o020000, os.makedev(1, 3))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
     ETC.mkdir(exist_ok=True)
@@ -97,24 +98,24 @@ def start() -> None:
 
 
 def start_node() -> None:
-    """Start slurmd, and wait until the node takes jobs."""
+    """Start slurmd, and wait until the node accepts jobs."""
     _run("slurmd")
     wait_for(_node_is_up, "the node")
 
 
 def lose_node() -> None:
-    """End slurmd and everything that runs on the node, at once."""
+    """Kill slurmd and all jobs of the node, as in a power failure."""
     _kill_trees(_named("slurmd") + _named("slurmstepd"))
 
 
 def cancel_all() -> None:
-    """End every job, and wait until none is left."""
+    """Cancel all jobs, and wait until the queue is empty."""
     subprocess.run(["scancel", "--user", "root"], check=True)
     wait_for(lambda: not ask("squeue", "-h"), "jobs to end")
 
 
 def stop() -> None:
-    """End the cluster and remove its files."""
+    """Kill the cluster and remove its files."""
     lose_node()
     _kill_trees(_named("slurmctld"))
     shutil.rmtree(PLACE, ignore_errors=True)

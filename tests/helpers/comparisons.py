@@ -1,4 +1,4 @@
-"""The plan of a small comparison."""
+"""Build the plan of a small comparison: four methods and two folds."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ def search_of(method: str, model: str = "a") -> SearchSpec:
 
 
 def score_id(method: str, fold: int, rate: float | None = None, model: str = "a") -> str:
-    """Return the id of a run, of which a search has a learning rate."""
+    """Return the id of a run, with the learning rate ``rate`` if its method is searched."""
     run = run_of(method, fold, model)
     return (run.with_learning_rate(rate) if rate else run).id
 
@@ -33,7 +33,13 @@ def score_id(method: str, fold: int, rate: float | None = None, model: str = "a"
 def progress(
     scores: Mapping[str, float] | None = None, models: tuple[str, ...] = ("a",), left_out=()
 ) -> Progress:
-    """Return two folds of four methods, three of which search a learning rate."""
+    """Build the progress of a comparison on two folds.
+
+    The methods of `SEARCHED` search their learning rates. The method ``embeddings`` has none.
+
+    Args:
+        scores: the scores of finished runs, by run id.
+    """
     planned, searches = [], {}
     for model in models:
         names = {"model_name": model, "train_rows": 8}

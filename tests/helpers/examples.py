@@ -1,4 +1,4 @@
-"""Small inputs that several tests build on."""
+"""Small tasks, examples, recipes, specs and tables for tests."""
 
 import random
 from collections.abc import Callable, Iterable
@@ -32,19 +32,19 @@ TOXIC = Task(
     metrics=("f1_micro", "f1_macro", "accuracy"),
 )
 TASKS = tasks.TASKS | {"toxic": TOXIC}
-# The part of BERT that trains under every method.
+# The parameters of BERT that every method trains.
 CLASSIFIER = ("classifier.weight", "classifier.bias")
 WORDS = "film story good bad great dull warm cold happy sad dog cat runs sleeps sings"
 
 
 def sentences(count: int, seed: int = 0) -> list[str]:
-    """Word salad of 2 to 9 words: lengths differ, so that padding matters."""
+    """Draw texts of 2 to 9 random words. Their lengths differ, so that padding matters."""
     rng = random.Random(seed)
     return [" ".join(rng.choices(WORDS.split(), k=rng.randrange(2, 10))) for _ in range(count)]
 
 
 def rows_of(task: Task, rows: int = 12, evaluation: int = 6) -> datasets.DatasetDict:
-    """Random rows with random labels, some of which make several examples."""
+    """Draw random rows with random labels. Some long rows become several examples."""
     rng = random.Random(1)
     make = {"tokens": tagged, "span": questions}.get(task.kind, labelled)
 
@@ -56,7 +56,7 @@ def rows_of(task: Task, rows: int = 12, evaluation: int = 6) -> datasets.Dataset
 
 
 def split_of(task: Task, rows: Iterable[dict], source: str = "example") -> datasets.Dataset:
-    """The split that is made from labelled rows of cells."""
+    """Build a split from labelled rows, which map column names to cells."""
     placed = number_rows(rows)
     return make_split(task, task.of_kind.from_rows(task, placed, labelled=True, source=source))
 
@@ -65,18 +65,18 @@ def split_of(task: Task, rows: Iterable[dict], source: str = "example") -> datas
 def tokens(
     task: Task, directory, rows: int = 12, evaluation: int = 6, apart: bool = False
 ) -> datasets.DatasetDict:
-    """Token ids of `rows_of`."""
+    """Tokenize the rows of `rows_of`."""
     examples = rows_of(task, rows, evaluation)
     return tokenize(task, examples, directory, 24, doc_stride_of(task), apart)
 
 
 def doc_stride_of(task: Task) -> int | None:
-    """The number of tokens by which examples of a row overlap."""
+    """Return the stride of overlapping windows, or None for tasks without windows."""
     return 6 if task.of_kind.overlaps else None
 
 
 def labelled(task: Task, count: int, seed: int, rng: random.Random) -> list[dict]:
-    """Random sentences with random labels, for any task of one or two texts."""
+    """Draw random sentences with random labels, for tasks with one or two texts."""
     columns = [sentences(count, seed + i) for i in range(len(task.text))]
     draw: dict[str, Callable[[], Any]] = {
         "regression": lambda: f"{rng.random() * 5:.2f}",
@@ -91,7 +91,7 @@ def labelled(task: Task, count: int, seed: int, rng: random.Random) -> list[dict
 
 
 def tagged(task: Task, count: int, seed: int, rng: random.Random) -> list[dict]:
-    """Random sentences with a random label of each word; every third is of several examples."""
+    """Draw random sentences with a label per word. Every third one makes several examples."""
     texts = [text.split() for text in sentences(count, seed)]
     rows = [words * 4 if number % 3 == 0 else words for number, words in enumerate(texts)]
     return [
@@ -101,7 +101,7 @@ def tagged(task: Task, count: int, seed: int, rng: random.Random) -> list[dict]:
 
 
 def questions(task: Task, count: int, seed: int, rng: random.Random) -> list[dict]:
-    """Random questions with random parts of random contexts; most are of several windows."""
+    """Draw random questions with answers in random contexts. Most contexts take several windows."""
     rows = []
     for question, context in zip(
         sentences(count, seed), sentences(5 * count, seed + 1)[::5], strict=True
@@ -116,7 +116,11 @@ def questions(task: Task, count: int, seed: int, rng: random.Random) -> list[dic
 
 
 def packable(input_ids, labels, token_types=None, reads=None) -> Examples:
-    """Examples by what is in them. ``reads``: positions of tokens, or ``all``."""
+    """Build examples from token ids and labels.
+
+    Args:
+        reads: which tokens the head reads: positions per example, ``"all"``, or None for the first.
+    """
     columns = {"idx": list(range(len(input_ids))), "input_ids": input_ids, "label": labels}
     if token_types is not None:
         columns["token_type_ids"] = token_types
@@ -126,7 +130,7 @@ def packable(input_ids, labels, token_types=None, reads=None) -> Examples:
 
 
 def examples_of(task: Task, tokens: datasets.DatasetDict, head="") -> dict[str, Examples]:
-    """The labelled splits as a head reads them; default: that of the task's kind."""
+    """Build the examples of the labelled splits for a head (default: the head of the task)."""
     return {
         split: Examples(tokens[split], HEADS[head or task.of_kind.head])
         for split in task.labelled_splits
@@ -161,19 +165,19 @@ def run_spec(selection: Selection = METHODS["layernorm"], task: str = "sst2", **
 
 
 def experiment(**changed) -> Experiment:
-    """An experiment of one task and one method, with what is changed."""
+    """Build an experiment with one task and one method, with the settings in ``changed``."""
     settings = {"models": ["minilm"], "tasks": ["rte"], "methods": {"bitfit": [1e-3]}}
     return Experiment.model_validate(settings | {"epochs": 1, "batch_size": 8} | changed)
 
 
 def config(experiment: Experiment, **changed) -> Config:
-    """A configuration with one experiment, with what is changed."""
+    """Build a configuration with one experiment, with the settings in ``changed``."""
     settings = {"source": "hub", "experiments": {"mine": experiment}}
     return Config.model_validate(settings | changed)
 
 
 def ranks(model):
-    """Ranks of LayerNorm's entries, in which every third entry comes first."""
+    """Build a fixed ranking that mixes the LayerNorm entries of all tensors, as ranks by tensor."""
     names = [name for name in model.parameters if ".output.LayerNorm." in name]
     flat = np.arange(len(names) * 32)
     rank = np.argsort(np.argsort((flat * 7) % len(flat), kind="stable")).astype(np.int32)
@@ -181,22 +185,26 @@ def ranks(model):
 
 
 def top(fraction):
-    """A mask by a ranking ``r``, such as `ranks`."""
+    """Select the top ``fraction`` of the ranking named ``r``, such as that of `ranks`."""
     return Top(top=Ranked(ranking="r", fraction=fraction))
 
 
 def selection_of(kind) -> Selection:
-    """A method's selection, or a mask."""
+    """Return the selection of a method, or a mask if ``kind`` is ``"top"``."""
     return top(0.3) if kind == "top" else METHODS[kind]
 
 
 def entries_of(kind, model):
-    """What a selection of `selection_of` trains of a model."""
+    """Return the entries of a model that `selection_of` selects."""
     return selection_of(kind).resolve(model.shapes, 0, ranks(model) if kind == "top" else None)
 
 
 def scored(*rows) -> pd.DataFrame:
-    """Scores of one model's runs; each row has the columns below, from ``task`` on."""
+    """Build a table of run scores for one model.
+
+    Args:
+        rows: tuples of task, method, fraction, scope, learning rate, seed and score.
+    """
     names = ["model", "task", "method", "fraction", "scope", "learning_rate", "seed", "value"]
     table = pd.DataFrame([("minilm", *row) for row in rows], columns=names)
     extra = {"column": table["task"], "metric": "accuracy", "decides": True}
@@ -208,7 +216,11 @@ def scored(*rows) -> pd.DataFrame:
 
 
 def sums(task: str, **information) -> pd.DataFrame:
-    """Two layers: every component of size 2 and information 1, but for those given."""
+    """Build a table of Fisher information for two layers, in which every tensor has size 2.
+
+    Args:
+        information: the information of components, with underscores for dots. Others have 1.
+    """
     shapes = papers_models()["bert-base-cased"].shapes(2)
     rows = [
         (name, 2, information.get(split_name(name).component.replace(".", "_"), 1.0))

@@ -1,4 +1,4 @@
-"""Papers' tables and figures, made from a test's tables."""
+"""Make the tables and figures of papers from the tables of a test."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from subtune.tasks.task import Task, list_score_columns
 
 
 def titled(*tasks: Task) -> dict[str, Mapping[str, Any]]:
-    """Return what an experiment's exhibits know of tasks, as far as tables need it."""
+    """Return the properties of tasks that tables need, by task name."""
     return {
         task.name: {
             "title": task.title,
@@ -28,7 +28,11 @@ def titled(*tasks: Task) -> dict[str, Mapping[str, Any]]:
 def results(
     titles: Mapping[str, str], paper: str | None = None, **tables: Any
 ) -> ExperimentResults:
-    """Return tables with the tasks' titles, which are also those of the columns."""
+    """Build results from tables.
+
+    Args:
+        titles: the titles of tasks by name, which are also the titles of their columns.
+    """
     tables = {"row_scores": no_rows(), **tables}
     tasks = {
         name: {"title": title, "columns": {name: title}, "metrics": TITLES}
@@ -38,7 +42,7 @@ def results(
 
 
 def made(paper: str, name: str, tables: Mapping[str, Any], tasks: Any = None, **others: Any) -> Any:
-    """Return an exhibit of these tables and of other fields of `ExperimentResults`."""
+    """Make the exhibit ``name`` of a paper from tables and other fields of `ExperimentResults`."""
     of_paper = ExperimentResults(tables, tasks or {}, papers.find_paper(paper).printed, **others)
     [exhibit] = [e for e in all_exhibits(papers.find_paper(paper)) if e.name == name]
     return exhibit.make(of_paper)

@@ -1,6 +1,7 @@
-"""A tiny model of every family that has no forward pass of its own here, with random weights.
+"""Write tiny random models of all families that run through the forward pass of transformers.
 
-Two layers of width 32, without dropout; vocabulary and tokenizer are those of the tiny BERT.
+A model has two layers of width 32 and no dropout. It has the vocabulary and the tokenizer of the
+tiny BERT.
 """
 
 import json
@@ -26,7 +27,7 @@ SHAPE: dict[str, Any] = {
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
 }
-# Fields for padding, dropout and token types, which not all families read.
+# Fields for padding, dropout and token types. Some families ignore them.
 USUAL = {
     "pad_token_id": 0,
     "bos_token_id": 2,
@@ -36,7 +37,7 @@ USUAL = {
 }
 RELATIVE = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "pooler_hidden_size": 32}
 DECODER: dict[str, Any] = {"num_key_value_heads": 1, "type_vocab_size": 0}
-# Transformers' name of a family to fields beside `SHAPE` and `USUAL`.
+# Further config fields of each family, by its model type in transformers.
 FIELDS: dict[str, dict[str, Any]] = {
     "albert": {"embedding_size": 16, "classifier_dropout_prob": 0.0},
     "deberta": RELATIVE,
@@ -94,21 +95,21 @@ UNDESCRIBED: dict[str, dict[str, Any]] = {
 
 
 def write(name: str, directory: Path) -> Path:
-    """A model of a family, and its tokenizer."""
+    """Write a model of a family and its tokenizer to a directory."""
     config = AutoConfig.for_model(name, **(SHAPE | USUAL | (FIELDS | UNDESCRIBED)[name]))
     torch.manual_seed(0)
     AutoModelForSequenceClassification.from_config(config).save_pretrained(directory)
     save_tokenizer(directory)
     names = ["input_ids", "attention_mask"]
     names += ["token_type_ids"] if config.to_dict().get("type_vocab_size", 0) > 1 else []
-    # Transformers would otherwise read another kind of vocabulary for most families.
+    # Otherwise transformers would expect the vocabulary files of the family.
     fields = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": names}
     (directory / "tokenizer_config.json").write_text(json.dumps(fields))
     return directory
 
 
 def save_tokenizer(directory: Path) -> None:
-    """A tokenizer of `WORDS`, which puts BERT's special tokens around texts."""
+    """Write a tokenizer with the vocabulary `WORDS` and the special tokens of BERT."""
     vocabulary = {word: i for i, word in enumerate(("[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS))}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -118,6 +119,6 @@ def save_tokenizer(directory: Path) -> None:
 
 
 def dropout_fields(directory: Path, p: float) -> dict[str, float]:
-    """Return all fields of a model's configuration that are probabilities of dropout, as ``p``."""
+    """Return all dropout fields of a model's config, with ``p`` as their value."""
     names = json.loads((directory / "config.json").read_text())
     return {name: p for name in names if "dropout" in name or name.endswith("pdrop")}

@@ -1,4 +1,4 @@
-"""A local server that answers downloads as the hub does."""
+"""A local server that answers downloads like the Hugging Face hub."""
 
 import hashlib
 import http.server
@@ -12,14 +12,14 @@ from subtune.core.hub import COMMITS, GLUE
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NEXT_COMMIT = "89abcdef0123456789abcdef0123456789abcdef"
-# A file with the commit of the branch `main`.
+# The name of a file that contains the commit of the branch `main`.
 MAIN = "main.txt"
 
 
 class Hub(http.server.BaseHTTPRequestHandler):
     """The part of the hub's API that a download uses: repository info, and files by revision.
 
-    ``root`` has the files of each repository, which are the same at every commit that it knows.
+    ``root`` contains the files of each repository. They are the same at every known commit.
     """
 
     root: Path
@@ -82,7 +82,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(root: Path) -> Iterator[str]:
-    """Serve the files under a directory, and yield the address."""
+    """Serve the repositories under ``root``, and yield the address of the server."""
     handler = type("Handler", (Hub,), {"root": root})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()

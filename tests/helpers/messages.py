@@ -1,8 +1,8 @@
-"""The form of messages about a user's mistake, and a list of everything that users can read.
+"""Check the form of error messages, and list all texts that users can read.
 
     python -m tests.helpers.messages
 
-prints all texts of three words or more in the library's code, except docstrings, with their files.
+prints all texts of three words or more in the library, except docstrings, and the file of each.
 """
 
 import ast
@@ -15,19 +15,19 @@ import pytest
 from subtune.core.errors import SubtuneError
 from tests.helpers.project import ROOT
 
-# A message ends with what was expected, or after a semicolon with what to do.
+# A message says what was expected or, after a semicolon, what to do.
 ADVICE = re.compile(r"expected \S|; \S")
-# Words of tracebacks, and names inside this package or Python.
+# Parts of tracebacks, and internal names, which mean nothing to users.
 INTERNAL = re.compile(r"Traceback|<class|object at 0x|\bsubtune\.[a-z]+\.|NoneType|pydantic")
 
 
 def assert_message(text: str, place: str, found: str) -> None:
-    """Check that a message is a plain line that begins with its place.
+    """Check that an error message is one line that begins with its place and gives advice.
 
     Args:
         text: the message.
         place: the file, key or option that the message is about.
-        found: what was found there, or a part of what the message says of it.
+        found: a text that the message contains after its place, such as the wrong value.
     """
     assert text.splitlines() == [text.removesuffix("\n")]
     assert text.startswith(place)
@@ -39,14 +39,17 @@ def assert_message(text: str, place: str, found: str) -> None:
 
 @contextmanager
 def refused(place: str, found: str) -> Iterator[None]:
-    """Check that a mistake is refused with a message of the usual form."""
+    """Check that the block raises `SubtuneError` with a message that `assert_message` accepts."""
     with pytest.raises(SubtuneError) as error:
         yield
     assert_message(str(error.value), place, found)
 
 
 def list_texts(code: str) -> Iterator[str]:
-    """Yield the texts of three words or more in a module's code, with ``{value}`` for values."""
+    """Yield string literals of three words or more in a module, except docstrings.
+
+    Expressions in f-strings are kept as ``{expression}``.
+    """
     nodes = [*ast.walk(ast.parse(code))]
     seen = {node.value for node in nodes if isinstance(node, ast.Expr)}  # docstrings
     for node in nodes:

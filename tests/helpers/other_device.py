@@ -1,12 +1,11 @@
-"""Training on another device than the CPU, without one: its tensors have shapes and no values.
+"""Check on a CPU that training works on another device, with a fake device.
 
-Run as a script, because it registers a device for its whole process:
+    python -m tests.helpers.other_device MODEL TASK KIND,…
 
-python -m tests.helpers.other_device MODEL TASK KIND,…
-
-It trains, evaluates, continues from a state on the CPU and estimates Fisher information, and fails
-if tensors of two devices meet. As a last check, it leaves labels on the CPU and expects the
-failure.
+Tensors on the fake device have shapes but no values. This is a script, because the device is
+registered for the whole process. It trains, evaluates, continues from a checkpoint on the CPU, and
+estimates Fisher information. It fails if an operation has tensors on two devices. As a last check,
+it leaves the labels on the CPU and expects this failure.
 """
 
 import contextlib
@@ -39,7 +38,7 @@ DEVICE = "fakegpu"
 
 
 class OnHost:
-    """Keeps the first states of a training as files would: on the CPU."""
+    """A checkpoint keeper that stores the first states of a training on the CPU, as files do."""
 
     states: list[State] | None = None
 
@@ -51,9 +50,9 @@ class OnHost:
 
 
 def on_host(value: object) -> object:
-    """Return a part of a state as a file would keep it.
+    """Move a part of a state to the CPU.
 
-    A generator's state is always a real tensor on the CPU.
+    The state of a random generator is always a real CPU tensor, so it is returned unchanged.
     """
     if isinstance(value, np.ndarray):
         return torch.from_numpy(value)
@@ -61,10 +60,13 @@ def on_host(value: object) -> object:
 
 
 def stand_in(mode: FakeTensorMode) -> None:
-    """Let values cross between host and device: what comes back is zeros of the right shape."""
+    """Patch torch so that copies between CPU and fake device work.
+
+    Copies to NumPy or Python are zeros of the right shape.
+    """
     from_numpy, generator = torch.from_numpy, torch.Generator
     torch.from_numpy = lambda array: mode.from_tensor(from_numpy(array))
-    # The device has no random numbers and no autocast of its own; nothing is dropped or cast here.
+    # The fake device has no random generator and no autocast, and this check needs neither.
     torch.Generator = lambda device="cpu": generator("cpu")
     torch.autocast = lambda *arguments, **options: contextlib.nullcontext()
 

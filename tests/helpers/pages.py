@@ -1,4 +1,4 @@
-"""Blocks of code in README, CONTRIBUTING and the pages of docs, with the language of each."""
+"""List the code blocks of README, CONTRIBUTING and docs, with their languages."""
 
 import re
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ from markdown_it import MarkdownIt
 from tests.helpers.project import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-# Programs of indented blocks, which name no language.
+# Patterns that recognise the language of indented blocks, which name none.
 SHELL = re.compile(r"(git|uvx?|pip|make|conda|apptainer|sbatch|subtune|\.venv/bin/\w+) \S")
 PYTHON = re.compile(r"(import|from) \w+|\w+\(")
-# Commands that need what tests lack, by their beginning.
+# Commands that tests cannot run: how they begin, and what they need.
 NOT_RUN = {
     "git clone ": "the address of a repository",
     "git worktree ": "the repository's history",
@@ -22,7 +22,7 @@ NOT_RUN = {
 
 
 class Block(NamedTuple):
-    """A block of code: its page, its first line there, its language, and its text."""
+    """A code block, with its page and the number of its first line."""
 
     page: str
     line: int
@@ -34,13 +34,13 @@ class Block(NamedTuple):
 
     @property
     def commands(self) -> list[str]:
-        """The lines of a block of shell, without comments."""
+        """Return the commands of a shell block, without comments."""
         lines = self.text.replace("\\\n", "").splitlines()
         return [line.partition(" # ")[0].strip() for line in lines]
 
 
 def blocks() -> Iterator[Block]:
-    """Yield all blocks; those of Sphinx, such as tables of contents, are left out."""
+    """Yield all code blocks except Sphinx directives, such as tables of contents."""
     for page in PAGES:
         for token in MarkdownIt("commonmark").parse(page.read_text(encoding="utf-8")):
             if token.type in ("fence", "code_block") and not token.info.startswith("{"):

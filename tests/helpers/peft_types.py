@@ -1,11 +1,11 @@
-"""A selection of every type of PEFT, for tiny models of three families."""
+"""Selections of every PEFT type, for tiny models of three families."""
 
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
 
 from subtune.methods import SELECTION
 from subtune.models.peft import UNFIT
 
-# Fields that these types need for models of width 32. All others have only defaults.
+# Required fields, or fields that fit models of width 32. Other types use the defaults of PEFT.
 FIELDS = {
     "BOFT": {"boft_block_size": 4},
     "C3A": {"block_size": 8},
@@ -32,8 +32,8 @@ TARGETS = {
 }
 NORMS = {"bert": ["LayerNorm"], "modernbert": ["mlp_norm"], "qwen2": ["input_layernorm"]}
 WITHOUT_TARGETS = ("PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CARTRIDGE")
-# One of each sort of what PEFT adds: matrices, vectors, circulants, a prompt's encoder, keys and
-# values, norms, single entries, a bank of vectors.
+# One PEFT type for each kind of added parameters: matrices, vectors, circulant matrices, a prompt
+# encoder, keys and values, norms, single entries, and a vector bank.
 SORTS = ("LORA", "IA3", "C3A", "P_TUNING", "PREFIX_TUNING", "LN_TUNING", "SHIRA", "VBLORA")
 TYPES = sorted({of.value for of in PEFT_TYPE_TO_CONFIG_MAPPING} - set(UNFIT))
 

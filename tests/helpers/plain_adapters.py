@@ -1,6 +1,6 @@
-"""Adapters inside transformers' own BERT and RoBERTa, written out plainly; a reference for tests.
+"""A plain implementation of adapters in BERT and RoBERTa of transformers, as a reference for tests.
 
-It imports nothing of the project's. Sources:
+It imports no code of subtune. Sources:
 
 * Houlsby et al. 2019 (arXiv 1902.00751) and google-research/adapter-bert (``modeling.py``,
   ``run_classifier.py``, ``optimization.py``);
@@ -13,16 +13,18 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-# Houlsby, section 3.6: normal draws, cut at two standard deviations. The published code has 1e-3.
+# Houlsby, section 3.6: a normal distribution truncated at two standard deviations. The published
+# code uses 1e-3.
 HOULSBY_DEVIATION = 1e-2
-# adapter-hub, `Adapter.init_bert_weights`: normal draws, not cut. Biases start at 0 in both.
+# adapter-hub, `Adapter.init_bert_weights`: a normal distribution, not truncated. Biases start at 0
+# in both.
 PFEIFFER_DEVIATION = 0.02
-# adapter-hub, `SeqBnConfig`: the bottleneck has width / 16 units.
+# adapter-hub, `SeqBnConfig`: the bottleneck has hidden_size / 16 units.
 REDUCTION = 16
 
 
 class Bottleneck(nn.Module):
-    """A projection to few units, an activation, and a projection back; without the residual."""
+    """A down-projection, an activation, and an up-projection, without the residual connection."""
 
     def __init__(self, width: int, size: int, activation: nn.Module) -> None:
         super().__init__()
@@ -35,7 +37,7 @@ class Bottleneck(nn.Module):
 
 
 class HoulsbyOutput(nn.Module):
-    """The end of a sub-layer: dense, dropout, adapter with its residual, residual, LayerNorm."""
+    """The output of a sub-layer with an adapter between dropout and the residual connection."""
 
     def __init__(self, output: nn.Module, adapter: Bottleneck) -> None:
         super().__init__()
@@ -49,9 +51,9 @@ class HoulsbyOutput(nn.Module):
 
 
 class PfeifferOutput(HoulsbyOutput):
-    """The end of a feed-forward part whose adapter reads what LayerNorm returns.
+    """The output of a feed-forward sub-layer, with an adapter that reads the output of LayerNorm.
 
-    The adapter's residual is taken before LayerNorm, and LayerNorm runs a second time after it.
+    The residual of the adapter is taken before LayerNorm. After the adapter, LayerNorm runs again.
     """
 
     def forward(self, hidden_states: Tensor, input_tensor: Tensor) -> Tensor:
@@ -67,9 +69,10 @@ def insert_houlsby(
     deviation: float = HOULSBY_DEVIATION,
     values: Mapping[str, Tensor] | None = None,
 ) -> dict[str, nn.Parameter]:
-    """Insert two adapters per layer; return what trains: adapters, every LayerNorm, classifier.
+    """Insert two adapters per layer; return the trained parameters by name.
 
-    ``values`` replaces initial values of trained parameters, by name.
+    These are the adapters, every LayerNorm, and the classifier. ``values`` maps names of trained
+    parameters to initial values that replace the random ones.
     """
     width = model.config.hidden_size
     for layer in model.base_model.encoder.layer:
@@ -88,9 +91,10 @@ def insert_pfeiffer(
     deviation: float = PFEIFFER_DEVIATION,
     values: Mapping[str, Tensor] | None = None,
 ) -> dict[str, nn.Parameter]:
-    """Insert an adapter after each feed-forward part; return what trains: adapters, classifier.
+    """Insert one adapter per layer, after the feed-forward part; return the trained parameters.
 
-    ``values`` replaces initial values of trained parameters, by name.
+    These are the adapters and the classifier. ``values`` maps names of trained parameters to
+    initial values that replace the random ones.
     """
     width = model.config.hidden_size
     for layer in model.base_model.encoder.layer:

@@ -1,6 +1,6 @@
-"""Diff pruning of transformers' own models, written out plainly; a reference for tests.
+"""A plain implementation of diff pruning for models of transformers, as a reference for tests.
 
-It imports nothing of the project's. Sources: Guo, Rush and Kim (arXiv 2012.07463) and the files
+It imports no code of subtune. Sources: Guo, Rush and Kim (arXiv 2012.07463) and the files
 run_glue_diffpruning.py, run_glue_mag.py and run_glue_fixmask_finetune.py of dguo98/DiffPruning.
 """
 
@@ -12,17 +12,20 @@ from torch.func import functional_call
 
 # Section 4.3: the ends l and r of the stretched distribution, λ, and the first α. All w start at 0.
 LOWER, UPPER, PENALTY_WEIGHT, FIRST_GATE = -1.5, 1.5, 1.25e-7, 5.0
-# Section 4.3: rates of all differences, and of those in the mask. Both decay linearly to 0.
+# Section 4.3: learning rates of all differences, and of masked ones. Both decay linearly to 0.
 LEARNING_RATE, MASKED_LEARNING_RATE = 1e-5, 5e-5
-# run_glue_diffpruning.py: the rate of α is constant; draws stay MARGIN away from 0 and 1.
+# run_glue_diffpruning.py: the learning rate of α is constant, and uniform draws are clamped to
+# [MARGIN, 1 - MARGIN].
 GATE_LEARNING_RATE, MARGIN, MAXIMUM_NORM = 0.1, 1e-4, 1.0
-UNGATED = "classifier"  # Names that hold this have no gate; in RoBERTa it is the whole head.
-# What the first phase returns: w, α, each tensor's own α (or nothing), and δ, all by name.
+# Parameters with this in their names have no gate. In RoBERTa, these are the whole head.
+UNGATED = "classifier"
+# The result of the first phase, by parameter name: w, α, the α of the whole tensor (only with
+# structured gates), and δ.
 State = namedtuple("State", "weights gates group_gates differences")
 
 
 def gate(alpha, uniform):
-    """Return z in [0, 1] for uniform draws (section 3.1)."""
+    """Compute the gate z in [0, 1] from uniform draws (section 3.1)."""
     s = torch.sigmoid(torch.logit(uniform, eps=MARGIN) + alpha)
     return (s * (UPPER - LOWER) + LOWER).clamp(0, 1)
 
@@ -48,9 +51,9 @@ def train(
     learning_rate=LEARNING_RATE,
     gate_learning_rate=GATE_LEARNING_RATE,
 ):
-    """Train differences and gates, one step per batch; draw once more for the last differences.
+    """Train differences and gates, one step per batch, and sample the final differences.
 
-    ``noise(step, name, shape)`` returns uniform draws; a tensor's own gate asks with shape ``()``.
+    ``noise(step, name, shape)`` returns uniform draws. The gate of a whole tensor has shape ``()``.
     """
     weights = {name: torch.zeros_like(p).requires_grad_() for name, p in model.named_parameters()}
     shapes = {name: w.shape for name, w in weights.items() if UNGATED not in name}
@@ -74,7 +77,7 @@ def train(
 
 
 def project(state, share):
-    """Return masks of the largest differences: ``share`` of all that have a gate (section 3.2)."""
+    """Mask the ``share`` of gated differences with the largest magnitudes (section 3.2)."""
     sizes = torch.cat([state.differences[name].abs().flatten() for name in state.gates])
     kept = sizes.argsort(descending=True, stable=True)[: int(share * len(sizes))]
     mask = torch.zeros(len(sizes), dtype=torch.bool).index_fill(0, kept, True) & (sizes > 0)
@@ -85,7 +88,7 @@ def project(state, share):
 def train_masked(model, batches, start, masks, learning_rate=MASKED_LEARNING_RATE):
     """Train the differences in ``masks`` and the classifier from ``start``; return differences.
 
-    The published code starts at ``state.weights``, the paper's words at ``state.differences``.
+    The published code starts from ``state.weights``, the paper's text from ``state.differences``.
     """
     weights = {name: value.clone().requires_grad_() for name, value in start.items()}
     optimizer = torch.optim.AdamW(weights.values(), weight_decay=0)
@@ -97,13 +100,16 @@ def train_masked(model, batches, start, masks, learning_rate=MASKED_LEARNING_RAT
 
 
 def loss_with(model, differences, batch):
-    """Return a batch's loss with differences added; in training mode the model drops out."""
+    """Compute the loss of a batch with ``differences`` added to the parameters.
+
+    Dropout is active if the model is in training mode.
+    """
     values = {name: p.detach() + differences[name] for name, p in model.named_parameters()}
     return functional_call(model, values, kwargs=dict(batch)).loss
 
 
 def update(optimizer, learning_rate):
-    """Clip the gradients of an optimizer's tensors together, step, and clear them."""
+    """Clip the joint norm of an optimizer's gradients, step, and reset the gradients."""
     torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], MAXIMUM_NORM)
     optimizer.param_groups[0].update(lr=learning_rate)
     optimizer.step()

@@ -1,18 +1,18 @@
-"""A plain loop of AdamW over a model of transformers or PEFT, one example at a time."""
+"""A plain AdamW training loop for models of transformers or PEFT, as a reference for tests."""
 
 import numpy as np
 import torch
 
 
 def outputs(model, split, number, **labels):
-    """Return what the model says of one example."""
+    """Return the model output for one example."""
     inputs = {name: torch.as_tensor(of[number])[None] for name, of in split.inputs.items()}
     attention_mask = torch.ones(1, split.lengths[number], dtype=torch.long)
     return model(**inputs, attention_mask=attention_mask, **labels)
 
 
 def logits(model, split):
-    """Return the logits of every example, without dropout."""
+    """Return the logits of all examples, without dropout."""
     model.eval()
     with torch.no_grad():
         every = [outputs(model, split, number).logits for number in range(len(split))]
@@ -20,7 +20,7 @@ def logits(model, split):
 
 
 def train(model, train, recipe, seed):
-    """Train what has a gradient for one epoch, at a constant learning rate."""
+    """Train all parameters with ``requires_grad`` for one epoch, at a constant learning rate."""
     leaves = [value for value in model.train().parameters() if value.requires_grad]
     optimizer = torch.optim.AdamW(leaves, lr=recipe.learning_rate, weight_decay=0.0)
     order = np.random.default_rng(seed)

@@ -1,10 +1,10 @@
-"""Predictions of exported models by plain transformers and PEFT.
+"""Predict with exported models in plain transformers and PEFT.
 
-It imports nothing of the project's, so that it can also run as a script:
+This module imports no code of subtune, so that it also runs as a script:
 
     python plain_transformers.py CALLS
 
-``CALLS`` is a list of the arguments of `predict`, as JSON.
+``CALLS`` is a JSON list, with one list of arguments of `predict` per call.
 """
 
 import json
@@ -15,9 +15,12 @@ import transformers
 
 
 def predict(path, base, rows, outputs, auto_class):
-    """Return the logits of each example: ``[outputs]``, or of all its tokens.
+    """Return the logits of each example: ``[outputs]``, or ``[tokens, outputs]`` for token heads.
 
-    ``base``: the model that an adapter belongs to, or nothing.
+    Args:
+        path: the exported model or PEFT adapter.
+        base: the base model of the adapter, or None if ``path`` is a whole model.
+        auto_class: the name of a transformers class, such as ``AutoModelForTokenClassification``.
     """
     kind = getattr(transformers, auto_class)
     if base:

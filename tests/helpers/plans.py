@@ -1,4 +1,4 @@
-"""Plans of a small configuration, with changes."""
+"""Build plans from a small configuration and changes to it."""
 
 import copy
 
@@ -23,14 +23,23 @@ BASE = {
 
 
 def plan(of_all=None, **changes):
-    """Plan `BASE` with other sections, ``of_all``, and other settings of its experiment."""
+    """Plan `BASE` with changes.
+
+    Args:
+        of_all: top-level sections that replace those of `BASE`.
+        changes: settings of the experiment.
+    """
     data = copy.deepcopy(BASE) | (of_all or {})
     data["experiments"]["layernorm"] |= changes
     return make_plan(check_config(data))
 
 
 def plan_runs(experiments, size, location="", **settings):
-    """Return a plan of runs by experiment that all have tasks of this size and this model."""
+    """Build a plan in which all tasks have the same size and all models the same location.
+
+    Args:
+        experiments: maps the name of an experiment to its planned runs.
+    """
     runs = [run.spec for planned in experiments.values() for run in planned]
     return Plan(
         config=examples.config(examples.experiment(), **settings),
@@ -50,7 +59,7 @@ def new_runs(base, other):
 
 
 def learning_rates(made):
-    """Return the learning rate of each method and task, or those that its search begins with."""
+    """Return the learning rate of each ``(method, task)``, or the first rates of its search."""
     return {(p.method, p.task_name): rates_of(made, p) for p in made.experiments["layernorm"]}
 
 
@@ -61,12 +70,12 @@ def rates_of(made, planned):
 
 
 def limits(planned):
-    """Return the limit of training rows in the recipe, by number of training rows."""
+    """Map the planned number of training rows to ``train_rows`` of the recipe."""
     return {p.train_rows: p.spec.recipe.train_rows for p in planned}
 
 
 def embedded(**changes):
-    """Return a plan of full fine-tuning and embeddings, and its runs of embeddings."""
+    """Plan full fine-tuning and embeddings; return the plan and the runs of embeddings."""
     methods = {"full": [1e-5], "embeddings": None}
     made = plan(methods=methods, fractions=None, seeds=[0, 1, 2], **changes)
     return made, [p for p in made.experiments["layernorm"] if p.method == "embeddings"]

@@ -1,4 +1,4 @@
-"""Copies of the workflow that tests run as a user does."""
+"""Copy the workflow, and run it as a user does."""
 
 import copy
 import os
@@ -17,7 +17,7 @@ from filelock import FileLock
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
 SNAKEMAKE = [sys.executable, "-m", "snakemake"]
-# A task may have the name of a kind of mask.
+# A task may have the same name as a mask scope.
 TASK = "global"
 
 
@@ -29,7 +29,7 @@ class Project:
 
     def __init__(self, directory: Path, model: Path):
         self.directory = directory
-        # Environment variables of every call, a prefix of its command, and Snakemake itself.
+        # For every call: environment variables, the beginning of the command, and Snakemake.
         self.environment: dict[str, str] = {}
         self.before: list[str] = []
         self.snakemake: list[str | Path] = [*SNAKEMAKE]
@@ -63,20 +63,20 @@ class Project:
         }
 
     def copy(self, directory: Path) -> "Project":
-        """Return a copy of this project and all its files in another directory."""
+        """Copy this project with all its files to another directory."""
         copied = copy.copy(self)
         copied.directory = directory
         shutil.copytree(self.directory, directory)
         return copied
 
     def changed(self, **experiment) -> dict:
-        """Return the configuration with these settings of its experiment changed."""
+        """Return a copy of the configuration with other settings of its experiment."""
         config = copy.deepcopy(self.config)
         config["experiments"]["layernorm"].update(experiment)
         return config
 
     def run(self, config: dict, *arguments: str) -> str:
-        """Call snakemake as a user does, and return what it printed."""
+        """Run snakemake as a user does; return its output."""
         (self.directory / "mine.yaml").write_text(yaml.safe_dump(config))
         command = [*self.before, *self.snakemake, "-c2", "--configfile", "mine.yaml", *arguments]
         return printed(command, self.directory, **self.environment)
@@ -92,14 +92,14 @@ class Project:
         return {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
 
 
-# The score of CoLA that GLUE's server has returned, in percent.
+# CoLA test scores of each method from the GLUE server, in percent.
 RETURNED = {"full": 20.0, "bitfit": 12.5, "layernorm": 0.0}
-# The test rows that the server expects.
+# Rows per split. The GLUE server expects this number of test rows.
 COLA_ROWS = {"train": 24, "dev": 12, "test": 1063}
 
 
 def with_glue(project: Project) -> Project:
-    """Give a project CoLA, in a file as GLUE publishes it, and what its server returned."""
+    """Add CoLA in the official file format, and a file of test scores from the GLUE server."""
     project.config |= {"source": "tsv", "glue_dir": ".", "test_scores": "returned.csv"}
     project.config["experiments"]["layernorm"]["tasks"] = [TASK, "cola"]
     folder = project.directory / "CoLA"
@@ -122,7 +122,7 @@ def with_glue(project: Project) -> Project:
 
 
 def printed(command: Sequence[str | Path], folder: Path, **environment: str) -> str:
-    """Return what a command prints. Fail if it does."""
+    """Run a command; return its output. Fail if the command fails."""
     done = subprocess.run(
         command,
         cwd=folder,
@@ -154,7 +154,7 @@ def build_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path
 
 
 def copy_workflow(directory: Path) -> Path:
-    """Copy everything that snakemake reads into a directory."""
+    """Copy all files that snakemake reads to a directory."""
     directory.mkdir(exist_ok=True)
     for name in ("Snakefile", "workflow", "envs", "config.yaml", "demo", "profiles", "slurm"):
         source = ROOT / name
@@ -164,13 +164,13 @@ def copy_workflow(directory: Path) -> Path:
 
 
 def job_counts(printed: str) -> dict[str, int]:
-    """Return the number of jobs by rule, and their total, from a dry run's output."""
+    """Read the number of jobs by rule, and their total, from the output of a dry run."""
     counts = re.findall(r"^(\w+) +(\d+)$", printed, re.MULTILINE)
     return {rule: int(count) for rule, count in counts}
 
 
 def table(task: str, split: str, rows: int) -> str:
-    """Return a CSV file's text: random sentences, each with a label that its last word tells."""
+    """Return the text of a CSV file with random sentences. The last word is the label."""
     rng = random.Random(f"{task}/{split}")
     words = ["film", "story", "dog", "cat", "runs", "sleeps", "sings"]
     lines = ["text,label"]

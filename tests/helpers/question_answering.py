@@ -1,4 +1,4 @@
-"""A reference for spans: transformers' own model on padded windows, pair by pair."""
+"""The reference for question answering: a transformers model on padded windows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -6,13 +6,16 @@ from typing import NamedTuple
 import torch
 from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerFast
 
-# Tokens, as in BERT's published code for SQuAD.
+# Numbers of tokens, as in the published SQuAD code of BERT.
 LONGEST_QUESTION = 64
 LONGEST_ANSWER = 30
 
 
 class Span(NamedTuple):
-    """Part of a context, from the character ``start`` on, and the sum of its two logits."""
+    """An answer in a context.
+
+    ``start`` is its first character, and ``score`` the sum of its start and end logits.
+    """
 
     text: str
     start: int
@@ -26,14 +29,13 @@ def best_spans(
     max_length: int,
     doc_stride: int,
 ) -> list[Span]:
-    """The best span of each row's context as an answer to its question.
+    """Find the best answer to each question.
 
     Args:
-        model: with a head for question answering, without dropout (``eval()``).
-        tokenizer: the model's.
-        rows: ``question`` and ``context`` of each.
-        max_length: the most tokens of a window, with the question and special tokens.
-        doc_stride: how many tokens after the start of one window the next one starts.
+        model: a model for question answering, in evaluation mode.
+        rows: examples with ``question`` and ``context``.
+        max_length: maximum tokens per window, with the question and special tokens.
+        doc_stride: number of tokens between the starts of two windows.
     """
     best = []
     for row in rows:
@@ -50,12 +52,12 @@ def windows(
     max_length: int,
     doc_stride: int,
 ) -> BatchEncoding:
-    """A question with each window of its context, padded to ``max_length``."""
+    """Tokenize a question with each window of its context, padded to ``max_length``."""
     question = _cut(tokenizer, question)
     specials = tokenizer.num_special_tokens_to_add(pair=True)
     asked = tokenizer(question, add_special_tokens=False)["input_ids"]
     room = max_length - len(asked) - specials
-    # The tokenizer calls the number of tokens that two windows share the stride.
+    # In the tokenizer, "stride" is the number of tokens that two windows share.
     shared = room - min(doc_stride, room)
     return tokenizer(
         question,
@@ -70,7 +72,7 @@ def windows(
 
 
 def _cut(tokenizer: PreTrainedTokenizerFast, question: str) -> str:
-    """The question's first tokens, as text."""
+    """Truncate a question to `LONGEST_QUESTION` tokens; return it as text."""
     encoded = tokenizer(question, add_special_tokens=False, return_offsets_mapping=True)
     tokens = encoded["input_ids"][:LONGEST_QUESTION]
     if not tokens:
@@ -82,7 +84,7 @@ def _cut(tokenizer: PreTrainedTokenizerFast, question: str) -> str:
 
 @torch.no_grad()
 def _spans(model: PreTrainedModel, encoded: BatchEncoding, context: str) -> Iterator[Span]:
-    """Every span of context tokens in every window that is not too long."""
+    """Yield all spans of at most `LONGEST_ANSWER` context tokens, for every window."""
     names = [name for name in encoded if name in ("input_ids", "attention_mask", "token_type_ids")]
     output = model(**{name: torch.tensor(encoded[name]) for name in names})
     for window, offsets in enumerate(encoded["offset_mapping"]):

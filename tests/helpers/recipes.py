@@ -1,4 +1,4 @@
-"""Recipes of CONTRIBUTING and docs/own-paper.md: code blocks, applied to a copy of the project."""
+"""Apply the code blocks of CONTRIBUTING and docs/own-paper.md to a copy of the project."""
 
 import re
 import shutil
@@ -14,7 +14,10 @@ BLOCK = re.compile(
 
 
 class Change(NamedTuple):
-    """Lines that a recipe adds to a file: after an anchor, at its end, or as the whole file."""
+    """Lines that a recipe adds to a file.
+
+    They follow the line ``anchor``. If it is None, they are appended, or are the whole new file.
+    """
 
     path: str
     anchor: str | None
@@ -22,7 +25,7 @@ class Change(NamedTuple):
 
 
 def recipes() -> dict[str, list[Change]]:
-    """Return each recipe's changes by its heading."""
+    """Return the changes of each recipe, by its heading."""
     pages = (ROOT / page for page in ("docs/own-paper.md", "CONTRIBUTING.md"))
     text = "\n".join(page.read_text() for page in pages)
     sections = re.split(r"^###? (.*)$", text, flags=re.MULTILINE)[1:]
@@ -52,7 +55,7 @@ def apply(change: Change, directory: Path) -> None:
 
 
 def copy_with_all(directory: Path) -> None:
-    """Copy the library and its tests, and apply all recipes to the copy, in the pages' order."""
+    """Copy the library and its tests, and apply all recipes in the order of the pages."""
     for name in ("src", "tests"):
         shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("*.pyc"))
     for changes in recipes().values():

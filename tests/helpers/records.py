@@ -1,4 +1,4 @@
-"""Records of small runs, made as a job makes them."""
+"""Train small runs and record them as jobs do."""
 
 import shutil
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.helpers import examples
 
 
 def record(store: Path, specs, directory: Path, checkpoints=None) -> list[str]:
-    """Train runs of one task on its example rows and record them. Return the lines of the log."""
+    """Train runs of one task on random examples and record them; return the log lines."""
     task = examples.TASKS[specs[0].tokens.data.task.name]
     model = load_encoder(directory, task.of_kind.head, task.outputs, specs[0].model.pooling)
     tokens = examples.tokens(task, directory, apart=specs[0].tokens.apart)
@@ -37,7 +37,11 @@ def recorded(
     pooling=None,
     labels="raw",
 ):
-    """Record a task's runs and model in ``results``. Return the first run's spec and the tokens."""
+    """Record the runs and the model of a task in ``results``.
+
+    Returns:
+        The spec of the first run, and the token ids.
+    """
     spec = examples.run_spec(selection, task, learning_rate=learning_rate, labels=labels)
     model = spec.model.replaced(version=model_version(directory), pooling=pooling)
     spec = spec.replaced(model=model)
@@ -47,7 +51,7 @@ def recorded(
 
 
 def recorded_embeddings(results: Path, directory: Path, task="rte", pooling=None) -> RunSpec:
-    """Record a regression on embeddings and its model in ``results``. Return its spec."""
+    """Record a regression on embeddings and its model in ``results``; return its spec."""
     trained = examples.run_spec(task=task)
     is_pair = len(examples.TASKS[task].text) > 1
     spec = trained.replaced(
@@ -62,7 +66,7 @@ def recorded_embeddings(results: Path, directory: Path, task="rte", pooling=None
 
 
 def recorded_tf_idf(results: Path, directory: Path, task="rte") -> RunSpec:
-    """Record a regression on TF-IDF and what it reads in ``results``. Return its spec."""
+    """Record a regression on TF-IDF and its inputs in ``results``; return its spec."""
     spec = examples.run_spec(METHODS["tf-idf"], task).replaced(recipe=Fit())
     layout, rows = Layout(str(results)), examples.rows_of(examples.TASKS[task])
     paths = layout.tokens(spec.tokens.key), layout.dataset(spec.tokens.data.key)
@@ -76,7 +80,7 @@ def recorded_tf_idf(results: Path, directory: Path, task="rte") -> RunSpec:
 
 
 def on_record(results: Path, spec: RunSpec) -> pd.DataFrame:
-    """Return a run's recorded predictions of the validation split."""
+    """Read the recorded predictions of a run for the validation split."""
     table = pd.DataFrame(records.read_predictions(results / "runs", spec.id))
     return table[table["split"] == "validation"]
 
@@ -86,7 +90,7 @@ def logits_on_record(results: Path, spec: RunSpec) -> np.ndarray:
 
 
 def flip_a_bit(path: Path) -> None:
-    """Damage a file as a failing disk does."""
+    """Flip one bit in a file, as a failing disk does."""
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)

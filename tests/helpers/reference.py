@@ -1,4 +1,4 @@
-"""The reference for tests: transformers' own model on padded batches, one run at a time."""
+"""The reference for tests: transformers on padded batches, one run at a time."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -40,11 +40,13 @@ def logits(
     mask: Callable[[Sequence[int], float], Tensor] | None = None,
     head: str = SEQUENCE_CLASSIFICATION,
 ) -> Tensor:
-    """Logits ``[examples, outputs]``, differentiable in ``parameters``.
+    """Compute logits with transformers, differentiable in ``parameters``.
 
-    A head that reads tokens gives ``[examples, longest, outputs]``, padding included.
+    Args:
+        mask: returns dropout factors for a shape and a probability; None means no dropout.
 
-    ``mask``: returns dropout's factors for a shape and a probability; without it nothing drops.
+    Returns:
+        ``[examples, outputs]``, or ``[examples, longest, outputs]`` with padding for token heads.
     """
     model = empty(config, parameters, head)
     family = FAMILIES[config.model_type]
@@ -62,7 +64,10 @@ def logits(
 
 
 def empty(config: PretrainedConfig, parameters: Mapping[str, Tensor], head: str) -> nn.Module:
-    """transformers' own model without weights, in evaluation, as wide as its parameters are."""
+    """Build a transformers model without weights, in evaluation mode.
+
+    The shape of the head in ``parameters`` gives the number of outputs.
+    """
     config = copy.deepcopy(config)
     family = FAMILIES[config.model_type]
     config.num_labels = len(parameters[f"{family.heads[head][-1].module}.bias"])
@@ -75,7 +80,7 @@ def empty(config: PretrainedConfig, parameters: Mapping[str, Tensor], head: str)
 
 
 def padded(inputs: Mapping[str, list]) -> dict[str, Tensor]:
-    """Rows of unequal length as a model's inputs, with their attention mask."""
+    """Pad inputs of unequal length, and add the attention mask."""
     lengths = [len(row) for row in inputs["input_ids"]]
     found = {
         name: torch.tensor([[*map(int, row), *[0] * (max(lengths) - len(row))] for row in rows])
@@ -86,14 +91,15 @@ def padded(inputs: Mapping[str, list]) -> dict[str, Tensor]:
 
 
 def rows_at(inputs: Mapping[str, list], index: np.ndarray) -> dict[str, list]:
-    """Some of a split's rows."""
+    """Select examples by their indices."""
     return {name: [rows[example] for example in index] for name, rows in inputs.items()}
 
 
 def slopes_with_dropout(model: Encoder, packed: Packed, step: float = 0.05) -> tuple[float, float]:
-    """Return the slope of a loss by its gradient, and by the loss after a step to each side.
+    """Compute the slope of a loss by its gradient and by central differences.
 
-    All passes draw the same dropout. The values of the first layer take the steps.
+    All passes use the same dropout masks. The direction is random, in the value matrix of the first
+    layer.
     """
     of_values = ("self.value.weight", "self.qkv.weight")
     name = next(name for name in model.parameters if name.endswith(of_values))

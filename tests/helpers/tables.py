@@ -1,4 +1,4 @@
-"""Tables that people might have: GLUE's real rows as CSV, and zips that its server takes."""
+"""Write real GLUE rows as the CSV files of a user, and check zip files for the GLUE server."""
 
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,13 @@ from subtune.tasks import TASKS
 
 
 def write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> Path:
-    """A CSV file with some columns of some rows."""
+    """Write a CSV file with these columns of the rows."""
     pd.DataFrame(rows, columns=[*columns]).to_csv(path, index=False)
     return path
 
 
 def glue_rows(glue_dir: Path, task: str, split: str) -> list[dict[str, str]]:
-    """Real rows of one of GLUE's tasks, with the columns that they have on the hub."""
+    """Read the rows of a GLUE task, with their column names on the hub."""
     path = glue_dir / TASKS[task].title / f"{split.replace('validation', 'dev')}.tsv"
     return [row for _, row in read_glue_rows(TASKS[task], path, labelled=True)]
 
@@ -26,10 +26,10 @@ def glue_rows(glue_dir: Path, task: str, split: str) -> list[dict[str, str]]:
 def glue_csv(
     glue_dir: Path, task: str, directory: Path, rows: int | None = None
 ) -> tuple[Path, Path]:
-    """The training and dev files of one of GLUE's tasks, with its texts and labels alone.
+    """Write the training and dev sets of a GLUE task as CSV files of texts and labels.
 
     Args:
-        rows: of each file, the first so many.
+        rows: write only this number of first rows; None means all.
     """
     columns = (*TASKS[task].text, "label")
     names = {"train": f"{task}-train.csv", "validation": f"{task}-dev.csv"}
@@ -41,7 +41,7 @@ def glue_csv(
 
 
 def require_taken(path: Path) -> None:
-    """Fail unless a zip has the server's files, each with a prediction for every row."""
+    """Check that a zip contains all files of the GLUE server, with a prediction for every row."""
     with zipfile.ZipFile(path) as archive:
         assert sorted(archive.namelist()) == sorted(FILES)
         for name, file in FILES.items():

@@ -33,9 +33,9 @@ def glue(tmp_path, monkeypatch):
 
 
 def measured(glue, cells, **options):
-    told = []
-    scaling.measure(glue, cells, told.append, **options)
-    return told
+    rows = []
+    scaling.measure(glue, cells, rows.append, **options)
+    return rows
 
 
 def cell(way=SUBTUNE, method="layernorm", runs=1, precision="fp32"):
@@ -62,7 +62,7 @@ def test_no_cell_begins_after_the_time_is_over(glue):
 
 def test_a_gpu_measures_the_most_runs_first_and_the_compiled_trainer_last(monkeypatch):
     monkeypatch.setattr(inputs, "device", lambda: "cuda")
-    of_base = scaling.cells(["BERT-base"], ["cola", "rte"])
+    of_base = scaling.cells_of_device(["BERT-base"], ["cola", "rte"])
     assert {(c.task, c.method, c.runs) for c in of_base[:8]} == {
         (task, *most) for task in ("cola", "rte") for most in (("full", 8), ("layernorm", 32))
     }
@@ -72,15 +72,15 @@ def test_a_gpu_measures_the_most_runs_first_and_the_compiled_trainer_last(monkey
 
 def test_a_table_and_a_picture_are_made_of_the_lines(glue, tmp_path, capsys, monkeypatch):
     path = tmp_path / "steps.jsonl"
-    stored = measurements.Lines(path)
+    stored = measurements.JsonLines(path)
     machine = {"device": "D", "threads": 1, "torch": "2", "date": "2026-01-01"}
-    stored.add({"machine": machine, "products": {"fp32": 1e12, "bf16": 2e12}})
+    stored.append({"machine": machine, "products": {"fp32": 1e12, "bf16": 2e12}})
     shared = {"model": "BERT-base", "task": "CoLA", "precision": "bf16", "tokens": 200.0}
     shared |= {"tokens_per_second": 1e4, "flops_per_second": 4e11, "first_epoch": 3.0}
     for way, runs, seconds in [(TRAINER, 1, 0.05), (SUBTUNE, 8, 0.004), (SUBTUNE, 8, 0.0025)]:
         row = {"way": way, "method": "full", "runs": runs, "seconds": seconds, "gigabytes": 20.0}
-        stored.add(shared | row)
-    stored.add({"way": SUBTUNE, "method": "full", "problem": "out of memory"})
+        stored.append(shared | row)
+    stored.append({"way": SUBTUNE, "method": "full", "problem": "out of memory"})
     monkeypatch.setattr("sys.argv", ["report", str(path), "--to", str(tmp_path)])
     report.main()
     [row] = [line for line in (tmp_path / "steps.md").read_text().splitlines() if "subtune" in line]
@@ -102,14 +102,14 @@ def test_the_largest_difference_of_values_is_found():
     start = {"a.weight": torch.zeros(2), "b.key.bias": torch.zeros(1)}
     expected = {"a.weight": torch.tensor([3.0, 4.0]), "b.key.bias": torch.ones(1)}
     found = {"a.weight": torch.tensor([3.0, 4.5]), "b.key.bias": torch.zeros(1)}
-    row = values._differences([found], [expected], start)
+    row = values._compare_values([found], [expected], start)
     assert row["of_movement"] == pytest.approx(0.1)
     assert row["largest"] == pytest.approx(0.125)
     assert (row["worst"], row["keys"]) == ("a.weight", 1.0)
 
 
 def test_kernels_are_those_of_the_last_epochs_steps(glue):
-    with scaling.settings(glue) as settings:
+    with scaling.temporary_settings(glue) as settings:
         row = kernels.measure(cell(), settings)
     assert row["milliseconds"] > 0
     assert 0 < row["busy"] < 1.5
@@ -118,7 +118,7 @@ def test_kernels_are_those_of_the_last_epochs_steps(glue):
 
 
 def test_lines_are_read_as_they_were_added(tmp_path, capsys):
-    stored = measurements.Lines(tmp_path / "lines.jsonl")
-    stored.add({"way": "a", "seconds": 1 / 3})
+    stored = measurements.JsonLines(tmp_path / "lines.jsonl")
+    stored.append({"way": "a", "seconds": 1 / 3})
     assert json.loads(capsys.readouterr().out) == {"way": "a", "seconds": 0.33333}
     assert measurements.read_lines(tmp_path / "lines.jsonl") == [{"way": "a", "seconds": 0.33333}]
