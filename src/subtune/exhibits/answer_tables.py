@@ -47,7 +47,7 @@ def answers_table(results: ExperimentResults) -> Styled:
     """Return the method to train, and below it every method's loss against the reference.
 
     The CSV file has a row per task, and one for all tasks if there are several; in a paper's
-    experiment, for each model. `columns.csv` explains its columns.
+    experiment, for each model. ``columns.csv`` explains its columns.
     """
     chosen = results["chosen"]
     titles = {**results.task_titles, ALL_TASKS: ALL_TASKS}
