@@ -1,4 +1,4 @@
-"""Answers: the method to train, for each task, in one sentence, and what to do next in another."""
+"""Chooses the method to train for each task, and writes the answer and the next step as text."""
 
 import itertools
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from subtune.analysis.run_scores import no_rows
 from subtune.methods import method_title
 
 ALL_TASKS = "all tasks"
-# The lowest probability of being within the margin at which a method is called enough.
+# A method is called enough if it is within the margin with at least this probability.
 LIKELY = 0.5
 TUNE = "try other learning rates or more epochs"
 Decision = Literal["train", "probably", "undecided", "everything"]
@@ -33,19 +33,22 @@ class Answer:
     Attributes:
         models: the names of the models that are compared.
         margin: the largest acceptable loss of score against the reference.
-        reference: the reference's title, or empty (`subtune.analysis.candidates.Compared`).
-        full: the title of full fine-tuning, or empty if it has no score.
-        decision: from `_decide`.
-        candidate: the method of the decision; if everything trains, the method nearest to full. Its
-            numbers are against the reference, or if it is the reference, against full.
-        better: the method that surely scores higher than full by the most.
+        reference: the title of the reference; empty if no method has a score.
+        full: the title of full fine-tuning; empty if it has no score.
+        decision: from `_choose_method`.
+        candidate: the method that the decision names. If the decision is *everything*, this is the
+            smaller method with the score nearest to full fine-tuning. The candidate is compared
+            with the reference; if it is the reference, with full fine-tuning.
+        better: of the methods that surely score higher than full fine-tuning, the best one.
         full_diverged: whether full fine-tuning has runs but no score.
-        full_learnt_nothing: whether a run of full predicts the same answer for all rows.
-        more_seeds: how many further seeds would make a probable method sure, if it is known. It is
-            unknown with a single seed.
-        more_rows: how many further rows would do so, with the same seeds; unknown for all tasks.
-        unit: *fold* or *seed*, in which methods are planned.
-        is_finished: whether every method has all of its planned runs.
+        full_learnt_nothing: whether a run of full fine-tuning gives the same prediction for all
+            examples.
+        more_seeds: the number of additional seeds that would make a probable method sure; None if
+            unknown, as with a single seed.
+        more_rows: the number of additional examples that would make a probable method sure, with
+            the same seeds; None if unknown. It is always None for all tasks together.
+        unit: what is planned for each method: *fold* in cross-validation, otherwise *seed*.
+        is_finished: whether all planned runs of all methods are recorded.
     """
 
     models: str
@@ -66,30 +69,30 @@ class Answer:
 
 
 def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -> list[Answer]:
-    """Return an answer per task, and one for all tasks if there are several.
+    """Answer which method to train: once per task, and once for all tasks if there are several.
 
-    The models of a paper's experiment have an answer each. If experiments have different margins,
-    the smallest counts.
+    In a paper's experiment, each model gets its own answers. If several experiments with different
+    margins are merged, the smallest margin applies.
     """
     row_scores = no_rows() if row_scores is None else row_scores
     pseudo_values, found = row_scores.set_index("run"), []
     for models, runs_of_models in judged_runs(chosen).groupby("models", sort=False):
         questions = [*runs_of_models.groupby(QUESTION, sort=False)]
-        found += [_answer(question, runs, pseudo_values) for question, runs in questions]
+        found += [_build_answer(question, runs, pseudo_values) for question, runs in questions]
         if len(questions) > 1:
-            together = _answer((models, ALL_TASKS, "mean"), runs_of_models, pseudo_values)
+            together = _build_answer((models, ALL_TASKS, "mean"), runs_of_models, pseudo_values)
             found += [together] if together.candidate else []
     return found
 
 
-def _answer(
+def _build_answer(
     question: tuple[str, str, str], runs: pd.DataFrame, pseudo_values: pd.DataFrame
 ) -> Answer:
-    """Return the answer from the runs on one or all tasks."""
+    """Build the answer from the runs on one task, or on all tasks."""
     margin, compared = float(runs["margin"].min()), compare_with_reference(runs, pseudo_values)
     done = runs.groupby(["title", "task"]).agg({"run": "size", "planned": "max"})
     is_finished = bool((done["run"] >= done["planned"]).all())
-    decision, candidate = _decide(compared, margin)
+    decision, candidate = _choose_method(compared, margin)
     studies: tuple[Study, ...] = ()
     is_open = decision in ("probably", "undecided") and compared.full and is_finished
     if candidate and is_open and len(candidate.seeds) > 1:
@@ -118,19 +121,22 @@ def _answer(
     )
 
 
-def _decide(compared: Compared, margin: float) -> tuple[Decision | None, Candidate | None]:
-    """Return the decision, and the method that it names. The first rule that applies decides:
+def _choose_method(compared: Compared, margin: float) -> tuple[Decision | None, Candidate | None]:
+    """Choose the method to train, by the first of these rules that applies.
 
-    1. *Train* the smallest method that is sure to be within the margin of the reference. Without a
-       score of full, no method is sure.
-    2. *Probably* the smallest method whose probability of being within the margin is at least
-       `LIKELY`. If there is none, and full has no score, *probably* the reference.
-    3. *Train* the reference, if it beats full.
-    4. *Undecided*, if the score of a smaller method is within the margin, but this probability is
-       lower or unknown, as with few rows. The smallest such method is named.
-    5. *Everything*, which is full fine-tuning; the method nearest to it is named.
+    1. *Train* the smallest method that is surely within the margin of the reference. If full
+       fine-tuning has no score, no method is sure.
+    2. *Probably* train the smallest method that is within the margin with a probability of at least
+       `LIKELY`. If there is none, and full fine-tuning has no score, *probably* train the
+       reference.
+    3. *Train* the reference, if it surely scores higher than full fine-tuning.
+    4. *Undecided*: the score of a smaller method is within the margin, but the probability is lower
+       than `LIKELY` or unknown, for instance because there are few examples. The smallest such
+       method is returned.
+    5. *Everything*: full fine-tuning is the method to train. The smaller method with the nearest
+       score is returned.
 
-    Only methods that are smaller than the reference are named in rules 1, 2, 4 and 5.
+    Rules 1, 2, 4 and 5 consider only methods that are smaller than the reference.
     """
     scored = compared.methods.get(compared.reference)
     smaller = [c for c in compared.methods.values() if scored and c.size < scored.size]
@@ -140,7 +146,7 @@ def _decide(compared: Compared, margin: float) -> tuple[Decision | None, Candida
     if sure:
         return "train", sure[0]
     if likely or not compared.full:
-        # Without any score there is no reference.
+        # There is no reference if no method has a score.
         return ("probably" if scored else None), next(iter(likely), scored)
     if compared.reference != compared.full:
         return "train", compared.with_full.get(compared.reference)
@@ -151,23 +157,23 @@ def _decide(compared: Compared, margin: float) -> tuple[Decision | None, Candida
 
 
 def format_share(value: float) -> str:
-    """Return a share with two significant digits: ``0.095 %``, ``13 %``."""
+    """Format a share as a percentage with two significant digits, such as ``0.095 %``."""
     percent = 100 * value
     return f"{percent:.2g} %" if percent < 99.5 else f"{percent:.0f} %"
 
 
 def format_chance(chance: float) -> str:
-    """Return a probability in whole per cent, but never 0 % or 100 %."""
+    """Format a probability in whole per cent; the ends are ``< 1 %`` and ``> 99 %``."""
     percent = round(100 * chance)
     return "< 1 %" if percent < 1 else "> 99 %" if percent > 99 else f"{percent} %"
 
 
 def short_answer(answer: Answer) -> str:
-    """Return an answer in one sentence of at most twenty words.
+    """Format an answer as one sentence of at most twenty words.
 
-    ``LayerNorm is enough: 0.821 against 0.835 (64 %).``
+    An example is ``LayerNorm is enough: 0.821 against 0.835 (64 %).``
     """
-    candidate, reference = answer.candidate, _name(answer.reference)
+    candidate, reference = answer.candidate, _name_in_sentence(answer.reference)
     if not candidate:
         return f"{reference} is the only method with a score." if reference else "No score yet."
     title, embeddings = candidate.title, method_title("embeddings")
@@ -182,46 +188,46 @@ def short_answer(answer: Answer) -> str:
     if not pd.isna(candidate.chance):
         against += f" ({format_chance(candidate.chance)})"
     if answer.decision == "undecided":
-        return f"Undecided: {_lower(scores)} {against}."
+        return f"Undecided: {_lower_first_letter(scores)} {against}."
     if title.startswith((embeddings, method_title("tf-idf"))):
-        return f"Nothing needs training: {_lower(scores)} {against}."
+        return f"Nothing needs training: {_lower_first_letter(scores)} {against}."
     if title == answer.reference:
-        return f"{title} beats {_lower(_name(answer.full))}: {against}."
+        return f"{title} beats {_lower_first_letter(_name_in_sentence(answer.full))}: {against}."
     return f"{title} is enough: {against}."
 
 
-def _name(title: str) -> str:
-    """Return a method's title as sentences name it: full is *full fine-tuning*."""
+def _name_in_sentence(title: str) -> str:
+    """Return a method's title for use in a sentence: ``Full`` becomes ``Full fine-tuning``."""
     method, of, model = title.partition(" of ")
     return f"{method} fine-tuning{of}{model}" if method == method_title("full") else title
 
 
-def _lower(words: str) -> str:
-    """Return words as they are inside a sentence. Names of methods keep their capitals."""
+def _lower_first_letter(words: str) -> str:
+    """Lower the first letter of a title inside a sentence; names of methods keep their capitals."""
     is_word = words.startswith(("Full fine-tuning", "Embeddings"))
     return words[0].lower() + words[1:] if is_word else words
 
 
 def next_step(answer: Answer) -> str:
-    """Return a sentence that says what to do next. The first one that applies is returned."""
-    candidate, full = answer.candidate, _name(answer.full)
+    """Format the recommended next step as one sentence."""
+    candidate, full = answer.candidate, _name_in_sentence(answer.full)
     if not (answer.full or answer.is_finished):
-        return "Full fine-tuning has no score yet: the same command with more minutes goes on."
+        return "Full fine-tuning has no score yet: run the same command with more minutes."
     if not answer.full:
         how = "try smaller learning rates" if answer.full_diverged else "add `full`"
         return f"Full fine-tuning has no score: {how}, or more minutes."
     if not candidate:
         return "Add a method that trains less, such as `layernorm`."
     if answer.full_learnt_nothing:
-        return f"{full} predicts the same for every row: {TUNE}."
+        return f"{full} gives the same prediction for every example: {TUNE}."
     if answer.better:
-        return f"{full} scores less than {answer.better.title}: {TUNE}."
+        return f"{full} scores lower than {answer.better.title}: {TUNE}."
     if not answer.is_finished:
-        return f"Some {answer.unit}s are missing: the same command with more minutes goes on."
+        return f"Some {answer.unit}s are missing: run the same command with more minutes."
     if answer.decision == "train":
         return "No more runs are needed."
     if len(candidate.seeds) == 1:
-        return f"One {answer.unit} tells little: train more, such as `seeds: [0, 1, 2]`."
+        return f"One {answer.unit} is not enough: train more, such as `seeds: [0, 1, 2]`."
     more = [f"{answer.more_rows:,} more {candidate.judged_by}"] if answer.more_rows else []
     if answer.more_seeds:
         unused = (seed for seed in itertools.count() if seed not in candidate.seeds)
@@ -232,4 +238,4 @@ def next_step(answer: Answer) -> str:
     if answer.decision == "everything":
         numbers = f"{candidate.score:.3f} against {candidate.reference_score:.3f}"
         return f"The nearest smaller method is {candidate.title}: {numbers}."
-    return "To be sure: more labelled rows."
+    return "To be sure: label more examples."

@@ -1,8 +1,8 @@
-"""Scores of predictions that a user brings, on the rows that score full fine-tuning's runs.
+"""Scores external predictions, which a user brings, on the examples that score full fine-tuning.
 
-A system has a row for each of these runs, as if it were a method, so that it is compared with the
-methods on the same rows. Such a row has no record: ``run`` is the id of full fine-tuning's run, a
-colon and the system's name.
+The table of scores gets one row per external system and run of full fine-tuning, as if the system
+were a method. So the system and the methods are compared on the same examples. Such a row has no
+record. Its ``run`` is the id of the run of full fine-tuning, a colon and the system's name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from subtune.analysis.tables import set_types
 from subtune.runs import records
 from subtune.tasks.task import ScoreColumn
 
-# What a system has in place of the facts about a run.
+# The values of columns that describe a run, for an external system.
 NO_RUN: dict[str, Any] = {
     **dict.fromkeys(("learning_rate", "smallest_rate", "largest_rate", "share_read"), np.nan),
     **dict.fromkeys(("encoder_size", "plateau", "best_epoch", "judged_at", "curve"), None),
@@ -38,15 +38,19 @@ def score_brought_predictions(
     columns: Sequence[ScoreColumn],
     brought: Mapping[str, Mapping[str, np.ndarray]],
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the rows of brought predictions for ``chosen``, and those for `row_scores`.
+    """Score external predictions.
 
-    Without runs of full fine-tuning, those of the method with the most runs take their place.
+    If there are no runs of full fine-tuning, the runs of the method with the most runs are used
+    instead.
 
     Args:
         chosen: the runs of an experiment.
-        store: the directory of run records.
-        columns: the score columns of the experiment.
-        brought: by task and system, predictions ``[n, o]`` of the rows that give the scores.
+        brought: maps each task's name to a mapping from each system's name to its predictions
+            ``[n, o]`` for the dev or test examples.
+
+    Returns:
+        Two tables of external systems: one with the columns of ``chosen``, and one with the columns
+        of `subtune.analysis.run_scores.row_scores`.
     """
     split_of = {column.key: column.split for column in columns}
     judged = whole_methods(chosen[chosen["judges"]]).dropna(subset=["value"])

@@ -1,14 +1,17 @@
-"""Methods as candidates: how each compares with a reference, and their summary.
+"""Compares each method with a reference, and summarises all methods in a table.
 
-The reference is the best method that was tried: full fine-tuning of the model on which it scores
-best, unless another method surely beats it. A method is smaller than another if its encoder is
-smaller, or if the encoders are as large and it trains fewer parameters. Parameters are counted
-without the classifier, which every method trains. A difference is a method's score minus the
-reference's score with the same seed and fold; runs without a partner are left out. So that methods
-with runs on different folds can be compared, a method's score is the reference's score plus this
-difference. Its interval is over seeds and rows, both paired. With a single seed it is over rows
-alone; without predictions, over seeds alone. The probability that a method is within the margin of
-the reference uses the same distribution.
+* The *reference* is full fine-tuning of the model on which it scores best, unless another method
+  surely scores higher. Then that method is the reference.
+* A method is *smaller* than another if its encoder is smaller. If both encoders have the same size,
+  the method with fewer trained parameters is smaller. The classifier, which every method trains, is
+  not counted.
+* A *difference* is a method's score minus the reference's score with the same seed and fold. Runs
+  without such a partner are left out.
+* A method's *score* is the reference's score plus the mean difference. So methods with runs on
+  different folds can be compared.
+* The *interval* of the difference accounts for seeds and examples, both paired. With a single seed,
+  it accounts for examples only; without recorded predictions, for seeds only. The probability that
+  a method is within the margin of the reference is computed from the same distribution.
 """
 
 import math
@@ -30,42 +33,44 @@ from subtune.analysis.intervals import Interval, Study
 from subtune.analysis.run_scores import PART_COLUMNS, no_rows
 from subtune.analysis.tables import order_columns, set_types
 
-# The lowest chance at which a method is sure to be within the margin.
+# A method is sure to be within the margin if the probability is at least this.
 SURE = 0.95
-# Metrics that are shares of rows.
+# Metrics that are shares of examples.
 SHARES = {"accuracy", "exact_match"}
-# The columns that are averaged over for all tasks.
+# An answer for all tasks is a mean over these columns.
 TASK = ["task", "metric"]
-# The columns that the methods of one answer share. `judged_runs` makes ``models``.
+# All methods of one answer have the same values in these columns. `judged_runs` adds ``models``.
 QUESTION = ["models", *TASK]
-# The columns by which methods are ordered: the smallest first; of one size, the best first.
+# Methods are sorted by these columns: the smallest first, and the best first among equal sizes.
 FROM_SMALLEST = ["encoder_size", "trained", "score"]
-# Digits of a difference of scores; later digits are rounding errors.
+# Differences of scores are rounded to these digits; later digits are rounding errors.
 DIGITS = 10
 NO_DIFFERENCE = Interval(np.nan, np.nan, np.nan)
 
 
 class Candidate(NamedTuple):
-    """A method, and the difference of its score from that of a reference.
+    """A method, and the difference between its score and the reference's score.
 
     Attributes:
-        title: the method's title, with its model if models are compared.
+        title: the method's title; if models are compared, with the model's name.
         model: the model's name.
-        encoder_size: the model's number of parameters; 0 without a model; NaN for predictions that
-            the user brings, which are not a method that can be trained.
+        encoder_size: the model's number of parameters; 0 for a method without a model; NaN for
+            external predictions, which are not a method that can be trained.
         trained: the number of trained parameters.
-        share: this number as a share of full's.
+        share: ``trained`` as a share of the parameters that full fine-tuning trains.
         score: ``reference_score`` plus the mean difference.
         reference: the reference's title.
         reference_score: the reference's mean score over all of its seeds and folds.
         difference: the mean difference, with its interval.
-        most_lost: with 95 % chance the loss against the reference is at most this.
-        chance: the chance of a loss within the margin.
-        is_sure: whether this chance is at least `SURE` over several seeds.
-        seeds: the seeds of the task with the fewest.
-        studies: one study per task; if one of them is unknown, none, and there is no interval.
-        judged_by: the rows that give the scores: dev rows, test rows, or rows of folds.
-        over: the seeds and rows of the interval, in words.
+        most_lost: the loss against the reference is at most this with a probability of 95 %.
+        chance: the probability that the loss is within the margin.
+        is_sure: whether ``chance`` is at least `SURE`, with more than one seed.
+        seeds: the seeds of the task with the fewest seeds.
+        studies: one study per task. If a task has no study, ``studies`` is empty and the difference
+            has no interval.
+        judged_by: what the scores are computed on: dev examples, test examples, or examples (of
+            folds).
+        over: the number of seeds and examples of the interval, as text.
     """
 
     title: str
@@ -87,19 +92,20 @@ class Candidate(NamedTuple):
 
     @property
     def size(self) -> tuple[float, int]:
-        """The size by which methods are ordered. Nothing is smaller or larger than NaN."""
+        """The key by which methods are ordered. It is NaN for external predictions."""
         return self.encoder_size, self.trained
 
 
 class Compared(NamedTuple):
-    """Methods as compared with a reference.
+    """All methods of one answer, compared with the reference and with full fine-tuning.
 
     Attributes:
         reference: the reference's title; empty if no method has a score.
         full: the title of full fine-tuning of the model on which it scores best; empty if full
-            lacks a score.
-        methods: each method against the reference, from the smallest, by title.
-        with_full: each method against full.
+            fine-tuning has no score.
+        methods: maps each method's title to its comparison with the reference, the smallest method
+            first.
+        with_full: maps each method's title to its comparison with full fine-tuning.
     """
 
     reference: str
@@ -109,16 +115,20 @@ class Compared(NamedTuple):
 
 
 def judged_runs(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the judging columns, with what comparisons need.
+    """Select the scores that compare methods, and add the columns that comparisons need.
 
-    If a task has a test file, the test rows give the scores.
+    If a task has a test file, these are scores on the test set.
 
     Returns:
-        The columns of ``chosen``, and: ``models``, the names of the models that are in one answer;
-        ``trained``; ``title``, the method's title, with its model if there are several;
-        ``is_full``.
+        The columns of ``chosen``, and
+
+        * ``models``: the names of the models that are compared in one answer
+        * ``trained``: the number of trained parameters, without the classifier
+        * ``title``: the method's title; if there are several models, with the model's name
+        * ``is_full``: whether the method is full fine-tuning
     """
-    # Tables of earlier versions lack these columns; each of their methods has a model.
+    # Tables of earlier versions lack these columns. All of their methods have a model, so the
+    # default size is not 0.
     later = {"encoder_size": 1, "planned": 0, "across_models": False, "share_read": np.nan}
     judged = chosen.assign(**{name: chosen.get(name, value) for name, value in later.items()})
     judged = judged[judged["judges"]]
@@ -131,31 +141,30 @@ def judged_runs(chosen: pd.DataFrame) -> pd.DataFrame:
     has_model = (judged["encoder_size"].fillna(0) > 0) & (models != judged["model"])
     judged = judged.assign(
         models=models,
-        # A method without a model has a classifier alone.
+        # A method without a model trains only a classifier.
         trained=trained_beside_classifier(judged).mask(judged["encoder_size"] == 0, 0),
         title=title.where(~has_model, title + " of " + judged["model"]),
         is_full=(judged["method"] == "full") & judged["scope"].isna(),
     )
-    # A method without a model has the same run beside each model.
+    # The run of a method without a model is repeated for each model.
     return judged.drop_duplicates([*QUESTION, "title", "seed", "fold", "train_rows"])
 
 
 def folds_judge(runs: pd.DataFrame) -> bool:
-    """Return whether each run is scored on its fold, not on a test file."""
+    """Return whether all runs are scored on their folds, not on a test file."""
     return bool((runs["fold"].notna() & runs["decides"]).all())
 
 
 def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Compared:
-    """Return the methods as compared with the reference, and with full fine-tuning.
+    """Choose the reference, and compare all methods with it and with full fine-tuning.
 
-    The reference is the method against which the others may lose the margin. It is full
-    fine-tuning, of the model on which it scores best, unless other methods are sure to beat it by
-    more than the margin: then it is the one of them that beats it most. If full lacks a score, it
-    is the best method that was tried. Predictions that the user brings are never the reference.
+    The reference is full fine-tuning of the model on which it scores best. There are two
+    exceptions. If methods surely score higher than full fine-tuning by more than the margin, the
+    reference is the method with the largest difference. If full fine-tuning has no score, the
+    reference is the best method that was tried. External predictions are never the reference.
 
     Args:
         runs: the rows of one answer from `judged_runs`, on one or on all tasks.
-        pseudo_values: the row scores, indexed by run.
     """
     full = _find_best(runs[runs["is_full"]])
     with_full = compare_methods(runs, full, pseudo_values)
@@ -174,9 +183,9 @@ def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> C
 
 
 def _find_best(runs: pd.DataFrame) -> str:
-    """Return the title of the method with the most runs; of several, with the highest mean.
+    """Find the method with the most runs, and among several, the one with the highest mean score.
 
-    Methods of which a run diverged are left out. If none is left, the title is empty.
+    Methods with a diverged run are left out. The title is empty if no method is left.
     """
     tried = runs.groupby("title")["value"].agg(["size", "count", "mean"])
     scored = tried[tried["count"] == tried["size"]].sort_values(["count", "mean"])
@@ -186,15 +195,18 @@ def _find_best(runs: pd.DataFrame) -> str:
 def compare_methods(
     runs: pd.DataFrame, reference: str, pseudo_values: pd.DataFrame
 ) -> dict[str, Candidate]:
-    """Return the methods as compared with a reference, itself included, from the smallest.
+    """Compare each method with a reference, by runs with the same seed and fold.
 
-    Runs are paired by seed and fold. Methods without a difference on every task, such as those of
-    which a run diverged, are left out. Scores are means over tasks.
+    Scores are means over tasks. A method is left out if it has no difference on some task, for
+    instance because a run diverged.
 
     Args:
         runs: the rows of one answer from `judged_runs`, on one or on all tasks.
         reference: the reference's title.
-        pseudo_values: the row scores, indexed by run.
+
+    Returns:
+        Maps each method's title to its comparison, the smallest method first. The reference is
+        included.
     """
     same = [*TASK, "seed", "fold"]
     partners = runs.loc[runs["title"] == reference, [*same, "title", "value", "run"]]
@@ -202,23 +214,24 @@ def compare_methods(
     every["difference"] = (every["value"] - every["value_of_reference"]).round(DIGITS)
     tasks = runs.groupby(TASK).ngroups
     found = [
-        _candidate(pairs, runs, pseudo_values)
+        _compare_method(pairs, runs, pseudo_values)
         for _, pairs in every.groupby("title", sort=False)
         if pairs.groupby(TASK).ngroups == tasks and pairs["difference"].notna().all()
     ]
-    # Brought predictions, whose encoder's size is NaN, are last.
+    # External predictions come last. The size of their encoder is NaN.
     found = sorted(found, key=lambda c: (math.isnan(c.encoder_size), *c.size, -c.score))
     return {candidate.title: candidate for candidate in found}
 
 
-def _candidate(pairs: pd.DataFrame, runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Candidate:
-    """Return a method as compared with a reference.
+def _compare_method(
+    pairs: pd.DataFrame, runs: pd.DataFrame, pseudo_values: pd.DataFrame
+) -> Candidate:
+    """Compare one method with the reference.
 
     Args:
         pairs: the method's runs. The columns ``title_of_reference``, ``value_of_reference`` and
-            ``run_of_reference`` are those of the reference's run with the same seed and fold.
+            ``run_of_reference`` describe the reference's run with the same seed and fold.
         runs: the runs of all methods.
-        pseudo_values: the row scores, indexed by run.
     """
     by_task = [task_pairs for _, task_pairs in pairs.groupby(TASK, sort=False)]
     title, reference = pairs["title"].iloc[0], pairs["title_of_reference"].iloc[0]
@@ -230,12 +243,13 @@ def _candidate(pairs: pd.DataFrame, runs: pd.DataFrame, pseudo_values: pd.DataFr
     reference_score = round(float(all_of_reference.mean()), DIGITS)
     found: list[Study | None] = []
     if title != reference:
-        found = [_study(task_pairs, pseudo_values) for task_pairs in by_task]
+        found = [_estimate_study(task_pairs, pseudo_values) for task_pairs in by_task]
     studies = tuple(study for study in found if study)
     if len(studies) < len(found):
         studies = ()
     of_folds = folds_judge(runs)
-    judged_by = "rows" if of_folds else "dev rows" if runs["decides"].all() else "test rows"
+    of_dev = runs["decides"].all()
+    judged_by = "examples" if of_folds else "dev examples" if of_dev else "test examples"
     return Candidate(
         title=title,
         model=model,
@@ -254,19 +268,19 @@ def _candidate(pairs: pd.DataFrame, runs: pd.DataFrame, pseudo_values: pd.DataFr
         seeds=tuple(sorted(min(by_task, key=len)["seed"])),
         studies=studies,
         judged_by=judged_by,
-        over=_over(studies, judged_by),
+        over=_format_sample(studies, judged_by),
     )
 
 
-def _study(pairs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Study | None:
-    """Return one method's differences on one task, or None if there is no interval.
+def _estimate_study(pairs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Study | None:
+    """Estimate the mean difference of one method on one task, and its variances.
 
-    There is none if the predictions of a single seed are unknown, or if no row differs and the
-    metric is not a share of rows.
+    The result is None if they cannot be estimated. This is so if there is a single seed without
+    recorded predictions. It is also so if the variance is 0 and the metric is not a share of
+    examples.
 
     Args:
-        pairs: as in `_candidate`.
-        pseudo_values: the row scores, indexed by run.
+        pairs: as in `_compare_method`.
     """
     both, differences = (pairs["run"], pairs["run_of_reference"]), pairs["difference"].tolist()
     if not all(run.isin(pseudo_values.index).all() for run in both):
@@ -285,21 +299,20 @@ def _study(pairs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Study | None:
 
 
 def _is_sure(studies: Sequence[Study], margin: float) -> bool:
-    """Return whether the chance that a loss is at most the margin is at least `SURE`.
+    """Return whether the loss is at most the margin with a probability of at least `SURE`.
 
-    The chance of a single seed does not include differences between seeds, so one seed is never
-    sure.
+    One seed is never sure, because its probability does not account for differences between seeds.
     """
     is_likely = intervals.chance_within(studies, margin) >= SURE
     return is_likely and min(study.seeds for study in studies) > 1
 
 
-def _over(studies: Sequence[Study], judged_by: str) -> str:
-    """Return the seeds and rows of an interval in words."""
+def _format_sample(studies: Sequence[Study], judged_by: str) -> str:
+    """Format the number of seeds and examples of an interval, such as ``3 seeds``."""
     if not studies:
         return ""
     seeds = min(study.seeds for study in studies)
-    unit = "fold" if judged_by == "rows" else "seed"
+    unit = "fold" if judged_by == "examples" else "seed"
     over = f"one {unit}" if seeds == 1 else f"{seeds} {unit}s"
     if all(study.parts for study in studies):
         over += f" and {sum(study.rows for study in studies):,} {judged_by}"
@@ -307,10 +320,10 @@ def _over(studies: Sequence[Study], judged_by: str) -> str:
 
 
 def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return a row per model, task and method, with scores in each task's judging column.
+    """Summarise each method in one row per model and task.
 
-    `columns.csv` explains the columns. Methods are sorted by score, the highest first. A method
-    that diverged has no score.
+    ``columns.csv`` explains the columns. The method with the highest score comes first. A diverged
+    method has no score.
     """
     row_scores = no_rows() if row_scores is None else row_scores
     pseudo_values, rows = row_scores.set_index("run"), []
@@ -322,7 +335,7 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -> pd.
             difference = candidate.difference if candidate else NO_DIFFERENCE
             if title == reference:
                 difference = NO_DIFFERENCE
-            # A reference other than full beats full, if full is compared with it.
+            # If full fine-tuning has a score, another reference surely scores higher.
             beats_full = title == reference != full and full in compared
             trained = int(same["trained"].median())
             of_full = runs.loc[runs["is_full"] & (runs["model"] == method[0]), "trained"].median()
@@ -361,7 +374,7 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -> pd.
 
 
 def sort_methods(methods: pd.DataFrame, columns: list[str] = FROM_SMALLEST) -> pd.DataFrame:
-    """Return the methods of each question, ordered by columns: sizes ascend and scores descend."""
+    """Sort the methods of each question by the columns: sizes ascending, scores descending."""
     ascending = [column != "score" for column in columns]
     questions = [rows for _, rows in methods.groupby(QUESTION, sort=False)]
     ordered = [rows.sort_values(columns, ascending=ascending) for rows in questions]
@@ -369,7 +382,11 @@ def sort_methods(methods: pd.DataFrame, columns: list[str] = FROM_SMALLEST) -> p
 
 
 def on_front(table: pd.DataFrame) -> pd.Series:
-    """Return the rows that no other method for the same task beats in score and size."""
+    """Return which methods are on the Pareto front of score and size of their task.
+
+    A method is on the front if no method of the same or a smaller size scores as high. External
+    predictions are never on the front.
+    """
     trainable = table[table["encoder_size"].notna()]
     scores = trainable.assign(score=trainable["score"].fillna(-np.inf))
     by_size = scores.sort_values(FROM_SMALLEST, ascending=[True, True, False])
@@ -380,9 +397,10 @@ def on_front(table: pd.DataFrame) -> pd.Series:
 
 
 def remarks(row: Mapping[str, Any]) -> str | None:
-    """Return why other learning rates or epochs might score higher, or None.
+    """List why other learning rates or epochs may score higher, or return None.
 
-    The reasons are *at the edge*, *still rising* and *fell*.
+    The reasons are *at the edge* (of the learning rates that were tried), *still rising* and
+    *fell*.
     """
     reasons = []
     if row["at_edge"]:

@@ -1,4 +1,4 @@
-"""The choice of the runs that tables show, and verdicts on their learning curves."""
+"""Chooses the runs that tables show, and gives verdicts on their learning curves."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,31 +12,32 @@ from subtune.methods import masked_name, method_title
 from subtune.runs import records
 from subtune.tasks.task import ScoreColumn
 
-# The columns of the scores whose values together are one setting: all of it but the learning rate,
-# the seed and the fold.
+# Runs with the same values in these columns have the same setting. They differ only in learning
+# rate, seed and fold.
 SETTING = ["model", "task", "method", "fraction", "scope", "train_rows"]
-# The columns that the methods of one comparison share.
+# Methods with the same values in these columns are compared.
 QUESTION = ["model", "task", "metric"]
-# The columns in which these methods differ.
+# The columns that identify a method.
 METHOD = ["method", "fraction", "scope"]
-# The verdicts on learning curves.
+# Verdicts on learning curves.
 CONVERGED, STILL_RISING, FELL = "converged", "still rising", "fell"
 FEWEST_SEEDS = 3
 LEVEL = 0.95
 
 
 def choose_rates(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return each setting's runs at its best learning rate: the rate with the highest mean over
-    seeds; ties go to the smallest rate.
+    """Choose each setting's best learning rate, and return the runs at these rates.
 
-    If every run searched its own learning rate, or has none, all runs of the setting are kept. A
-    setting is one combination of the columns in `SETTING`; settings keep their order. A learning
-    rate at which a seed diverged has no mean and loses. If no learning rate has a mean, the setting
-    diverged: the runs of its smallest learning rate are kept without values.
+    The best learning rate has the highest mean score over seeds; among equal means, it is the
+    smallest. A learning rate at which a seed diverged has no mean. If no learning rate has a mean,
+    the setting diverged: the runs of its smallest learning rate are returned without scores. If
+    each run searched its own learning rate, or has none, all runs of the setting are returned.
+
+    A setting is one combination of values in the columns `SETTING`. Settings keep their order.
 
     Returns:
         The columns of ``scores``, and ``at_edge``: whether the best of several learning rates is
-        the smallest or the largest, so that a better one may lie beyond it.
+        the smallest or the largest, so that rates outside the range may be better.
     """
     groups = scores.groupby(SETTING, sort=False, dropna=False)
     smallest = groups["smallest_rate"].transform("min")
@@ -49,7 +50,13 @@ def choose_rates(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def choose_best(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Series) -> pd.DataFrame:
-    """Return the rows of each setting's best candidate, chosen as `choose_rates` chooses rates."""
+    """Choose each setting's best candidate, by the rules of `choose_rates`, and return its rows.
+
+    Args:
+        scores: a table of scores.
+        setting: the columns that identify a setting.
+        candidate: each row's candidate, such as a learning rate.
+    """
     groups = scores.groupby([*setting], sort=False, dropna=False)
     scores = scores.assign(setting=groups.ngroup(), candidate=candidate)
     keys = ["setting", "candidate"]
@@ -63,36 +70,40 @@ def choose_best(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Seri
 
 
 def on_most_rows(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return, for each model and task, the runs with the most training rows."""
+    """Select the runs on the largest training set of each model and task."""
     largest = chosen.groupby(["model", "task"])["train_rows"].transform("max")
     return chosen[chosen["train_rows"] == largest]
 
 
 def whole_methods(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows without a mask."""
+    """Select the rows of methods without a mask."""
     return chosen[chosen["scope"].isna()]
 
 
 def masked_runs(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with a mask."""
+    """Select the rows of methods with a mask."""
     return chosen[chosen["scope"].notna()]
 
 
 def by_method(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return whole methods' means over seeds: a row per model and column of the tables."""
+    """Compute the mean score over seeds of each method without a mask.
+
+    Returns:
+        One row per model and score column, and one column per method.
+    """
     return whole_methods(chosen).groupby(["model", "column", "method"])["value"].mean().unstack()
 
 
 def trained_beside_classifier(chosen: pd.DataFrame) -> pd.Series:
-    """Return the number of pretrained parameters that each run trains."""
+    """Return each run's number of trained parameters, without the classifier's."""
     return chosen["trainable"] - chosen.get("classifier", 0)
 
 
 def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the run with the highest dev score per model, task and method, or the first of equally
-    good ones.
+    """Select the run with the highest dev score of each model, task and method without a mask.
 
-    If the method diverged, the run has no score. Brought predictions have no runs.
+    Among equal scores, the first run is selected. If all runs of the method diverged, the selected
+    run has no score. External predictions are left out, because they have no runs.
     """
     deciding = whole_methods(chosen[~are_brought(chosen)]).query("decides")
     best = deciding.sort_values("value", ascending=False, kind="stable")
@@ -100,7 +111,7 @@ def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs, and the whole method as the last point of each scope's curve."""
+    """Append the runs of the whole selection to each scope's curve, as its point at fraction 1."""
     whole = whole_methods(chosen)
     ends = [
         whole[whole["method"] == method].assign(scope=scope)
@@ -111,11 +122,11 @@ def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def merge_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the runs of several experiments as one table.
+    """Merge the runs of several experiments into one table.
 
-    If experiments share a setting, the experiment in which the setting scores best counts. Only the
-    runs on the most training rows of a model and task count. If experiments judge a task by
-    different metrics, each metric counts as a separate task.
+    Only runs on the largest training set of each model and task are kept. If several experiments
+    have runs of a method on a task, the runs of the experiment with the highest score are kept. If
+    experiments evaluate a task by different metrics, each metric is a separate task.
     """
     tables = [table.assign(experiment=number) for number, table in enumerate(chosen)]
     together = on_most_rows(pd.concat(tables, ignore_index=True))
@@ -124,22 +135,27 @@ def merge_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def are_brought(chosen: pd.DataFrame) -> pd.Series:
-    """Return which rows are of predictions that a user brings; they have no record."""
+    """Return which rows are external predictions."""
     # Tables of earlier versions lack the column.
     return chosen.get("encoder_size", pd.Series(0, chosen.index)).isna()
 
 
 def title_with_mask(row: Mapping[str, Any]) -> str:
-    """Return a method's title, with its mask if it has a scope, from a row with `METHOD`."""
+    """Format a method's title; the title of a masked method includes its fraction and scope.
+
+    Args:
+        row: a row with the columns `METHOD`.
+    """
     scope = None if pd.isna(row["scope"]) else row["scope"]
     return masked_name(method_title(row["method"]), row["fraction"], scope)
 
 
 def learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
-    """Return the deciding score of every run and epoch.
+    """Read the learning curve of each run from its record.
 
     Returns:
-        ``run``, ``epoch``, ``train_loss``, ``metric``, ``score``.
+        One row per run and epoch, with the columns ``run``, ``epoch``, ``train_loss``, ``metric``
+        and ``score``, the score that decides on the best epoch.
     """
     rows = []
     for run in scores[scores["decides"]].drop_duplicates("run").to_dict("records"):
@@ -155,7 +171,7 @@ def learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
 def with_verdicts(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
-    """Return the runs with ``curve``, the verdict on the learning curves of their setting's seeds.
+    """Add the column ``curve``: the verdict on the learning curves of a setting's seeds.
 
     A setting that diverged has no verdict.
     """
@@ -172,21 +188,24 @@ def with_verdicts(
 
 
 def verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
-    """Return the verdict on the mean curve of a method's seeds, or None for a single epoch.
+    """Evaluate the mean learning curve of a method's seeds.
 
-    * *Still rising*: the last epoch is the best, and the score has risen over the last third of the
+    * *Still rising*: the last epoch is the best, and the score rose over the last third of the
       epochs.
-    * *Fell*: the best epoch is before the last third, and the score has fallen since.
+    * *Fell*: the best epoch is before the last third, and the score fell after it.
     * *Converged*: neither.
 
-    A change counts if it exceeds the noise. With `FEWEST_SEEDS` seeds or more, this means that
-    Student's 95 % interval over seeds excludes 0. With fewer seeds, the noise is the standard error
-    of an accuracy of 0.5 on ``rows`` rows.
+    Only changes larger than the noise count. With at least `FEWEST_SEEDS` seeds, a change is larger
+    than the noise if Student's 95 % interval over seeds excludes 0. With fewer seeds, the noise is
+    the standard error of an accuracy of 0.5 on ``rows`` examples.
 
     Args:
-        curves: the score of each epoch, by seed. Curves of different lengths are aligned at their
-            last epochs, and earlier epochs that a curve lacks are left out.
-        rows: the number of rows that are scored.
+        curves: one sequence per seed, with the score of each epoch. Curves of different lengths are
+            aligned at their last epochs. Earlier epochs that a curve lacks are left out.
+        rows: the number of examples that are scored.
+
+    Returns:
+        The verdict, or None if there is only one epoch.
     """
     epochs = min(map(len, curves))
     if epochs < 2:
@@ -202,7 +221,12 @@ def verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
 
 
 def _exceeds_noise(changes: np.ndarray, rows: int) -> bool:
-    """Return whether the mean of changes, one per seed, is larger than the noise."""
+    """Return whether the mean change of a score is larger than the noise.
+
+    Args:
+        changes: one change per seed.
+        rows: the number of examples that are scored.
+    """
     noise = 0.5 / math.sqrt(rows)
     if len(changes) >= FEWEST_SEEDS:
         # Importing scipy takes long.

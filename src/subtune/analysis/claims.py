@@ -1,25 +1,25 @@
-"""Claims of papers, tested on our numbers and on the printed ones.
+"""Tests the claims of papers on our numbers and on the numbers that the papers print.
 
-A claim expects a number ``x`` to be in one of three ranges. A number closer to 0 than the
-equivalence margin counts as no difference.
+A claim expects a number ``x`` to be in one of three ranges. If ``x`` is closer to 0 than the
+equivalence margin, it counts as no difference.
 
-* ``more``: x > 0
-* ``same``: x is within the margin
-* ``no less``: x is not below the negative margin
+* ``more``: ``x > 0``
+* ``same``: ``abs(x) < margin``
+* ``no less``: ``x >= -margin``
 
-Each claim is judged twice. A paper judges by its own criterion, one number: a mean, a count of
-table cells, an order or a p-value. The claim then *holds* or *does not hold*.
+Each claim has two verdicts. The first verdict uses the paper's own criterion: a mean, a count of
+table cells, an order or a p-value. The claim *holds* or *does not hold*.
 
-The second verdict uses Student's 95 % interval for the mean over units. If there are at least
-`FEWEST_UNITS` seeds, each seed is a unit: the mean over all its tasks and models. With fewer seeds,
-each task is a unit, or each pair of model and task.
+The second verdict uses Student's 95 % interval of the mean over units. If there are at least
+`FEWEST_UNITS` seeds, each seed is a unit, and its value is the mean over all tasks and models. With
+fewer seeds, each task is a unit, or each pair of model and task.
 
-* ``more``: supported if the whole interval is above 0; not supported if it is wholly below the
-  margin.
-* ``same``: supported if the whole interval is within the margin; not supported if it is wholly
-  outside.
-* ``no less``: supported if no part of the interval is below the negative margin; not supported if
-  it is wholly below.
+* ``more``: supported if the whole interval is above 0; not supported if the whole interval is below
+  the margin.
+* ``same``: supported if the whole interval is within the margin; not supported if the whole
+  interval is outside.
+* ``no less``: supported if the whole interval is at or above the negative margin; not supported if
+  the whole interval is below.
 
 In all other cases, and with fewer than `FEWEST_UNITS` units, the claim is undecided.
 """
@@ -39,8 +39,8 @@ from subtune.analysis.statistics import SIGNIFICANCE, kruskal_wallis, minus
 
 Expectation = Literal["more", "same", "no less"]
 Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]
-# A value closer to 0 than this counts as no difference: two points of a score, 5 % of a ratio, 2 %
-# of all information, or a weak rank correlation.
+# A value closer to 0 than its margin counts as no difference. The margins are two points of a
+# score, 5 % of a ratio, 2 % of all information, and a weak rank correlation.
 EQUIVALENCE_MARGINS: dict[Measure, float] = {
     "score": 0.02,
     "ratio": 0.05,
@@ -64,28 +64,31 @@ def holds(expects: Expectation, value: float, equivalence_margin: float) -> bool
 
 
 def interval_units(cells: pd.Series) -> tuple[str, pd.Series]:
-    """Return the name of an interval's unit, and a number per unit.
+    """Choose the units of an interval, and compute the value of each unit.
 
-    A seed is left out if it lacks a cell that other seeds have, so that all seeds are means over
-    the same cells.
+    If seeds are the units, a seed without some cell that other seeds have is left out. So the means
+    of all seeds are over the same cells.
 
     Args:
-        cells: from `subtune.analysis.statistics`.
+        cells: the values of a statistic, from `subtune.analysis.statistics`.
+
+    Returns:
+        The name of the unit, such as ``seed`` or ``model × task``, and one value per unit.
     """
     if "seed" not in cells.index.names or cells.index.nlevels == 1:
-        return _varying_levels(cells), cells
+        return _format_varying_levels(cells), cells
     wide = cells.unstack("seed")
     complete = wide.dropna(axis="columns")
     if complete.shape[1] >= FEWEST_UNITS:
         return "seed", complete.mean()
     means = wide.mean(axis=1)
-    return _varying_levels(means), means
+    return _format_varying_levels(means), means
 
 
-def _varying_levels(cells: pd.Series) -> str:
-    """Return, in words, the index levels that vary between cells.
+def _format_varying_levels(cells: pd.Series) -> str:
+    """Format the index levels that have more than one value, such as ``model × task``.
 
-    Each of MNLI's two columns counts as a task.
+    Each of MNLI's two score columns counts as a task.
     """
     levels = [level for level in cells.index.names if level]
     several = [level for level in levels if cells.index.get_level_values(level).nunique() > 1]
@@ -94,14 +97,18 @@ def _varying_levels(cells: pd.Series) -> str:
 
 
 def claim_interval(values: Sequence[float]) -> Interval:
-    """Return the mean of a claim's units and its interval."""
+    """Compute the mean over a claim's units, and its interval if there are enough units."""
     if len(values) < FEWEST_UNITS:
         return Interval(float(np.mean(values)) if len(values) else math.nan, math.nan, math.nan)
     return intervals.mean_interval([intervals.estimate_study(values, None, 0)])
 
 
 def interval_verdict(expects: Expectation, interval: Interval, equivalence_margin: float) -> str:
-    """Return the verdict of an interval: supported, not supported, or undecided."""
+    """Compare an interval with the range that a claim expects.
+
+    Returns:
+        `SUPPORTED`, `NOT_SUPPORTED` or `UNDECIDED`, by the rules of `subtune.analysis.claims`.
+    """
     low, high, margin = interval.low, interval.high, equivalence_margin
     # Comparisons with NaN are false, so an unknown interval decides nothing.
     if holds(expects, low, margin) and holds(expects, high, margin):
@@ -119,26 +126,32 @@ Tables = Mapping[str, pd.DataFrame]
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper, the statistic that tests it, and how the paper judges.
+    """A claim of a paper, the statistic that tests it, and the paper's criterion.
+
+    The mean of the statistic decides, unless ``at_least``, ``order`` or ``groups`` is given.
 
     Attributes:
-        text: the claim in words.
-        printed_in: the paper's sections and exhibits with the claim.
-        statistic: what ``units`` computes, in words.
+        text: the claim as text.
+        printed_in: the sections, tables and figures of the paper that make the claim.
+        statistic: a description of what ``units`` computes.
         expects: the range that supports the claim, as defined in `subtune.analysis.claims`.
-        measure: the quantity that is compared; ratios are compared as logarithms.
-        reads: names of the tables that ``units`` gets as its first arguments.
-        units: the statistic: a function that returns one number per cell; 0 means no difference.
+        measure: the quantity that is compared. Ratios are compared as logarithms.
+        reads: the names of the tables that are the first arguments of ``units``.
+        units: a function that computes the statistic: one number per cell, where 0 means no
+            difference.
         of: the other arguments of ``units``.
-        tasks: the tasks of the claim; default: all but those that the paper treats separately.
-        at_least: the number of the paper's cells in the expected range, and the number of all its
-            cells; the share of our cells must be at least as large. By default, the mean decides.
-        order: a function with the same arguments as ``units``, which decides instead of the mean.
-        groups: two methods; the Kruskal–Wallis test of their scores decides instead of the mean.
-        margin: the equivalence margin; default: the margin of ``measure``.
+        tasks: the tasks of the claim. If empty, these are all tasks except those that the paper
+            treats separately.
+        at_least: how many of the paper's cells are in the expected range, and how many cells the
+            paper has. The claim holds if the share of our cells in the range is at least as large.
+        order: a function with the same arguments as ``units``. The claim holds if it returns
+            ``True``.
+        groups: the names of two methods. The claim holds if the Kruskal–Wallis test finds no
+            difference between their scores.
+        margin: the equivalence margin. If None, it is the margin of ``measure``.
         is_printed: whether the paper prints numbers that can test the claim.
         contradicted_by: the printed number that contradicts the claim, if there is one.
-        is_main: whether the summary of a call names the claim.
+        is_main: whether the printed summary of the paper lists the claim.
     """
 
     text: str
@@ -159,7 +172,7 @@ class Claim:
     is_main: bool = False
 
     def equivalence_margin(self) -> float:
-        """Return the equivalence margin. For a ratio, it is on the log scale."""
+        """Return the claim's equivalence margin; for ratios, on the log scale."""
         margin = EQUIVALENCE_MARGINS[self.measure] if self.margin is None else self.margin
         return math.log(1 + margin) if self.measure == "ratio" else margin
 
@@ -169,8 +182,8 @@ class Judgement(NamedTuple):
 
     Attributes:
         value: the number that decides: a mean, a count or a p-value; NaN for an order.
-        cells: the number of cells behind it.
-        judged: the verdict.
+        cells: the number of cells from which ``value`` is computed.
+        judged: the verdict: `HOLDS`, `DOES_NOT_HOLD`, `NOT_PRINTED` or `UNDECIDED`.
     """
 
     value: float
@@ -185,23 +198,24 @@ def judge_claims(
     printed_averages: Tables,
     tasks_apart: Collection[str] = (),
 ) -> pd.DataFrame:
-    """Test a paper's claims on our numbers and on the printed ones.
+    """Test a paper's claims on our numbers and on the numbers that the paper prints.
 
     Args:
-        ours: our tables by name. A claim has no cells if a table that it reads is missing.
-        printed_tasks: the paper's tables by the same names, with scores of single tasks.
-        printed_averages: the paper's tables with averages over tasks.
-        tasks_apart: tasks that a claim includes only if it names them.
+        ours: maps names to our tables. If a claim reads a missing table, it has no cells.
+        printed_tasks: maps the same names to the paper's tables, with scores of single tasks.
+        printed_averages: maps the same names to the paper's tables, with averages over tasks.
+        tasks_apart: tasks that the paper treats separately. A claim includes one of them only if
+            it lists the task.
 
     Returns:
-        A row per claim.
+        One row per claim, with the columns
 
         * ``claim``, ``is_main``, ``printed_in``, ``statistic``, ``contradicted_by``: from `Claim`
-        * ``judged_by``: the paper's criterion in words
+        * ``judged_by``: the paper's criterion as text
         * ``paper``, ``paper_cells``, ``paper_judged``: the `Judgement` of the printed numbers
         * ``ours``, ``cells``, ``judged``: the `Judgement` of our numbers
         * ``mean``, ``low``, ``high``: the mean over units and its interval
-        * ``unit``, ``units``: the unit in words, and the number of units
+        * ``unit``, ``units``: the name of the unit, and the number of units
         * ``verdict``: the verdict by the interval
     """
     with_printed = {**ours, "printed": printed_tasks["printed"]}
@@ -210,15 +224,18 @@ def judge_claims(
         data = _select_data(claim, with_printed, tasks_apart)
         printed = judge(claim, _select_data(claim, printed_tasks, tasks_apart))
         if claim.at_least is None:
-            # A mean over tasks is compared with printed averages, if there are any.
+            # For a mean over tasks, averages that the paper prints are preferred.
             averages = _select_data(claim, printed_averages, tasks_apart)
             printed = judge(claim, averages) or printed
-        rows.append(_claim_row(claim, data, printed or Judgement(math.nan, 0, NOT_PRINTED)))
+        rows.append(_build_claim_row(claim, data, printed or Judgement(math.nan, 0, NOT_PRINTED)))
     return pd.DataFrame(rows)
 
 
 def _select_data(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> list[pd.DataFrame]:
-    """Return each table that a claim reads, with its tasks' rows; no tables if one is empty."""
+    """Select the rows of a claim's tasks from each table that the claim reads.
+
+    If one of the tables is empty, the result is an empty list.
+    """
     data = []
     for name in claim.reads:
         table = tables.get(name, pd.DataFrame())
@@ -232,9 +249,12 @@ def _select_data(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> 
     return data
 
 
-def _claim_row(claim: Claim, data: Sequence[pd.DataFrame], printed: Judgement) -> dict[str, Any]:
+def _build_claim_row(
+    claim: Claim, data: Sequence[pd.DataFrame], printed: Judgement
+) -> dict[str, Any]:
+    """Build the row of one claim for the table of `judge_claims`."""
     ours = judge(claim, data) or Judgement(math.nan, 0, UNDECIDED)
-    unit, units = interval_units(_cells(claim, data))
+    unit, units = interval_units(_compute_cells(claim, data))
     interval = claim_interval(units.tolist())
     decided = interval_verdict(claim.expects, interval, claim.equivalence_margin())
     if claim.measure == "ratio":
@@ -265,23 +285,26 @@ def _claim_row(claim: Claim, data: Sequence[pd.DataFrame], printed: Judgement) -
         "high": interval.high,
         "unit": unit,
         "units": len(units),
-        # No mean can test a claim about less than half of all cells.
+        # The mean cannot test a claim about less than half of the cells.
         "verdict": None
         if claim.at_least and 2 * claim.at_least[0] < claim.at_least[1]
         else decided,
     }
 
 
-def _cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
-    """Return the claim's statistic, which is empty without data."""
+def _compute_cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
+    """Compute a claim's statistic in each cell; without tables, there are no cells."""
     return claim.units(*data, *claim.of).dropna() if data else pd.Series(dtype=float)
 
 
 def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
-    """Judge a claim by its paper's criterion; return None without numbers.
+    """Test a claim by its paper's criterion.
 
     Args:
         data: the tables that the claim reads.
+
+    Returns:
+        The verdict, or None if there are no numbers.
     """
     if not data:
         return None
@@ -289,7 +312,7 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
         is_first = claim.order(*data, *claim.of)
         return Judgement(math.nan, 0, HOLDS if is_first else DOES_NOT_HOLD)
     if claim.groups:
-        # The claim holds if the scores of two methods do not differ.
+        # The claim holds if the scores of the two methods do not differ significantly.
         wide = pd.concat([by_method(table).reindex(columns=[*claim.groups]) for table in data])
         wide = wide.dropna()
         if len(wide) < FEWEST_UNITS:
@@ -297,9 +320,9 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
         p_value = kruskal_wallis(*(wide[group].tolist() for group in claim.groups))
         return Judgement(p_value, len(wide), HOLDS if p_value >= SIGNIFICANCE else DOES_NOT_HOLD)
     if claim.at_least:
-        # A method that diverged counts as worse than every other.
+        # A method that diverged is worse than all others.
         data = [t.assign(value=t["value"].fillna(-np.inf)) if "value" in t else t for t in data]
-    cells = _cells(claim, data)
+    cells = _compute_cells(claim, data)
     if cells.empty:
         return None
     if "seed" in cells.index.names and cells.index.nlevels > 1:

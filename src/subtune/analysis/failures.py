@@ -1,13 +1,14 @@
-"""Where methods fail, by predictions of rows on which they did not train.
+"""Finds where methods fail, from predictions for examples on which they were not trained.
 
-Each run predicts the rows that score it: dev or test rows, or its fold of the training rows. If a
-row has several predictions, of several seeds, counts and probabilities are means over them.
+Each run predicts the examples that score it: dev or test examples, or its fold of the training
+examples. If several seeds predict the same example, counts and probabilities are means over seeds.
 
 Label errors are found as in confident learning (Northcutt, Jiang and Chuang, "Confident Learning:
-Estimating Uncertainty in Dataset Labels", 2021): a label is suspect if the probability of another
-label is at least its mean among the rows that have that other label.
+Estimating Uncertainty in Dataset Labels", 2021). A label is suspect if another label is predicted
+with at least the probability that this other label has, on average, for the examples labelled with
+it.
 
-Shapes: ``u`` predictions, ``n`` rows, ``o`` labels.
+Shapes: ``u`` predictions, ``n`` examples, ``o`` labels.
 """
 
 import math
@@ -29,22 +30,25 @@ from subtune.tasks.task import TEST
 
 # The standard normal quantile of a 95 % interval.
 QUANTILE = 1.959964
-# The most rows of a table of suspects.
+# The largest number of rows in a table of suspects.
 MOST_SUSPECTS = 1000
 SECOND_TEXT = "second text"
 
 
 class Predicted(NamedTuple):
-    """The predictions of one method on the rows of one task that score it.
+    """The predictions of one method for the examples that score it on one task.
 
     Attributes:
-        task: the task.
+        task: the task that is predicted.
         title: the method's title.
-        is_named: whether the answer names the method; the other method is full fine-tuning.
-        split: the split of the rows.
-        row: the number of each prediction's row in the split, from 0 ``[u]``.
-        label: each row's label: a number, or 0 and 1 for each label ``[u]`` or ``[u, o]``.
-        output: probabilities of labels, or numbers ``[u, o]``.
+        is_named: whether the answer names this method. Full fine-tuning is included even if the
+            answer does not name it.
+        split: the split of the examples.
+        row: for each prediction, the number of its example in the split, from 0 ``[u]``.
+        label: the label of each prediction's example ``[u]``; for multi-label tasks, 0 or 1 for
+            each label ``[u, o]``.
+        output: the predicted probability of each label; for regression, the prediction
+            ``[u, o]``.
     """
 
     task: TaskSpec
@@ -56,35 +60,40 @@ class Predicted(NamedTuple):
     output: np.ndarray
 
     @property
-    def weight(self) -> np.ndarray:
-        """The weight of each prediction ``[u]``: one for each row together."""
+    def weights(self) -> np.ndarray:
+        """The weight of each prediction ``[u]``; the weights of each example sum to 1."""
         return 1 / np.bincount(self.row)[self.row]
 
     @property
     def label_sets(self) -> tuple[np.ndarray, np.ndarray]:
-        """Whether each label is given, and whether it is predicted, as 0 and 1 ``[u, o]``."""
+        """Two arrays of 0 and 1 ``[u, o]``: the given labels and the predicted labels."""
         if self.label.ndim > 1:
             return self.label, (self.output > 0.5).astype(int)
         every = np.eye(self.output.shape[1], dtype=int)
         return every[self.label], every[self.output.argmax(1)]
 
     def mean_over_seeds(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the rows' numbers ``[n]``, their labels, and the mean outputs ``[n, o]``."""
+        """Average the outputs of each example.
+
+        Returns:
+            The numbers of the examples ``[n]``, their labels ``[n]`` or ``[n, o]``, and their mean
+            outputs ``[n, o]``.
+        """
         rows, first, place = np.unique(self.row, return_index=True, return_inverse=True)
         sums = np.zeros((len(rows), self.output.shape[1]))
-        np.add.at(sums, place, self.output * self.weight[:, None])
+        np.add.at(sums, place, self.output * self.weights[:, None])
         return rows, self.label[first], sums
 
 
 def read_predicted(chosen: pd.DataFrame, row_scores: pd.DataFrame, store: Path) -> list[Predicted]:
-    """Return the predictions of the method that each answer names, and of full fine-tuning.
+    """Read the predictions of the method that each answer names, and of full fine-tuning.
 
-    Only tasks of texts are included. If the answer is full fine-tuning, it is the only method.
+    Only tasks that classify or score whole texts are included. If an answer names full fine-tuning,
+    there are no predictions of another method.
 
     Args:
         chosen: the runs of an experiment.
         row_scores: from `subtune.analysis.run_scores.row_scores`.
-        store: the directory of run records.
     """
     judged, found = judged_runs(chosen).dropna(subset=["value"]), []
     for answer in find_answers(chosen, row_scores):
@@ -96,7 +105,7 @@ def read_predicted(chosen: pd.DataFrame, row_scores: pd.DataFrame, store: Path) 
         for title in dict.fromkeys(filter(None, [named, answer.full])):
             runs = of_task[of_task["title"] == title]
             if runs.empty:
-                # The answer for all tasks has no rows of its own.
+                # The answer for all tasks has no runs of its own.
                 continue
             task = records.read_spec(store, runs["run"].iloc[0]).tokens.data.task
             if task.of_kind.head == SEQUENCE_CLASSIFICATION:
@@ -105,7 +114,7 @@ def read_predicted(chosen: pd.DataFrame, row_scores: pd.DataFrame, store: Path) 
 
 
 def _read_method(task: TaskSpec, runs: pd.DataFrame, store: Path, is_named: bool) -> Predicted:
-    """Return the predictions of a method's runs on one task."""
+    """Read the predictions of a method's runs on one task, and turn logits into probabilities."""
     split = TEST if TEST in task.evaluation else task.evaluation[0]
     parts = (read_judged_predictions(store, row, split)[1] for row in runs.to_dict("records"))
     table = pd.concat(parts, ignore_index=True)
@@ -122,19 +131,25 @@ def _read_method(task: TaskSpec, runs: pd.DataFrame, store: Path, is_named: bool
 
 
 def count_by_class(predicted: Predicted) -> pd.DataFrame:
-    """Return precision, recall and F1 of each label, with 95 % intervals.
+    """Compute precision, recall and F1 of each label, with 95 % intervals.
 
-    Intervals are Wilson's (1927) for shares of rows. F1 is 2·J/(1 + J), where J is the share of the
-    rows with the label or its prediction that have both; its interval is that of J.
+    Precision and recall have Wilson's interval (1927). F1 is ``2 * J / (1 + J)``, where ``J`` is
+    the Jaccard index of the label: among the examples that have the label, given or predicted, the
+    share that have both. The interval of F1 is Wilson's interval of ``J``, transformed in the same
+    way.
 
     Returns:
-        ``task``, ``method``, ``label``, ``support`` (rows with the label), ``predicted`` (rows with
-        its prediction), and for each of ``precision``, ``recall`` and ``f1`` the value and the ends
-        of its interval, ``…_low`` and ``…_high``.
+        One row per label, with the columns
+
+        * ``task``, ``method``, ``label``
+        * ``support``: the number of examples with the label
+        * ``predicted``: the number of examples for which the label is predicted
+        * ``precision``, ``recall``, ``f1``, and the ends of their intervals: ``precision_low``,
+          ``precision_high`` and so on
     """
     given, found = predicted.label_sets
-    weight = predicted.weight
-    both, support, count = (weight @ every for every in (given * found, given, found))
+    weights = predicted.weights
+    both, support, count = (weights @ every for every in (given * found, given, found))
     columns: dict[str, object] = {
         "task": predicted.task.name,
         "method": predicted.title,
@@ -151,7 +166,7 @@ def count_by_class(predicted: Predicted) -> pd.DataFrame:
 
 
 def wilson_interval(successes: float, total: float) -> tuple[float, float, float]:
-    """Return a share and the ends of its 95 % interval; NaN if ``total`` is 0."""
+    """Return ``successes / total`` and the ends of its 95 % interval; NaN if ``total`` is 0."""
     if not total:
         return math.nan, math.nan, math.nan
     share, square = successes / total, QUANTILE**2 / total
@@ -161,14 +176,15 @@ def wilson_interval(successes: float, total: float) -> tuple[float, float, float
 
 
 def count_confusions(predicted: Predicted) -> pd.DataFrame:
-    """Return the number of rows of each label with each prediction.
+    """Compute the confusion matrix of a method.
 
     Returns:
-        ``task``, ``method``, ``label``, ``prediction``, ``rows``; in the order of the labels.
+        One row per pair of label and prediction, with the columns ``task``, ``method``, ``label``,
+        ``prediction`` and ``rows``, the number of examples. Labels keep the order of the task.
     """
     labels, outputs = predicted.task.labels or (), predicted.output.shape[1]
     counts = np.zeros((outputs, outputs))
-    np.add.at(counts, (predicted.label, predicted.output.argmax(1)), predicted.weight)
+    np.add.at(counts, (predicted.label, predicted.output.argmax(1)), predicted.weights)
     names = np.array(labels, dtype=object)
     about = {"task": predicted.task.name, "method": predicted.title}
     return pd.DataFrame(
@@ -179,27 +195,32 @@ def count_confusions(predicted: Predicted) -> pd.DataFrame:
 
 
 def list_numbers(predicted: Predicted) -> pd.DataFrame:
-    """Return ``task``, ``method``, ``label`` and ``prediction`` of each row of a regression."""
+    """List the ``label`` and the mean ``prediction`` of each example of a regression."""
     _, label, output = predicted.mean_over_seeds()
     about = {"task": predicted.task.name, "method": predicted.title}
     return pd.DataFrame(about | {"label": label, "prediction": output[:, 0]})
 
 
 def find_suspects(predicted: Predicted, texts: Mapping[str, list]) -> pd.DataFrame:
-    """Return the rows that most disagree with their label, the most suspect first.
+    """Find the examples whose labels may be wrong.
 
-    These are labels that confident learning holds to be wrong, in the order of their probability;
-    for numbers, all rows in the order of their residuals. In a multi-label task each label of a row
-    counts by itself.
+    In classification, these are the labels that confident learning finds to be wrong, sorted by
+    their predicted probability, the lowest first. In a multi-label task, each label of an example
+    is tested separately. In regression, all examples are returned, the largest absolute residual
+    first.
 
     Args:
         predicted: the predictions of a method.
-        texts: the columns of the rows' split.
+        texts: maps column names of the split, such as those of the texts, to lists of values.
 
     Returns:
-        ``task``, ``row`` (from 1, among the rows with a label), ``label``, ``prediction``,
-        ``probability`` (of the label as it is given; for numbers instead ``residual``), ``text``,
-        and `SECOND_TEXT` for pairs. There are at most `MOST_SUSPECTS` rows.
+        At most `MOST_SUSPECTS` rows, with the columns
+
+        * ``task``
+        * ``row``: the number of the example, from 1, among the examples with a label
+        * ``label``, ``prediction``
+        * ``probability``: the predicted probability of ``label``; for regression, ``residual``
+        * ``text``, and for pairs of texts `SECOND_TEXT`
     """
     rows, label, output = predicted.mean_over_seeds()
     names = np.array(predicted.task.labels or (), dtype=object)
@@ -208,12 +229,12 @@ def find_suspects(predicted: Predicted, texts: Mapping[str, list]) -> pd.DataFra
         table["residual"] = table["prediction"] - table["label"]
         table = table.sort_values("residual", key=np.abs, ascending=False, kind="stable")
     elif label.ndim == 1:
-        table = _suspect_labels(rows, label, output, names)
+        table = _list_suspects(rows, label, output, names)
     else:
         both = np.stack([1 - output, output], axis=2)
         words = np.array([("not " + names), names])
         table = pd.concat(
-            _suspect_labels(rows, label[:, number], both[:, number], words[:, number])
+            _list_suspects(rows, label[:, number], both[:, number], words[:, number])
             for number in range(len(names))
         ).sort_values("probability", kind="stable")
     table = table.head(MOST_SUSPECTS).reset_index(drop=True)
@@ -224,28 +245,32 @@ def find_suspects(predicted: Predicted, texts: Mapping[str, list]) -> pd.DataFra
     return table
 
 
-def _suspect_labels(
+def _list_suspects(
     rows: np.ndarray, label: np.ndarray, output: np.ndarray, names: np.ndarray
 ) -> pd.DataFrame:
-    """Return the suspect labels of rows with one label each."""
+    """List the suspect labels of examples that have one label each."""
     suspects, probability = rank_labels(label, output)
     table = {"row": rows + 1, "label": names[label], "prediction": names[output.argmax(1)]}
     return pd.DataFrame(table | {"probability": probability}).iloc[suspects]
 
 
 def rank_labels(label: np.ndarray, output: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the suspect rows, the most suspect first, and each label's probability ``[n]``.
+    """Find the suspect labels, and sort them by probability, the lowest first.
 
     Args:
-        label: the number of each row's label ``[n]``.
-        output: the probabilities of labels ``[n, o]``.
+        label: the number of each example's label ``[n]``.
+        output: the predicted probability of each label ``[n, o]``.
+
+    Returns:
+        The positions of the suspect examples, and the probability of each example's label ``[n]``.
     """
     own = output[np.arange(len(label)), label]
-    # The mean probability of each label among its rows; a label without rows is never suspected.
-    usual = np.full(output.shape[1], np.inf)
+    # The mean probability of each label for the examples labelled with it. A label without examples
+    # is never proposed as the correct one.
+    thresholds = np.full(output.shape[1], np.inf)
     for number in np.unique(label):
-        usual[number] = own[label == number].mean()
-    best = np.where(output >= usual, output, -1).argmax(1)
-    is_suspect = (output >= usual).any(1) & (best != label) & (output.argmax(1) != label)
+        thresholds[number] = own[label == number].mean()
+    best = np.where(output >= thresholds, output, -1).argmax(1)
+    is_suspect = (output >= thresholds).any(1) & (best != label) & (output.argmax(1) != label)
     order = own.argsort(kind="stable")
     return order[is_suspect[order]], own

@@ -1,10 +1,11 @@
-"""Intervals and chances of a mean over crossed seeds and rows: each seed is scored on all rows.
+"""Computes intervals and probabilities of a mean difference over seeds and examples.
 
-A value is the grand mean plus an effect of its seed, an effect of its row, and a residual. Their
-variances are estimated by the analysis of variance with random effects (Searle, Casella and
-McCulloch, 1992, section 4.3); negative estimates count as 0. Degrees of freedom are Satterthwaite's
-(1946). In cross-validation, rows are nested in seeds. If a metric is not a mean over rows, the
-jackknife's pseudo-values (Tukey, 1958) replace the values of rows.
+Seeds and examples are crossed: each seed is scored on all examples. A value is the grand mean plus
+an effect of its seed, an effect of its example, and a residual. Their variances are estimated by
+the analysis of variance with random effects (Searle, Casella and McCulloch, 1992, section 4.3);
+negative estimates count as 0. Degrees of freedom are Satterthwaite's (1946). In cross-validation,
+examples are nested in seeds. Jackknife pseudo-values (Tukey, 1958) replace the values of examples,
+because a metric need not be a mean over examples.
 """
 
 import math
@@ -14,9 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 LEVEL = 0.95
-# The number of parts of the rows: a metric is computed once per part, not once per row.
+# The examples are split into this many parts. A metric is computed once per part, because once per
+# example would take long.
 JACKKNIFE_PARTS = 50
-# The largest suggested study: its seeds, and its rows as a multiple of the present rows.
+# The largest study that is suggested: its number of seeds, and its number of examples as a multiple
+# of the present number.
 MOST_SEEDS, MOST_TIMES_THE_ROWS = 50, 50
 
 
@@ -29,12 +32,20 @@ class Interval(NamedTuple):
 
 
 class Study(NamedTuple):
-    """A mean, and its variance components: seeds, parts of the rows, and residuals.
+    """A mean difference, with its variance components and the size of the sample.
 
-    If ``parts`` is 0, rows are unknown, and the interval is over seeds alone. If ``folds`` is not
-    0, the rows are divided into this many folds, each seed is scored on its own fold, and ``parts``
-    is the mean number of parts per fold. Seeds beyond the first ``folds`` use another partition of
-    the same rows.
+    Attributes:
+        mean: the mean difference.
+        seed_variance: the variance of the effects of seeds.
+        part_variance: the variance of the effects of parts. A part is a group of examples.
+        residual_variance: the variance of the residuals.
+        seeds: the number of seeds; in cross-validation, of runs.
+        parts: the number of parts; in cross-validation, the mean number per fold. If it is 0, the
+            values of examples are unknown, and the interval accounts for seeds only.
+        rows: the number of examples.
+        folds: the number of folds into which the examples are split; 0 without cross-validation.
+            Each seed is scored on its own fold. If there are more seeds than folds, the additional
+            seeds use other partitions of the same examples.
     """
 
     mean: float
@@ -47,11 +58,16 @@ class Study(NamedTuple):
     folds: int = 0
 
     def error(self, more_seeds: int = 0, times_the_rows: float = 1) -> tuple[float, float]:
-        """Return the variance of the mean, with more seeds or rows, and its degrees of freedom."""
+        """Compute the variance of the mean, and its degrees of freedom.
+
+        Args:
+            more_seeds: the number of additional seeds that are assumed.
+            times_the_rows: the assumed number of examples as a multiple of ``rows``.
+        """
         seeds, parts = self.seeds + more_seeds, self.parts
         seed_share = self.seed_variance / seeds
-        # Each mean square's contribution to the variance, and its degrees of freedom. The mean
-        # square of seeds contributes nothing if their variance is 0.
+        # Pairs of a mean square's contribution to the variance and its degrees of freedom. If the
+        # variance of seeds is 0, their mean square contributes nothing.
         shares: list[tuple[float, float]] = [(seed_share, seeds - 1)]
         if parts:
             part_share = self.part_variance / times_the_rows / parts
@@ -70,15 +86,16 @@ class Study(NamedTuple):
 
 
 def estimate_study(differences: Sequence[float], values: np.ndarray | None, rows: int) -> Study:
-    """Estimate the variances of a mean difference.
+    """Estimate the variances of a mean difference, if each seed is scored on all examples.
 
-    With one seed, the variance is that of its parts; it does not include differences between seeds.
+    With one seed, only the variance of parts is estimated. It does not include differences between
+    seeds.
 
     Args:
-        differences: the mean difference of each seed. Without ``values``, at least two seeds.
-        values: ``[seeds, parts]``; their means over parts are nearly the differences. Without
-            ``values``, rows are unknown.
-        rows: the number of rows in all parts.
+        differences: the mean difference of each seed. If ``values`` is None, at least two.
+        values: the difference of each part ``[seeds, parts]``. The mean over parts is nearly the
+            seed's mean difference. None if the values of examples are unknown.
+        rows: the number of examples in all parts.
     """
     mean, seeds = float(np.mean(differences)), len(differences)
     if values is None:
@@ -97,18 +114,19 @@ def estimate_study(differences: Sequence[float], values: np.ndarray | None, rows
 def estimate_nested_study(
     differences: Sequence[float], values: np.ndarray, rows: int, folds: int
 ) -> Study:
-    """Estimate a mean difference's variances in cross-validation: rows are nested in seeds.
+    """Estimate the variances of a mean difference in cross-validation.
 
-    If a fold has no score, there is no interval. If a fold has too few rows to have parts, the
-    interval is over seeds alone. With one fold, the variance is that of its parts; it does not
+    Examples are nested in seeds, because each seed is scored on its own fold. If a fold has no
+    score, there is no interval. If a fold has too few examples for several parts, the interval
+    accounts for seeds only. With one fold, only the variance of its parts is estimated. It does not
     include differences between folds.
 
     Args:
-        differences: one per seed, each on its own fold.
-        values: ``[seeds, parts]``; their means over parts are nearly the differences. If a fold
-            has fewer parts, the others are NaN.
-        rows: the number of rows in these folds; rows that no seed is scored on are missing.
-        folds: how many folds the seeds are scored on.
+        differences: the mean difference of each seed on its fold.
+        values: the difference of each part ``[seeds, parts]``. The mean over parts is nearly the
+            seed's mean difference. If a fold has fewer parts than others, its last values are NaN.
+        rows: the number of examples in the folds on which seeds are scored.
+        folds: the number of folds on which seeds are scored.
     """
     seeds, mean, counts = len(differences), float(np.mean(differences)), np.isfinite(values).sum(1)
     if counts.min() < 2:
@@ -122,10 +140,10 @@ def estimate_nested_study(
 
 
 def mean_interval(studies: Sequence[Study]) -> Interval:
-    """Return the mean over studies, such as tasks, and its interval."""
+    """Compute the mean over studies, one per task, and its interval."""
     from scipy import stats
 
-    mean, error, degrees = _mean(studies)
+    mean, error, degrees = _mean_and_error(studies)
     half = float(stats.t.ppf((1 + LEVEL) / 2, degrees)) * error
     if error == 0:
         half = max((3 / study.rows for study in studies if study.rows), default=0)
@@ -133,15 +151,15 @@ def mean_interval(studies: Sequence[Study]) -> Interval:
 
 
 def chance_within(studies: Sequence[Study], margin: float) -> float:
-    """Return the chance that the mean over studies is at least minus ``margin``.
+    """Compute the probability that the mean over studies is at least ``-margin``.
 
-    Without studies, the chance is NaN.
+    Without studies, the probability is NaN.
     """
     from scipy import stats
 
     if not studies:
         return math.nan
-    mean, error, degrees = _mean(studies)
+    mean, error, degrees = _mean_and_error(studies)
     distance = mean + margin
     if error == 0:
         rows = min(study.rows for study in studies) or math.inf
@@ -150,45 +168,51 @@ def chance_within(studies: Sequence[Study], margin: float) -> float:
 
 
 def most_lost(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: float = 1) -> float:
-    """Return the loss that is not exceeded with a chance of `LEVEL`.
+    """Compute the upper bound of the loss that holds with a probability of `LEVEL`.
 
-    With more seeds or rows, the mean and the variances are assumed to stay the same. Without
-    studies, the loss is NaN.
+    Without studies, the bound is NaN. For more seeds or examples, the mean and the variance
+    components are assumed to stay the same.
+
+    Args:
+        studies: one study per task.
+        more_seeds: the number of additional seeds that are assumed.
+        times_the_rows: the assumed number of examples as a multiple of the present number.
     """
     from scipy import stats
 
     if not studies:
         return math.nan
-    mean, error, degrees = _mean(studies, more_seeds, times_the_rows)
+    mean, error, degrees = _mean_and_error(studies, more_seeds, times_the_rows)
     if error == 0:
         rows = min(study.rows for study in studies) * times_the_rows or math.inf
         return -math.log(1 - LEVEL) / rows - mean
     return float(stats.t.ppf(LEVEL, degrees)) * error - mean
 
 
-def _mean(
+def _mean_and_error(
     studies: Sequence[Study], more_seeds: int = 0, times_the_rows: float = 1
 ) -> tuple[float, float, float]:
-    """Return the mean over studies, its standard error, and the error's degrees of freedom.
+    """Compute the mean over studies, its standard error, and the degrees of freedom of the error.
 
-    If no row differs, the error is 0, and the rule of three holds: an event with rate p is unseen
-    in n rows with a chance of exp(-n p) (Hanley and Lippman-Hand, 1983).
+    If no example differs, the error is 0. Then the callers use the rule of three: an event with
+    probability ``p`` is not observed in ``n`` examples with the probability ``exp(-n * p)``
+    (Hanley and Lippman-Hand, 1983).
     """
     mean = float(np.mean([study.mean for study in studies]))
     errors = [study.error(more_seeds, times_the_rows) for study in studies]
     variance = sum(v for v, _ in errors)
     spread = sum(v**2 / degrees for v, degrees in errors)
-    # A variance so small that its square is 0 counts as 0.
+    # The square of a very small variance can be 0. Such a variance counts as 0.
     if spread == 0:
         return mean, 0.0, math.inf
     return mean, math.sqrt(variance) / len(errors), variance**2 / spread
 
 
 def additional_seeds_needed(studies: Sequence[Study], margin: float) -> int | None:
-    """Return how many more seeds make the loss at most ``margin`` with a chance of `LEVEL`.
+    """Compute how many more seeds make a method sure, so that `most_lost` is at most ``margin``.
 
-    In cross-validation, seeds are added in steps of a whole partition. The number is None if it is
-    unknown, or if there would be more than `MOST_SEEDS` seeds.
+    In cross-validation, the number is a multiple of the number of folds. It is None if there is
+    only one seed, or if more than `MOST_SEEDS` seeds would be needed in total.
     """
     seeds = min((study.seeds for study in studies), default=1)
     step = max((study.folds for study in studies), default=0) or 1
@@ -197,10 +221,10 @@ def additional_seeds_needed(studies: Sequence[Study], margin: float) -> int | No
 
 
 def additional_rows_needed(study: Study, margin: float) -> int | None:
-    """Return how many more rows make the loss at most ``margin`` with a chance of `LEVEL`.
+    """Compute how many more examples make a method sure, so that `most_lost` is at most ``margin``.
 
-    The number is rounded up to two digits. It is None if it is unknown, or if there would be more
-    than `MOST_TIMES_THE_ROWS` times the present rows.
+    The number is rounded up to two digits. It is None if the values of examples are unknown, or if
+    more than `MOST_TIMES_THE_ROWS` times the present number of examples would be needed.
     """
     if not study.parts:
         return None
@@ -215,12 +239,16 @@ def additional_rows_needed(study: Study, margin: float) -> int | None:
 def pseudo_values(
     score: Callable[[np.ndarray], float], part_of_unit: np.ndarray, parts: int
 ) -> np.ndarray:
-    """Return a score's pseudo-value for each part of the rows ``[parts]``.
+    """Compute the jackknife pseudo-values of a score, one per part of the examples ``[parts]``.
+
+    A unit is what the metric compares, such as an example, or a word in token classification.
 
     Args:
-        score: a function of a mask ``[u]``: the metric over the units where the mask is ``True``.
-        part_of_unit: the part, from 0, of each unit ``[u]`` that the metric compares, such as a
-            word; a row's units are in one part.
+        score: a function that takes a mask of the units ``[u]`` and computes the metric over the
+            units where the mask is ``True``.
+        part_of_unit: the number of each unit's part, from 0 ``[u]``. All units of an example are in
+            the same part.
+        parts: the number of parts.
     """
     whole = score(np.ones(len(part_of_unit), bool))
     without = np.array([score(part_of_unit != part) for part in range(parts)])

@@ -1,10 +1,10 @@
-"""What more labels would add, by the scores of runs on fewer rows.
+"""Estimates what more labels would add, from the scores of runs on smaller training sets.
 
-A method's error is taken to fall as a power of the number of rows (Hestness et al., "Deep Learning
-Scaling is Predictable, Empirically", 2017), so that each doubling of the rows adds `RATIO` times as
-much as the doubling before. The scores on all numbers of rows give what the next doubling adds by
-least squares. This is a weighted sum of scores, so its interval is over the same seeds, folds and
-rows as that of a difference of two scores (`subtune.analysis.intervals`).
+A method's error is assumed to fall as a power of the number of training examples (Hestness et al.,
+"Deep Learning Scaling is Predictable, Empirically", 2017). So each time the training set is
+doubled, the score rises by `RATIO` times the previous gain. The next gain is fitted by least
+squares to the scores on all training set sizes. It is a weighted sum of scores. Therefore its
+interval is computed like that of a difference of two scores (`subtune.analysis.intervals`).
 """
 
 from collections.abc import Sequence
@@ -17,24 +17,28 @@ from subtune.analysis.candidates import folds_judge, judged_runs
 from subtune.analysis.intervals import Interval
 from subtune.analysis.run_scores import PART_COLUMNS
 
-# What a doubling of the rows adds, as a share of what the doubling before has added.
+# The gain of doubling the training set, as a share of the gain of the doubling before.
 RATIO = 0.8
-# The widest half of an interval with which a sentence says what more labels would add.
+# A sentence reports the gain only if half of its interval is at most this wide.
 WIDEST = 0.05
 
 
 def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame:
-    """Return each method's scores by number of training rows, and what twice as many would add.
+    """Estimate how much each method's score would rise with twice as many training examples.
+
+    Only methods with runs on several training set sizes, including the largest, are in the result.
 
     Args:
-        best: the runs at their best learning rates, on all numbers of training rows.
+        best: the runs at their best learning rates, on all training set sizes.
         row_scores: from `subtune.analysis.run_scores.row_scores`, for all of these runs.
 
     Returns:
-        A row for each task, method and number of rows, of methods with several numbers that
-        include the largest: ``task``, ``method``, ``train_rows``, ``score`` (the mean over the
-        seeds and folds that have all numbers); and in the row of the largest number ``gain``,
-        what twice as many rows would add, with the ends of its interval, ``low`` and ``high``.
+        One row per task, method and training set size, with the columns
+
+        * ``task``, ``method``, ``train_rows``
+        * ``score``: the mean over the seeds and folds with runs on all sizes
+        * ``gain``, ``low``, ``high``: the estimated rise and its interval; NaN except in the row of
+          the largest size
     """
     pseudo_values, found = row_scores.set_index("run")[PART_COLUMNS], list[pd.DataFrame]()
     rows_of_runs = row_scores.set_index("run")["rows"]
@@ -55,7 +59,7 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
         values = np.tensordot(weights, [pseudo_values.loc[table["run"][n]] for n in numbers], 1)
         folds = table.index.get_level_values("fold").nunique() if folds_judge(runs) else 0
         counts = rows_of_runs.loc[table["run"][numbers[-1]]]
-        gain = _interval(gains.tolist(), values, counts.to_numpy(), folds)
+        gain = _gain_interval(gains.tolist(), values, counts.to_numpy(), folds)
         scores = table["value"].astype(float).mean()
         about = {"task": task, "method": title, "train_rows": numbers, "score": scores.to_numpy()}
         last = np.arange(len(numbers)) == len(numbers) - 1
@@ -65,21 +69,30 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
 
 
 def weigh_scores(numbers: Sequence[int]) -> np.ndarray:
-    """Return the weight of the score on each number of rows in what twice the last would add."""
+    """Compute the weights with which the gain is the weighted sum of scores.
+
+    Args:
+        numbers: the training set sizes, in ascending order.
+
+    Returns:
+        One weight per size. The weighted sum of the scores is the gain of doubling the last size.
+    """
     doublings = np.log2(np.array(numbers, float) / numbers[-1])
     error = RATIO**doublings
     centred = error.mean() - error
     return (1 - RATIO) * centred / (centred @ centred)
 
 
-def _interval(gains: Sequence[float], values: np.ndarray, rows: np.ndarray, folds: int) -> Interval:
-    """Return the mean gain and its interval.
+def _gain_interval(
+    gains: Sequence[float], values: np.ndarray, rows: np.ndarray, folds: int
+) -> Interval:
+    """Compute the mean gain and its interval.
 
     Args:
         gains: the gain of each seed or fold.
-        values: pseudo-values of the gains, ``[seeds, parts]``.
-        rows: the number of rows that score each seed or fold.
-        folds: the number of folds; 0 if all seeds are scored on the same rows.
+        values: the pseudo-values of the gains ``[seeds, parts]``.
+        rows: the number of examples that score each seed or fold.
+        folds: the number of folds; 0 if all seeds are scored on the same examples.
     """
     if folds:
         every = int(rows.sum()) * folds // len(rows)

@@ -1,4 +1,4 @@
-"""Fisher information and changes of parameters, by component and by layer."""
+"""Computes Fisher information and changes of parameters, by component and by layer."""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -12,9 +12,9 @@ from subtune.runs import records
 
 
 def add_places(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with each ``parameter``'s ``component``, ``layer`` and ``part``.
+    """Add the columns ``component``, ``layer`` and ``part``, which describe ``parameter``.
 
-    A parameter outside the layers has no ``layer``.
+    Parameters outside the layers have no ``layer``.
     """
     places = [split_name(name) for name in table["parameter"]]
     columns = pd.DataFrame(places, table.index, Component._fields)
@@ -22,9 +22,10 @@ def add_places(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the layers' parameters, with `add_places` applied.
+    """Select the parameters in layers, and replace their names by those in `LAYER_PARAMETERS`.
 
-    ``parameter`` becomes the name in `LAYER_PARAMETERS`, or NaN if that list lacks the parameter.
+    A parameter that is not in `LAYER_PARAMETERS` gets the name NaN. The columns of `add_places` are
+    added.
     """
     names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}
     table = add_places(table).dropna(subset="layer")
@@ -32,16 +33,19 @@ def with_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def information_tables(sums: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the tables of Fisher information by name, from the sums of all tasks.
+    """Compute the tables of Fisher information from the sums of all tasks.
 
-    * ``parameter_information``: ``task``, ``parameter`` (a name of `LAYER_PARAMETERS`) and
-      ``information``, the mean per entry of each kind of layer parameter
-    * ``component_shares``: ``task``, ``component`` and ``share`` (LayerNorm paper, 2.4). A
-      share is the mean over the component's entries in all layers, divided by the sum of all
-      components' means.
-    * ``layernorm_information``: ``task``, ``layer``, ``part`` (weight or bias) and ``share``,
-      each layer's share of the task's LayerNorm information (LayerNorm paper, Figure 3)
-    * ``global_layernorm_information``: from the function of this name
+    Returns:
+        Maps the name of each table to the table.
+
+        * ``parameter_information``: ``task``, ``parameter`` (a name in `LAYER_PARAMETERS`) and
+          ``information``, the mean over the parameter's entries in all layers
+        * ``component_shares``: ``task``, ``component`` and ``share`` (LayerNorm paper, 2.4). The
+          share is the mean over the component's entries in all layers, divided by the sum of these
+          means over all components.
+        * ``layernorm_information``: ``task``, ``layer``, ``part`` (weight or bias) and ``share``,
+          each layer's share of the task's LayerNorm information (LayerNorm paper, Figure 3)
+        * ``global_layernorm_information``: from `global_layernorm_information`
     """
 
     def share_of_task(table: pd.DataFrame) -> pd.Series:
@@ -50,96 +54,113 @@ def information_tables(sums: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
     parameters = with_layer_parameters(sums)
     places = add_places(sums)
-    components = _per_entry(places.dropna(subset="layer"), ["task", "component"], "information")
+    components = _mean_per_entry(
+        places.dropna(subset="layer"), ["task", "component"], "information"
+    )
     components["share"] = share_of_task(components)
     layers = places.query("component == 'output.LayerNorm'").astype({"layer": int})
     layers["share"] = share_of_task(layers)
     layers = layers[["task", "layer", "part", "share"]]
     return {
         "component_shares": components[["task", "component", "share"]],
-        "parameter_information": _per_entry(parameters, ["task", "parameter"], "information"),
+        "parameter_information": _mean_per_entry(parameters, ["task", "parameter"], "information"),
         "layernorm_information": layers,
         "global_layernorm_information": global_layernorm_information(layers),
     }
 
 
-def _per_entry(tensors: pd.DataFrame, keys: list[str], column: str) -> pd.DataFrame:
-    """Return the sum of a column, divided by the number of entries, per group of tensors."""
-    added = tensors.groupby(keys, sort=False)[[column, "size"]].sum()
-    return (added[column] / added["size"]).rename(column).reset_index()
+def _mean_per_entry(tensors: pd.DataFrame, keys: list[str], column: str) -> pd.DataFrame:
+    """Compute the mean of a column over the entries of each group of tensors.
+
+    Args:
+        tensors: one row per tensor; ``size`` is its number of entries.
+        keys: the columns that identify a group.
+        column: a column with sums over a tensor's entries.
+    """
+    sums = tensors.groupby(keys, sort=False)[[column, "size"]].sum()
+    return (sums[column] / sums["size"]).rename(column).reset_index()
 
 
 def component_ranking(shares: pd.DataFrame) -> pd.Series:
-    """Return each component's share, summed over tasks, the largest first (LayerNorm paper, 2.4 and
-    Table 1)."""
+    """Sum each component's shares over tasks, and sort them, the largest first.
+
+    This is the ranking of the LayerNorm paper (2.4 and Table 1).
+    """
     total = shares.groupby("component")["share"].sum().loc[sort_components(shares["component"])]
     return total.sort_values(ascending=False, kind="stable")
 
 
 def global_layernorm_information(shares: pd.DataFrame) -> pd.DataFrame:
-    """Return the global information (LayerNorm paper, Figure 4).
+    """Compute LayerNorm's global information (LayerNorm paper, Figure 4).
 
-    A task's weights are divided by the sum of its weights, and its biases by the sum of its biases.
-    The quotients are then summed over tasks.
+    For each task, the shares of the weights are divided by their sum, and so are the shares of the
+    biases. The quotients are then summed over tasks.
 
     Args:
-        shares: the table ``layernorm_information``. Missing shares stay missing and are left out of
-            sums.
+        shares: the table ``layernorm_information``. Missing shares are left out of the sums by
+            which a task's shares are divided.
 
     Returns:
-        ``layer``, ``part``, ``share``. A share is missing if a task's share is missing. As in the
-        paper's figure, the shares of each part sum to the number of tasks.
+        ``layer``, ``part``, ``share``. A layer's share is missing if it is missing for some task.
+        As in the paper's figure, the shares of each part sum to the number of tasks.
     """
     sums = shares.groupby(["task", "part"])["share"].transform("sum")
-    apart = shares.assign(share=shares["share"] / sums)
-    groups = apart.groupby(["layer", "part"])["share"]
+    normalised = shares.assign(share=shares["share"] / sums)
+    groups = normalised.groupby(["layer", "part"])["share"]
     return groups.sum(skipna=False).reset_index()
 
 
 def component_changes(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
-    """Return the mean |change| of each component in each layer after full fine-tuning (LayerNorm
-    paper, Eq. 1).
+    """Compute the mean |change| of each component in each layer after full fine-tuning.
+
+    This is Eq. 1 of the LayerNorm paper.
 
     Returns:
-        ``task``, ``component``, ``layer``, ``change``: the mean over a component's entries and over
-        seeds.
+        ``task``, ``component``, ``layer``, and ``change``, the mean over the component's entries
+        and over seeds.
     """
     parts = [pd.DataFrame(columns=["task", "component", "layer", "change"])]
-    for (task,), table in _run_changes(chosen[chosen["method"] == "full"], ["task"], store):
+    for (task,), table in _read_changes(chosen[chosen["method"] == "full"], ["task"], store):
         table = add_places(table).sort_values(["component", "layer"], kind="stable")
         table = table.assign(change=table["mean_abs_change"] * table["size"])
-        parts.append(_per_entry(table, ["component", "layer"], "change").assign(task=task))
+        parts.append(_mean_per_entry(table, ["component", "layer"], "change").assign(task=task))
     return pd.concat(parts, ignore_index=True).astype({"layer": int})
 
 
 def mean_abs_changes(
     chosen: pd.DataFrame, methods_on_tasks: Collection[tuple[str, str]], store: Path
 ) -> pd.DataFrame:
-    """Return the mean |change| of each layer's biases and LayerNorm weights (BitFit, section 4).
+    """Compute the mean |change| of each layer's biases and LayerNorm weights (BitFit, section 4).
 
     Args:
-        methods_on_tasks: pairs of method and task; all models are included.
+        methods_on_tasks: the pairs of method and task to include, for all models.
 
     Returns:
-        ``model``, ``method``, ``task``, ``parameter`` (a name of `LAYER_PARAMETERS`), ``layer``,
-        ``change`` (the mean over seeds).
+        ``model``, ``method``, ``task``, ``parameter`` (a name in `LAYER_PARAMETERS`), ``layer``,
+        and ``change``, the mean over seeds.
     """
     pairs = zip(chosen["method"], chosen["task"], strict=True)
-    drawn = chosen[[pair in methods_on_tasks for pair in pairs]]
+    selected = chosen[[pair in methods_on_tasks for pair in pairs]]
     parts = [pd.DataFrame(columns=["model", "method", "task", "parameter", "layer", "change"])]
-    for key, table in _run_changes(drawn, ["model", "method", "task"], store):
+    for key, table in _read_changes(selected, ["model", "method", "task"], store):
         groups = with_layer_parameters(table).groupby(["parameter", "layer"])
         means = groups["mean_abs_change"].mean().rename("change").reset_index()
         parts.append(means.assign(**dict(zip(["model", "method", "task"], key, strict=True))))
     return pd.concat(parts, ignore_index=True).astype({"layer": int})
 
 
-def _run_changes(
+def _read_changes(
     chosen: pd.DataFrame, keys: list[str], store: Path
 ) -> Iterator[tuple[tuple, pd.DataFrame]]:
-    """Yield each combination of values of the columns ``keys``, with the changes in its runs.
+    """Read how much the runs changed the parameters, for each combination of values of ``keys``.
 
-    Masked runs and runs that diverged are left out.
+    Masked runs and diverged runs are left out.
+
+    Args:
+        keys: columns of ``chosen``.
+
+    Yields:
+        The values of ``keys``, and the changes in all runs with these values.
     """
     runs = whole_methods(chosen).dropna(subset=["value"]).query("decides")
     for key, same in runs.groupby(keys, sort=False):

@@ -1,7 +1,8 @@
-"""Scores of an experiment's runs, from their records: recorded scores, and those of predictions.
+"""Reads the scores of an experiment's runs from their records, or computes them from predictions.
 
-If dev rows compare methods, they are divided into parts. Each part is scored at the epoch that is
-best on all other parts, so no row chooses its own epoch.
+If methods are compared on the dev set, it is split into parts. Each part is scored at the epoch
+that is best on all other parts. So no example is scored at an epoch that the example helped to
+choose.
 """
 
 import math
@@ -24,21 +25,22 @@ from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.metrics import MODULE
 from subtune.tasks.task import ScoreColumn
 
-# Searched learning rates belong to the plateau if they score at most this much lower than the best.
+# A learning rate of a search is on the plateau if its score is at most this much below the best.
 PLATEAU = 0.01
-# The parts of the rows that have an epoch each. More parts make the score more variable; with fewer
-# parts, fewer rows choose each epoch.
+# The dev set is split into this many parts, each with its own epoch. With more parts, the score
+# varies more; with fewer parts, each epoch is chosen on fewer examples.
 EPOCH_PARTS = 5
-# Columns of `row_scores`, one for each part of the rows.
+# The columns of `row_scores` with pseudo-values, one for each part of the examples.
 PART_COLUMNS = [str(part) for part in range(intervals.JACKKNIFE_PARTS)]
-# The columns of the table of `row_scores`.
+# All columns of `row_scores`.
 ROW_COLUMNS = ("run", "rows", *PART_COLUMNS)
-# Processors add in different orders; a wrong prediction changes a score by far more.
+# Recomputed scores may differ by rounding, because processors sum in different orders. One wrong
+# prediction changes a score by far more than this.
 TOLERANCE = 1e-9
 
 
 def no_rows() -> pd.DataFrame:
-    """Return the table of `row_scores` without runs."""
+    """Build an empty table with the columns of `row_scores`."""
     return pd.DataFrame(columns=[*ROW_COLUMNS])
 
 
@@ -48,17 +50,16 @@ def collect_scores(
     columns: Sequence[ScoreColumn],
     apart: bool = False,
 ) -> pd.DataFrame:
-    """Return the scores of an experiment's runs: a row per run and column of its task.
+    """Build the table of scores: one row per run and score column of its task.
 
-    `columns.csv` explains the columns of the result. A score is that of the run's best epoch: the
-    first one with the highest score in the deciding column. A run that diverged has neither a best
-    epoch nor a score.
+    ``columns.csv`` explains the columns of the table. The scores are those of the run's best epoch,
+    which is the first epoch with the highest score in the deciding column. A diverged run has
+    neither a best epoch nor scores.
 
     Args:
         finished: the runs, from `subtune.analysis.tables.join_run_ids`, with ``partition``.
-        store: the directory of the run records.
-        columns: the score columns of the experiment.
-        apart: whether dev rows that compare methods are scored at epochs that other rows chose.
+        apart: whether dev examples that compare methods are scored at epochs that other examples
+            chose.
     """
     rows = []
     for entry in finished:
@@ -71,9 +72,11 @@ def collect_scores(
             [deciding] = [column.history_column for column in task_columns if column.decides]
             scored = [epoch for epoch in history if not math.isnan(epoch[deciding])]
             best = max(scored, key=lambda epoch: epoch[deciding])
-        about = {name: entry[name] for name in entry if name not in ("key", "search", "tried")}
-        about |= _tried_rates(entry, outcome["diverged"])
-        about |= {
+        description = {
+            name: entry[name] for name in entry if name not in ("key", "search", "tried")
+        }
+        description |= _describe_tried_rates(entry, outcome["diverged"])
+        description |= {
             "best_epoch": best.get("epoch"),
             "trainable": outcome["trainable"],
             "share_read": outcome.get("share_read"),
@@ -85,17 +88,21 @@ def collect_scores(
             "judged_at": [best["epoch"]] if best else None,
         }
         rows += [
-            {**about, "column": column.key, "value": best.get(column.history_column, math.nan)}
+            {
+                **description,
+                "column": column.key,
+                "value": best.get(column.history_column, math.nan),
+            }
             | {name: getattr(column, name) for name in ("metric", "decides", "judges")}
             for column in task_columns
         ]
     table = set_types(order_columns(pd.DataFrame(rows), "scores"), "scores")
     table["fraction"] = table["fraction"].fillna(1.0)
-    return _judge_apart(table, store, columns) if apart else table
+    return _rescore_by_other_examples(table, store, columns) if apart else table
 
 
-def _tried_rates(entry: Mapping[str, Any], diverged: bool) -> dict[str, Any]:
-    """Return the range of learning rates that were tried for a planned run, and the plateau."""
+def _describe_tried_rates(entry: Mapping[str, Any], diverged: bool) -> dict[str, Any]:
+    """Build the columns that describe the learning rates that were tried for a planned run."""
     tried = entry.get("tried", [])
     scores = {rate["learning_rate"]: rate["score"] for rate in tried if rate["score"] is not None}
     lowest = max(scores.values(), default=0.0) - PLATEAU
@@ -109,17 +116,20 @@ def _tried_rates(entry: Mapping[str, Any], diverged: bool) -> dict[str, Any]:
     }
 
 
-def _judge_apart(table: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
-    """Return the scores with dev rows that compare methods scored at epochs that other rows chose.
+def _rescore_by_other_examples(
+    table: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
+) -> pd.DataFrame:
+    """Replace dev scores that compare methods by scores at epochs that other examples chose.
 
-    The best epoch's own score is slightly too high, because the rows that it scores chose it.
-    Therefore ``value`` becomes a score at other epochs of the same training, ``judged_at``:
+    The score of the best epoch is slightly too high, because the epoch was chosen on the same
+    examples. Therefore ``value`` becomes the score at other epochs, and ``judged_at`` lists them:
 
-    1. for the run of a fold, the epoch that is best on average for the runs of the other folds
-    2. without other folds, one epoch for each part of the rows: the best one on the other parts
-    3. with fewer rows than parts, the best epoch, as before
+    1. A run on a fold is scored at the epoch with the best mean over the runs on the other folds.
+    2. If there are no other folds, each part of the dev set is scored at the epoch that is best on
+       the other parts.
+    3. If there are fewer examples than parts, the score stays that of the best epoch.
 
-    ``best_epoch`` stays the epoch of the recorded model, which can be exported.
+    ``best_epoch`` remains the epoch of the recorded model, which can be exported.
     """
     column_of = {column.key: column for column in columns}
     judged = table[table["decides"] & table["judges"] & table["value"].notna()]
@@ -148,9 +158,10 @@ def _judge_apart(table: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn
 def _score_by_other_parts(
     store: Path, run_id: str, column: ScoreColumn
 ) -> tuple[float, list[int]] | None:
-    """Return a run's score with each part of the rows at its epoch, and these epochs.
+    """Score each part of the examples at the epoch that is best on the other parts.
 
-    The result is None if there are fewer rows than parts.
+    Returns:
+        The score and the epoch of each part, or None if there are fewer examples than parts.
     """
     task, tables = read_epoch_predictions(store, run_id, column.split)
     if tables[1]["idx"].nunique() < EPOCH_PARTS:
@@ -163,10 +174,13 @@ def _score_by_other_parts(
 def in_every_metric(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
-    """Return whole methods' runs at the epochs of ``chosen``: a row per run, column and metric.
+    """Build a table with all metrics of the runs in ``chosen``, at the same epochs.
+
+    Masked methods are left out.
 
     Returns:
-        The columns of ``chosen``; ``decides`` is true only for the metric of ``chosen``.
+        One row per run, score column and metric, with the columns of ``chosen``. Only rows with the
+        metric of ``chosen`` can decide.
     """
     split_of = {column.key: column.split for column in columns}
     rows = []
@@ -191,11 +205,11 @@ def in_every_metric(
 
 
 def train_and_dev(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
-    """Return train and dev scores of the runs whose records have scores on training rows.
+    """Build a table of the train and dev scores of the runs that recorded train scores.
 
     Returns:
         ``model``, ``task``, ``method``, ``column``, ``metric``, ``seed``, ``train``, ``dev``, and
-        the generalisation ``gap``, which is train minus dev.
+        the generalisation gap ``gap``, which is ``train - dev``.
     """
     both = whole_methods(chosen).rename(columns={"value": "dev"})
     scores = {run: records.read_outcome(store, run)["scores"] for run in both["run"].unique()}
@@ -209,10 +223,15 @@ def train_and_dev(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
 def judge_parts(
     task: TaskSpec, metric: str, tables: Mapping[int, pd.DataFrame]
 ) -> tuple[pd.DataFrame, list[int]]:
-    """Return each row's prediction at its part's epoch, and the epoch of each part.
+    """Choose the epoch of each part of the examples, as the best one on the other parts.
 
     Args:
-        tables: a split's predictions by epoch, as `read_epoch_predictions` returns them.
+        task: the task of the predictions.
+        metric: the name of the metric that chooses epochs.
+        tables: maps each epoch to the predictions on a split, from `read_epoch_predictions`.
+
+    Returns:
+        The predictions of all examples, each at the epoch of its part; and the epoch of each part.
     """
     scores = {epoch: make_masked_metric(task, metric, table) for epoch, table in tables.items()}
     part = part_of_rows(next(iter(tables.values())), EPOCH_PARTS)
@@ -221,16 +240,16 @@ def judge_parts(
 
 
 def join_parts(tables: Mapping[int, pd.DataFrame], epochs: Sequence[int]) -> pd.DataFrame:
-    """Return one table with the predictions of each part of the rows at the part's epoch."""
+    """Concatenate the predictions of the parts of the examples, each at the epoch of its part."""
     part = part_of_rows(tables[epochs[0]], len(epochs))
     parts = [tables[epoch][part == number] for number, epoch in enumerate(epochs)]
     return pd.concat(parts).sort_index()
 
 
 def part_of_rows(table: pd.DataFrame, parts: int) -> np.ndarray:
-    """Return the part of the rows to which each prediction belongs.
+    """Assign each prediction to the part of its example.
 
-    The parts are random, and the same for all runs.
+    Examples are split into parts at random, in the same way for all runs.
     """
     row, names = pd.factorize(table["idx"])
     return (np.random.default_rng(0).permutation(len(names)) % parts)[row]
@@ -239,8 +258,14 @@ def part_of_rows(table: pd.DataFrame, parts: int) -> np.ndarray:
 def make_masked_metric(
     task: TaskSpec, metric: str, table: pd.DataFrame
 ) -> Callable[[np.ndarray], float]:
-    """Return the metric of recorded predictions as a function of a mask of the compared units."""
-    predicted, expected = map(_array, task.of_kind.metric_inputs(table))
+    """Return a function that takes a mask of the units and computes the metric over those units.
+
+    Args:
+        task: the task of the predictions.
+        metric: the name of the metric.
+        table: recorded predictions.
+    """
+    predicted, expected = map(_to_array, task.of_kind.metric_inputs(table))
     compute = partial(metrics.compute_all, task.of_kind.compares, [metric])
     return lambda mask: compute(predicted[mask], expected[mask])[metric]
 
@@ -248,7 +273,13 @@ def make_masked_metric(
 def read_epoch_predictions(
     store: Path, run: str, split: str
 ) -> tuple[TaskSpec, dict[int, pd.DataFrame]]:
-    """Return the task of a run that did not diverge, and its predictions on a split by epoch."""
+    """Read the predictions of a run on a split after each epoch.
+
+    The run must not have diverged.
+
+    Returns:
+        The run's task, and a mapping from each epoch to a table of predictions.
+    """
     task = records.read_spec(store, run).tokens.data.task
     best = pd.DataFrame(records.read_predictions(store, run))
     columns = records.read_predictions_of_epochs(store, run)
@@ -262,27 +293,28 @@ def read_epoch_predictions(
     }
 
 
-def _array(units: Sequence) -> np.ndarray:
-    """Return units, which may be lists, as an array that a mask can index."""
+def _to_array(units: Sequence) -> np.ndarray:
+    """Convert units, which may be lists themselves, to an array that a mask can index."""
     if isinstance(units, list):
         return np.fromiter(units, dtype=object, count=len(units))
     return np.asarray(units)
 
 
 def read_row_scores(paths: Iterable[str | Path]) -> pd.DataFrame:
-    """Return one table of the `row_scores` of several experiments; each run has one row."""
+    """Read the `row_scores` of several experiments into one table, with one row per run."""
     return pd.concat(map(read_table, paths)).drop_duplicates("run")
 
 
 def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
-    """Return the jackknife's pseudo-values of the scores that compare methods.
+    """Compute the jackknife pseudo-values of the scores that compare methods.
 
-    Each part of the rows is scored at the epoch that was chosen for it. Runs that diverged, or have
-    a single row, are left out.
+    Each part of the examples is scored at the epoch that was chosen for it. Runs that diverged, or
+    are scored on a single example, are left out.
 
     Returns:
-        A row per run: ``run``; ``rows``, the number of scored rows; and a column per part of the
-        rows, named in `PART_COLUMNS`. If there are fewer rows than parts, the last columns are NaN.
+        One row per run, with the columns ``run``, ``rows`` (the number of scored examples), and
+        `PART_COLUMNS` with a pseudo-value for each part. If there are fewer examples than parts,
+        the last columns are NaN.
     """
     split_of = {column.key: column.split for column in columns}
     parts_of_runs = []
@@ -298,9 +330,14 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 def read_judged_predictions(
     store: Path, row: Mapping[str, Any], split: str
 ) -> tuple[TaskSpec, pd.DataFrame]:
-    """Return the task of a run, and its predictions on a split at the epochs that were chosen.
+    """Read a run's predictions on a split at the epochs that give its score.
 
-    ``row``: the run's row of a table of scores.
+    Args:
+        row: the run's row in a table of scores.
+        split: the name of the split.
+
+    Returns:
+        The run's task, and the table of predictions.
     """
     task, tables = read_epoch_predictions(store, row["run"], split)
     return task, join_parts(tables, row["judged_at"])
@@ -309,12 +346,15 @@ def read_judged_predictions(
 def score_parts(
     run: str, score: Callable[[np.ndarray], float], table: pd.DataFrame
 ) -> list[list[Any]]:
-    """Return a list with a run's row of `row_scores`, which is empty for a single scored row.
+    """Build a run's row of `row_scores`.
 
     Args:
         run: the run's id.
         score: from `make_masked_metric`.
         table: the predictions that are scored.
+
+    Returns:
+        A list with this row; an empty list if only one example is scored.
     """
     rows = table["idx"].nunique()
     if rows < 2:
@@ -325,16 +365,16 @@ def score_parts(
 
 
 def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
-    """Compute the scores of runs again from their predictions, and refuse scores that differ.
+    """Check that the recorded scores of runs are those of their predictions.
 
-    All scores of the epoch that is best by the task's first metric are compared. Runs that diverged
-    have no predictions.
+    The scores of the best epoch are computed again from the predictions, in all metrics. Diverged
+    runs are skipped, because they have no predictions.
 
     Raises:
         SubtuneError: a recorded score differs from the score of the run's predictions by more than
             `TOLERANCE`.
     """
-    # The metric's modules are local files; nothing is looked up on the hub.
+    # The metric's module is a local file, so nothing has to be downloaded from the hub.
     os.environ["HF_EVALUATE_OFFLINE"] = "1"
     import evaluate
 
@@ -359,7 +399,7 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
                 on_record = recorded[f"{split}/{name}"]
                 if not abs(on_record - again) <= TOLERANCE:
                     raise SubtuneError(
-                        f"run {run}: {task.name}: found {name} {on_record} of {split} on record, "
-                        f"expected {again}, the score of its predictions; call `subtune verify "
-                        f"--results {store.parent}`"
+                        f"run {run}: {task.name}: found recorded {name} {on_record} on {split}, "
+                        f"expected {again}, the score of the run's predictions; call `subtune "
+                        f"verify --results {store.parent}`"
                     )

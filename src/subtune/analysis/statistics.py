@@ -1,16 +1,17 @@
-"""Statistics of claims: numbers in which 0 means no difference; and tests between methods.
+"""Computes the statistics that claims are about, and significance tests between methods.
 
-Most claims share five statistics: `minus`, `best_minus`, `minus_printed`, `minus_on_rows` and
-`parameters_of_families`. Every other statistic says why a claim needs it. If a single paper needs a
-statistic, it is in that paper's folder.
+Most claims use one of five statistics: `minus`, `best_minus`, `minus_printed`, `minus_on_rows` and
+`parameters_of_families`. The docstring of every other statistic says why a claim needs it. A
+statistic that only one paper needs is in that paper's folder.
 
-A statistic reads tables of numbers, ours or a paper's. It returns a series with one number per
-cell: a difference of scores or of shares, a rank correlation, or the logarithm of a ratio. Index
-levels are model, column or task, and seed, if the table has them. The series is empty if a table
-lacks the numbers.
+A statistic takes tables of numbers, ours or a paper's. It returns a series with one number per
+cell: a difference of scores or shares, a rank correlation, or the logarithm of a ratio. The number
+0 means no difference. The index levels are model, column or task, and seed, if the tables have
+them. The series is empty if the tables do not have the numbers.
 
-``first``, ``second``, ``methods`` and ``others`` are regular expressions that must match a whole
-name, of methods or of parameters. The names that match are a *family*; a plain name is one of one.
+The arguments ``first``, ``second``, ``methods`` and ``others`` are regular expressions, which must
+match the whole name of a method or parameter. All names that match form a *family*. A plain name is
+a family with one member.
 """
 
 import itertools
@@ -24,21 +25,21 @@ import pandas as pd
 from subtune.analysis.chosen_runs import by_method, trained_beside_classifier, whole_methods
 
 CELL = ["model", "column", "seed"]
-# The fewest pairs for a rank correlation.
+# A rank correlation needs at least this many pairs.
 FEWEST_PAIRS = 3
 SIGNIFICANCE = 0.05
 
 
 def no_values() -> pd.Series:
-    """Return the numbers of a claim for which there are no runs."""
+    """Build the empty series of a claim without runs."""
     return pd.Series(dtype=float)
 
 
-# Statistics that most claims share.
+# Statistics that most claims use.
 
 
 def minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Return the mean score of one family minus that of another."""
+    """Compute ``mean(first) - mean(second)`` of the scores of two families."""
     rows = whole_methods(chosen)
     firsts, seconds = (match_names(rows["method"].unique(), family) for family in (first, second))
     wide = method_scores(drop_diverged(rows[rows["method"].isin(firsts + seconds)]))
@@ -53,13 +54,14 @@ def best_minus(
     digits: int,
     of_first: Literal["max", "min"] = "max",
 ) -> pd.Series:
-    """Return, per column, the best score of one family minus the best of another.
+    """Compute ``max(first) - max(second)`` of the scores of two families, for each score column.
 
-    The second family excludes methods of the first.
+    Methods that are in both families count only for the first.
 
     Args:
-        digits: scores are means over seeds, rounded to this many digits, as a paper prints them.
-        of_first: ``min`` takes the worst score of the first family instead of the best.
+        digits: the number of digits that the paper prints. Scores are means over seeds, rounded to
+            these digits.
+        of_first: ``min`` takes the lowest score of the first family instead of the highest.
     """
     wide = by_method(chosen).round(digits)
     firsts, seconds = (wide[family] for family in split_families(wide, first, second))
@@ -69,13 +71,13 @@ def best_minus(
 def minus_printed(
     chosen: pd.DataFrame, printed: pd.DataFrame, pairs: Mapping[str, str], exhibit: str, split: str
 ) -> pd.Series:
-    """Return a method's score minus a printed score of the same model.
+    """Compute each method's score minus the printed score of its counterpart, with the same model.
 
     Args:
-        printed: the paper's scores, in the form of ours.
-        pairs: each method's printed counterpart.
+        printed: the paper's scores, in a table like ``chosen``.
+        pairs: maps each of our methods to its printed counterpart.
         exhibit: the table or figure that prints the counterparts.
-        split: ``validation`` or ``test``.
+        split: the split of the printed scores: ``validation`` or ``test``.
     """
     wide = method_scores(chosen)
     rows = printed[(printed["exhibit"] == exhibit) & (printed["split"] == split)]
@@ -91,11 +93,11 @@ def minus_printed(
 def minus_on_rows(
     sizes: pd.DataFrame, metric: str | None, end: Literal["min", "max"], first: str, second: str
 ) -> pd.Series:
-    """Return `minus` of the runs on the smallest or on the largest number of training rows.
+    """Compute `minus` for the runs on the smallest or the largest training set.
 
     Args:
-        metric: the metric of the scores; default: the one by which each task's runs are chosen.
-        end: ``min`` for the smallest number of rows, ``max`` for the largest.
+        metric: the metric of the scores. If None, it is the metric that chooses each task's runs.
+        end: ``min`` for the smallest training set, ``max`` for the largest.
     """
     rows = _with_several_sizes(sizes, metric)
     at_end = rows.groupby(["model", "column"])["train_rows"].transform(end)
@@ -106,7 +108,7 @@ def minus_on_rows(
 def parameters_of_families(
     chosen: pd.DataFrame, first: str, second: str, share: float
 ) -> pd.Series:
-    """Return `log(share * min(first) / max(second))` of parameter counts, per model and task."""
+    """Compute ``log(share * min(first) / max(second))`` of the families' parameter counts."""
     rows = whole_methods(chosen)
     rows = rows.assign(count=trained_beside_classifier(rows))
     counts = rows.groupby(["model", "task", "method"])["count"].max().unstack()
@@ -115,18 +117,18 @@ def parameters_of_families(
     return np.log(share * smallest / largest).dropna()
 
 
-# Statistics of two papers.
+# Statistics that two papers use.
 
 
 def minus_by_rows(sizes: pd.DataFrame, metric: str | None, first: str, second: str) -> pd.Series:
-    """Return, per cell, the rank correlation of the number of training rows with `minus`.
+    """Compute the rank correlation between training set size and ``first - second`` in each cell.
 
-    `minus_on_rows` does not fit: the claim is about the trend over all numbers of rows.
+    `minus_on_rows` is not enough, because the claim is about the trend over all training set sizes.
 
     Args:
         metric: as in `minus_on_rows`.
-        first: a single method.
-        second: a single method.
+        first: the name of one method.
+        second: the name of one method.
     """
     rows = _with_several_sizes(sizes, metric)
     wide = rows.groupby([*CELL, "train_rows", "method"])["value"].mean().unstack()
@@ -137,15 +139,15 @@ def minus_by_rows(sizes: pd.DataFrame, metric: str | None, first: str, second: s
 def changes_to_largest_other(
     changes: pd.DataFrame, method: str, names: Sequence[str], others: str
 ) -> pd.Series:
-    """Return, per model and task, how much some parameters change relative to all others.
+    """Compute ``log(min(names) / max(others))`` of the changes of parameters.
 
-    This is the log ratio of the smallest change of the named parameters to the largest change of
-    the others. `minus` does not fit: the claim is about changes, not about scores.
+    There is one number per model and task. `minus` cannot be used, because the claim is about
+    changes, not about scores.
 
     Args:
         method: the method that trains the parameters.
-        names: the parameters.
-        others: the parameters that they are compared with, except those in ``names``.
+        names: the parameters that the claim is about.
+        others: the parameters to compare with. Parameters in ``names`` are left out.
     """
     means = mean_changes(changes, method)
     compared = [name for name in match_names(means, others) if name not in names]
@@ -154,27 +156,31 @@ def changes_to_largest_other(
     return np.log(means[list(names)].min(axis=1) / means[compared].max(axis=1)).dropna()
 
 
-# Parts of statistics.
+# Helpers of statistics.
 
 
 def match_names(names: Iterable[str], pattern: str) -> list[str]:
-    """Return the names that a pattern matches."""
+    """Return the names that a regular expression matches as a whole."""
     return [name for name in names if re.fullmatch(pattern, name)]
 
 
 def split_families(names: Iterable[str], first: str, second: str) -> tuple[list[str], list[str]]:
-    """Return the names of two families; the second excludes names of the first."""
+    """Find the names of two families. Names in both families count only for the first."""
     firsts = match_names(names, first)
     return firsts, [name for name in match_names(names, second) if name not in firsts]
 
 
 def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return scores of whole methods: a row per model, column and seed; a column per method."""
+    """Build a table of the scores of methods without a mask.
+
+    Returns:
+        One row per model, score column and seed, and one column per method.
+    """
     return whole_methods(chosen).groupby([*CELL, "method"])["value"].mean().unstack()
 
 
 def best_rates(chosen: pd.DataFrame, methods: str) -> pd.Series:
-    """Return the best learning rates of a family, per model, task and method."""
+    """Return the best learning rate of each model, task and method of a family."""
     if "learning_rate" not in chosen:
         return no_values()
     rows = whole_methods(chosen).dropna(subset=["learning_rate"])
@@ -184,15 +190,20 @@ def best_rates(chosen: pd.DataFrame, methods: str) -> pd.Series:
 
 
 def mean_changes(changes: pd.DataFrame, method: str) -> pd.DataFrame:
-    """Return a method's changes, averaged over layers: a row per model and task, a column per
-    parameter."""
+    """Average the changes after training a method over layers.
+
+    Returns:
+        One row per model and task, and one column per parameter.
+    """
     rows = changes[changes["method"] == method]
     return rows.groupby(["model", "task", "parameter"])["change"].mean().unstack()
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return Spearman's correlation; NaN for fewer than three pairs, or if a variable is
-    constant."""
+    """Compute Spearman's rank correlation.
+
+    It is NaN if there are fewer than `FEWEST_PAIRS` pairs, or if a variable is constant.
+    """
     from scipy import stats
 
     if len(first) < FEWEST_PAIRS or min(np.ptp(first), np.ptp(second)) == 0:
@@ -201,29 +212,35 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def rank_correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Series:
-    """Return, for each of ``groups``, the rank correlation of values and the index ``level``."""
+    """Compute the rank correlation between an index level and the values, within each group.
+
+    Args:
+        values: the numbers, with a multi-index.
+        level: the index level with the other variable.
+        groups: the index levels that identify a group.
+    """
     return values.groupby(level=groups).apply(
         lambda group: rank_correlation(group.index.get_level_values(level), group)
     )
 
 
 def drop_diverged(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of models and columns on which no method diverged."""
+    """Select the models and score columns on which no run diverged."""
     scores = chosen["value"].notna()
     return chosen[scores.groupby([chosen["model"], chosen["column"]]).transform("all")]
 
 
 def _with_several_sizes(sizes: pd.DataFrame, metric: str | None) -> pd.DataFrame:
-    """Return one metric's scores for models and columns with several numbers of training rows."""
+    """Select the scores in one metric, for models and columns with several training set sizes."""
     rows = sizes[sizes["decides"] if metric is None else sizes["metric"] == metric]
     return rows[rows.groupby(["model", "column"])["train_rows"].transform("nunique") > 1]
 
 
-# Tests between methods.
+# Significance tests between methods.
 
 
 def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return the p-value of the Kruskal–Wallis test between two groups of scores."""
+    """Compute the p-value of the Kruskal–Wallis test between two groups of scores."""
     from scipy import stats
 
     if len({*first, *second}) == 1:
@@ -232,16 +249,18 @@ def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return tests of each pair of methods, paired by model and column.
+    """Test each pair of methods for a difference between their scores.
+
+    The scores are means over seeds, and are paired by model and score column.
 
     Returns:
-        A row per pair of methods, with numbers rounded to four digits.
+        One row per pair of methods, with numbers rounded to four digits, and the columns
 
         * ``first``, ``second``: the methods
-        * ``pairs``: the number of columns with scores of both
-        * ``mean_difference``: the mean over seeds of the first minus that of the second
+        * ``pairs``: the number of score columns in which both methods have a score
+        * ``mean_difference``: the mean of ``first - second`` over these columns
         * ``p_value``: from `wilcoxon`
-        * ``p_holm``: ``p_value`` corrected for all pairs by `holm`
+        * ``p_holm``: ``p_value`` corrected by `holm` for the number of pairs of methods
     """
     means = by_method(chosen)
     rows = []
@@ -256,7 +275,10 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def wilcoxon(difference: pd.Series) -> float | None:
-    """Return the two-sided p-value: 1 if nothing differs, None with fewer than two pairs."""
+    """Compute the p-value of the two-sided Wilcoxon signed-rank test.
+
+    It is 1 if all differences are 0, and None if there are fewer than two pairs.
+    """
     from scipy import stats
 
     if len(difference) < 2:
@@ -265,7 +287,7 @@ def wilcoxon(difference: pd.Series) -> float | None:
 
 
 def holm(p_values: pd.Series) -> pd.Series:
-    """Return p-values with Holm's correction (1979); missing ones stay missing."""
+    """Correct p-values for multiple tests by Holm's method (1979); missing ones stay missing."""
     known = p_values.dropna().sort_values()
     factors = np.arange(len(known), 0, -1)
     return (known * factors).cummax().clip(upper=1).reindex(p_values.index)

@@ -1,14 +1,15 @@
-"""Tables of runs: their files, the declarations of their columns, and the table of all runs.
+"""Reads tables of runs, declares their columns, and builds the table of all runs.
 
-`columns.csv` has a row per column of these tables, in the table's order:
+``columns.csv`` declares the columns of these tables, in the order in which they are written:
 
-* ``runs``: the table of all runs, which is `runs.csv`; `subtune runs` lists some of its columns
-* ``scores``: the scores of an experiment's runs, from `subtune.analysis.run_scores`; exhibits call
-  such tables ``scores``, ``chosen``, ``sizes`` and ``test_scores``
+* ``runs``: the table of all runs, which is written to ``runs.csv``. ``subtune runs`` lists some of
+  its columns.
+* ``scores``: the scores of an experiment's runs, from `subtune.analysis.run_scores`. Tables and
+  figures use several such tables: ``scores``, ``chosen``, ``sizes`` and ``test_scores``.
 * ``summary``: from `subtune.analysis.candidates.summary`
 * ``answers``: from `subtune.exhibits.answer_tables.answers_table`
 
-A column's name may be a pattern, such as ``versions.*``.
+A declared name may be a pattern, such as ``versions.*``.
 """
 
 import contextlib
@@ -32,7 +33,7 @@ from subtune.runs.learning_rates import read_searches
 from subtune.runs.spec import RunSpec
 
 TableName = Literal["runs", "scores", "summary", "answers"]
-# The type of pandas for each type in the file.
+# Maps each type in `columns.csv` to a dtype of pandas.
 DTYPES = {
     "text": "str",
     "boolean": "bool",
@@ -51,19 +52,19 @@ def _read_columns() -> pd.DataFrame:
 
 
 def columns_of(name: TableName) -> pd.DataFrame:
-    """Return the declarations of a table's columns, in the table's order: rows of `columns.csv`."""
+    """Return the rows of ``columns.csv`` for one table."""
     columns = _read_columns()
     return columns[columns["table"] == name]
 
 
-def _types_of(name: TableName) -> dict[str, str]:
-    """Return the type of pandas of each of a table's columns."""
+def _column_dtypes(name: TableName) -> dict[str, str]:
+    """Map each declared column of a table to its dtype."""
     declarations = columns_of(name)
     return dict(zip(declarations["column"], declarations["type"].map(DTYPES), strict=True))
 
 
 def order_columns(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
-    """Return a table with its columns in the order of the declarations.
+    """Put the columns of a table into the order of ``columns.csv``.
 
     Raises:
         SubtuneError: a column is not declared.
@@ -72,40 +73,44 @@ def order_columns(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
     ordered = [column for pattern in patterns for column in table if fnmatch(column, pattern)]
     if unknown := sorted(set(table) - set(ordered)):
         raise SubtuneError(
-            f"analysis/columns.csv: found no row of {name} for {', '.join(unknown)}, expected a "
-            "row with type, unit and meaning for each column"
+            f"analysis/columns.csv: no row declares {', '.join(unknown)} of the table {name}, "
+            "expected one row per column, with its type, unit and meaning"
         )
     return table[ordered]
 
 
 def set_types(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
-    """Return a table whose numbers, which may all be missing, have the declared types."""
-    types = _types_of(name)
+    """Convert the numeric columns of a table to their declared types.
+
+    This is needed because a column without any value has no numeric type.
+    """
+    types = _column_dtypes(name)
     numbers = [column for column in table if types.get(column) in ("Int64", "float64")]
     return table.astype({column: types[column] for column in numbers})
 
 
 def read_table(path: str | Path, name: TableName | None = None) -> pd.DataFrame:
-    """Return a table from its file: Parquet, or a CSV file that people open.
+    """Read a table from a Parquet or CSV file.
 
     Args:
-        path: the file. A model or task in it may be called ``NA``.
-        name: the declared table, if it is one. Parquet needs no declared types.
+        path: the file. The text ``NA`` is not a missing value, as a model or task may be called so.
+        name: the table in ``columns.csv`` that declares the types of the columns of a CSV file;
+            None if the table is not declared.
     """
     if Path(path).suffix == ".parquet":
         return pd.read_parquet(path)
-    dtypes = {"run": "str"} | (_types_of(name) if name else {})
+    dtypes = {"run": "str"} | (_column_dtypes(name) if name else {})
     return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=dtypes)
 
 
 def find_numbers(results: str | Path, name: str) -> list[Path]:
-    """Return the file of a table of numbers of each experiment in the results."""
+    """Find the files of a table in the results directory, one per experiment."""
     own = sorted(Path(results).glob(Layout(".").data("*", name)))
-    # Version 0.1.0 wrote CSV beside the exhibits.
+    # Version 0.1.0 wrote CSV files into the folder of the tables and figures.
     return own or sorted(Path(results).glob(f"experiments/*/data/{name}.csv"))
 
 
-# The columns that `subtune runs` lists, and their headings.
+# Maps the columns that `subtune runs` lists to their headings.
 LISTED = {
     **{name: name for name in ("run", "model", "task", "method", "train_rows", "learning_rate")},
     "spec.recipe.batch_size": "batch_size",
@@ -121,16 +126,17 @@ def join_run_ids(
     sweeps: Iterable[str | Path],
     searches: Iterable[str | Path],
 ) -> list[dict[str, Any]]:
-    """Return the planned runs that are in the tables of finished sweeps.
+    """Select the planned runs that are finished, and add their ids.
 
     Args:
-        planned: one mapping per run: `subtune.runs.spec.PlannedRun.columns`.
-        sweeps: the tables of sweeps.
-        searches: the files of the runs' searches.
+        planned: one mapping per run, from `subtune.runs.spec.PlannedRun.columns`.
+        sweeps: the files of finished sweeps.
+        searches: the files of learning-rate searches.
 
     Returns:
-        The mappings of these runs from ``planned``, with the run's id as ``run``. If a search found
-        the run's ``learning_rate``, ``tried`` has each rate of the search.
+        The mappings of the finished runs, with the run's id as ``run``. If the learning rate of a
+        run was searched, ``learning_rate`` is the rate that the search found, and ``tried`` lists
+        all rates of the search with their scores.
     """
     run_ids = {key: run for sweep in sweeps for key, run in records.read_sweep(sweep).items()}
     found = read_searches(searches)
@@ -142,10 +148,10 @@ def join_run_ids(
 
 
 def table_of_runs(store: Path, finished: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return one row per finished run, in the order of the plan.
+    """Build the table of all finished runs, in the order of the plan.
 
     Args:
-        store: the directory of run records.
+        store: the directory of the run records.
         finished: one mapping per run and experiment, from `join_run_ids`, with ``experiment`` and
             ``flops``.
 
@@ -160,7 +166,7 @@ def table_of_runs(store: Path, finished: Sequence[Mapping[str, Any]]) -> pd.Data
         first = {name: entries[0][name] for name in {*entries[0]} - {"experiment", "key", "tried"}}
         experiments = " ".join(dict.fromkeys(entry["experiment"] for entry in entries))
         rows.append({**first, "experiments": experiments, **read_row(store, run_id)})
-    # A table's cell has one value, so a list is written as JSON.
+    # A cell of the table has one value, so lists are written as JSON.
     table = pd.json_normalize(rows).map(
         lambda cell: json.dumps(cell, ensure_ascii=False) if isinstance(cell, list) else cell
     )
@@ -169,7 +175,11 @@ def table_of_runs(store: Path, finished: Sequence[Mapping[str, Any]]) -> pd.Data
 
 
 def column_meanings(names: Sequence[str]) -> pd.DataFrame:
-    """Return ``column`` and ``meaning`` for each of these columns of the table of runs."""
+    """Look up the meanings of columns of the table of runs.
+
+    Returns:
+        One row per column, with its name ``column`` and its ``meaning``.
+    """
     declarations = columns_of("runs")
     rows = [
         (name, meaning)
@@ -183,24 +193,28 @@ def column_meanings(names: Sequence[str]) -> pd.DataFrame:
 def list_runs(
     store: Path, names: Mapping[str, tuple[str, str]], chosen: Collection[str] = ()
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return the columns `LISTED` of all records, and a line for each one that cannot be read.
+    """List all recorded runs for ``subtune runs``.
 
-    Rows are ordered by task, method, learning rate and seed. With ``chosen``, runs that only tried
-    another learning rate come last.
+    Runs are sorted by task, method, learning rate and seed. If ``chosen`` is given, runs with a
+    learning rate that was not chosen come last.
 
     Args:
-        store: the directory of run records.
+        store: the directory of the run records.
         names: from `read_given_names`.
         chosen: from `read_chosen_ids`.
+
+    Returns:
+        A table with the headings of `LISTED`, and an error message for each record that cannot be
+        read.
     """
     rows, problems, earlier = [], [], 0
     for run_id in records.list_run_ids(store):
         try:
             spec = records.read_spec(store, run_id)
-            about = {"train_rows": str(spec.recipe.train_rows or "all")}
+            row = {"train_rows": str(spec.recipe.train_rows or "all")}
             tried = bool(chosen) and run_id not in chosen and not find_folds(store, spec, chosen)
-            about |= names_of_run(store, spec, names) | _short_row(store, spec)
-            rows.append(about | {"tried": tried})
+            row |= names_of_run(store, spec, names) | _read_short_row(store, spec)
+            rows.append(row | {"tried": tried})
         except records.EarlierVersionError:
             earlier += 1
         except SubtuneError as error:
@@ -209,7 +223,7 @@ def list_runs(
         problems.append(f"{store}: {earlier:,} record(s) of an earlier version are left out")
     if not rows:
         return pd.DataFrame(), problems
-    # A regression on embeddings has neither steps nor epochs.
+    # A regression on embeddings has no batch size and no epochs.
     table = pd.json_normalize(rows).reindex(columns=[*LISTED, "tried"]).rename(columns=LISTED)
     table = table.astype(dict.fromkeys(("batch_size", "epochs", "best_epoch"), "Int64"))
     order = ["tried", "task", "method", "learning_rate", "seed"]
@@ -217,9 +231,12 @@ def list_runs(
 
 
 def read_row(store: Path, run_id: str) -> dict[str, Any]:
-    """Return the columns of a run's row that its record gives; nested names are joined by dots."""
+    """Read the columns of the table of runs that come from a run's record.
+
+    Nested mappings become columns whose names are joined by dots.
+    """
     spec = records.read_spec(store, run_id)
-    row, split = _short_row(store, spec), spec.tokens.data.task.evaluation[0]
+    row, split = _read_short_row(store, spec), spec.tokens.data.task.evaluation[0]
     history, predicted = records.read_epochs(store, run_id), records.read_predictions(store, run_id)
     curve = None
     if not row["diverged"]:
@@ -236,8 +253,8 @@ def read_row(store: Path, run_id: str) -> dict[str, Any]:
     }
 
 
-def _short_row(store: Path, spec: RunSpec) -> dict[str, Any]:
-    """Return the columns that a run's spec and scores give; they are read in a millisecond."""
+def _read_short_row(store: Path, spec: RunSpec) -> dict[str, Any]:
+    """Read the columns of the table of runs that are fast to read: those from spec and scores."""
     outcome, task = records.read_outcome(store, spec.id), spec.tokens.data.task
     metric, scores = task.metrics[0], outcome["scores"].get(task.evaluation[0], {})
     fields = spec.model_dump(mode="json") | {"selection": spec.selection.canonical()}
@@ -255,10 +272,14 @@ def _short_row(store: Path, spec: RunSpec) -> dict[str, Any]:
 
 
 def read_given_names(results: str) -> dict[str, tuple[str, str]]:
-    """Return the names of model and method that configurations gave to each run in the results."""
+    """Read the names that configurations gave to the model and method of each run.
+
+    Returns:
+        Maps each run's id to the names of its model and its method.
+    """
     names: dict[str, tuple[str, str]] = {}
     for path in find_numbers(results, "scores"):
-        # Names only help readers, so a damaged file is skipped.
+        # A damaged file is skipped, because names only make the list easier to read.
         with contextlib.suppress(OSError, ValueError, KeyError):
             scores = read_table(path).drop_duplicates("run")
             for row in scores.to_dict("records"):
@@ -269,7 +290,7 @@ def read_given_names(results: str) -> dict[str, tuple[str, str]]:
 
 
 def read_chosen_ids(results: str) -> set[str]:
-    """Return the ids of the runs whose learning rate was chosen, in all finished experiments."""
+    """Read the ids of the runs whose learning rate was chosen, in all finished experiments."""
     found = set()
     for path in find_numbers(results, "chosen"):
         with contextlib.suppress(OSError, ValueError, KeyError):
@@ -280,10 +301,15 @@ def read_chosen_ids(results: str) -> set[str]:
 def names_of_run(
     store: Path, spec: RunSpec, names: Mapping[str, tuple[str, str]]
 ) -> dict[str, str]:
-    """Return a run's ``model``, ``task`` and ``method``.
+    """Return the names of a run's ``model``, ``task`` and ``method``.
 
-    Without given names, the method is shown as its selection. A refit has the names of its folds'
-    runs.
+    A refit gets the names of the runs on folds that it repeats. If no configuration gave names, the
+    model is called by its repository, and the method by its selection.
+
+    Args:
+        store: the directory of the run records.
+        spec: the run's spec.
+        names: from `read_given_names`.
     """
     given = names.get(spec.id)
     for run_id in find_folds(store, spec, names):
@@ -296,7 +322,13 @@ def names_of_run(
 
 
 def find_folds(store: Path, refit: RunSpec, run_ids: Iterable[str]) -> list[str]:
-    """Return the runs on folds whose method a refit trains on all rows; other runs have none."""
+    """Find the runs on folds that a refit repeats on all training examples.
+
+    Args:
+        store: the directory of the run records.
+        refit: the spec of a run. If the run is not a refit, the result is empty.
+        run_ids: the ids of the runs to search.
+    """
     found: list[str] = []
     if epochs := refit.recipe.refit:
         for run_id in run_ids:

@@ -1,6 +1,7 @@
-"""Tables, figures, the report that shows them all, and the files for the GLUE server.
+"""Makes tables, figures and the report that shows them all, and files for the GLUE server.
 
-Most tables and figures are functions of an experiment's `ExperimentResults`. ``methods`` are the
-methods that they show, in order. ``task_titles`` are the tasks' titles by name, in the order of
-rows or panels. Other arguments have the names that `subtune.analysis` explains.
+Most functions that make a table or figure take an experiment's `ExperimentResults`. The argument
+``methods`` lists the methods to show, in order. The argument ``task_titles`` maps the names of
+tasks to their titles, in the order of rows or panels. `subtune.analysis` explains the other
+arguments.
 """

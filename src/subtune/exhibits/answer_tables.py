@@ -1,4 +1,4 @@
-"""Answers as a table and on a terminal, and the scores and costs of each method."""
+"""Formats answers for tables and for the terminal, and tabulates each method's score and cost."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,25 +29,27 @@ from subtune.exhibits.output import (
 )
 from subtune.methods import method_title
 
-APART = "Each row is judged at an epoch that other rows have chosen."
-ON_SAME_ROWS = "The dev rows that give these scores also chose epochs and learning rates."
-CHOSEN_ON_DEV = "Dev rows chose epochs and learning rates; these scores are from test rows."
+CHOSEN_BY_OTHERS = "Each example is scored at an epoch that was chosen on other examples."
+ON_SAME_EXAMPLES = "Epochs and learning rates were chosen on the same examples of the dev set."
+CHOSEN_ON_DEV = (
+    "Epochs and learning rates were chosen on the dev set; these scores are from the test set."
+)
 
 
-# The texts of marks, by the verdict on a learning curve.
+# Maps verdicts on learning curves to the texts of marks.
 CURVES = {
     STILL_RISING: "still rising in the last epoch, so more epochs may help",
     FELL: "the score fell after the best epoch",
 }
-# A larger share of the texts needs no mark.
+# A method is marked if a smaller share of the texts' tokens is read.
 MOST_READ = 0.95
 
 
 def answers_table(results: ExperimentResults) -> Styled:
-    """Return the method to train, and below it every method's loss against the reference.
+    """Tabulate the answers, and below them the loss of each method against the reference.
 
-    The CSV file has a row per task, and one for all tasks if there are several; in a paper's
-    experiment, for each model. `columns.csv` explains its columns.
+    The CSV file has one row per task, and if there are several tasks, one row for all tasks. In a
+    paper's experiment, each model has such rows. ``columns.csv`` explains the columns.
     """
     chosen = results["chosen"]
     titles = {**results.task_titles, ALL_TASKS: ALL_TASKS}
@@ -59,11 +61,13 @@ def answers_table(results: ExperimentResults) -> Styled:
             row |= candidate._asdict() | candidate.difference._asdict()
             row |= {"difference": candidate.difference.mean, "seeds": len(candidate.seeds)}
             row["method"] = candidate.title
-        # A candidate has a title too; the column has the task's.
+        # The candidate's title is replaced, because this column shows the task's title.
         rows.append(row | {"title": titles[answer.task]})
     answers = pd.DataFrame(rows, columns=[*columns_of("answers")["column"]])
     judged = chosen[chosen["judges"]]
-    by_dev_rows = ON_SAME_ROWS if judged["decides"].any() else CHOSEN_ON_DEV
+    how_chosen = ON_SAME_EXAMPLES if judged["decides"].any() else CHOSEN_ON_DEV
+    if judged["judged_apart"].all():
+        how_chosen = CHOSEN_BY_OTHERS
     methods = sort_methods(results.summary)
     shown, marks = loss_table(methods, titles)
     return Styled(
@@ -73,14 +77,15 @@ def answers_table(results: ExperimentResults) -> Styled:
         before="\n".join(
             f"* {escape_markdown(answer)} {step}" for answer, step in list_answers(answers)
         ),
-        note=f"{marks} {APART if judged['judged_apart'].all() else by_dev_rows}".strip(),
+        note=f"{marks} {how_chosen}".strip(),
     )
 
 
 def list_answers(answers: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return each answer with its place, and what to do next, from rows of `answers_table`.
+    """List pairs of an answer and its next step, from rows of `answers_table`.
 
-    The place is the task, and the models if they differ. A single answer needs no place.
+    If there are several answers, each begins with the title of its task, and with the names of the
+    models if they differ.
     """
     # Tables of earlier versions lack two columns.
     models, steps = answers.get("models", answers["model"]), answers.get("next")
@@ -93,30 +98,35 @@ def list_answers(answers: pd.DataFrame) -> list[tuple[str, str]]:
 def loss_table(
     methods: pd.DataFrame, task_titles: Mapping[str, str] | None = None
 ) -> tuple[pd.DataFrame, str]:
-    """Return each method's score and loss as text, from rows of `summary`, and a line about marks.
+    """Format each method's score and loss, and collect marks about the scores.
 
-    The task is shown only if the tasks' titles are given, models only if there are several. The
-    column ``against`` names the references unless all are full, and ``marks`` is there if some
-    method has a mark.
+    Args:
+        methods: rows of `subtune.analysis.candidates.summary`.
+        task_titles: maps the names of tasks to their titles; None to leave out the column ``task``.
+
+    Returns:
+        The table as text, and a line that explains its marks. The table has a column ``model`` if
+        there are several models, a column ``against`` if the reference is not always full
+        fine-tuning, and a column ``marks`` if a method has a mark.
     """
     rows, letters = [], dict[str, str]()
     several = methods["model"].nunique() > 1
-    # TF-IDF and brought predictions have no model.
+    # TF-IDF and external predictions have no model.
     has_model = methods["encoder_size"].fillna(0) > 0
     methods = methods.assign(model=methods["model"].where(has_model, EMPTY))
     for row in methods.to_dict("records"):
-        texts = _marks(row)
+        texts = _list_marks(row)
         for text in texts:
-            letters.setdefault(text, _letter(len(letters)))
+            letters.setdefault(text, _letters_of_mark(len(letters)))
         rows.append(
             {
                 **({"model": row["model"]} if several else {}),
                 **({"task": task_titles[row["task"]]} if task_titles else {}),
                 "method": title_with_mask(row),
-                # Brought predictions have no model.
+                # The number of parameters of external predictions is unknown.
                 "parameters": EMPTY if pd.isna(row["encoder_size"]) else f"{row['trained']:,}",
                 "score": format_number(row["score"], ".3f", missing=DIVERGED),
-                **_against(row, methods),
+                **_reference_column(row, methods),
                 # Adding 0.0 turns -0.0 into 0.0.
                 "loss": format_number(0.0 - round(row["difference"], 3), ".3f"),
                 "at most": format_number(row["most_lost"], ".3f"),
@@ -132,13 +142,17 @@ def loss_table(
     return (table, f"Marks: {line}.") if letters else (table.drop(columns="marks"), "")
 
 
-def _letter(number: int) -> str:
-    """Return the letters of a mark by its number, from 0: a, …, z, aa, …"""
+def _letters_of_mark(number: int) -> str:
+    """Return the letters of the mark with this number, from 0: a, …, z, aa, bb, …"""
     return chr(ord("a") + number % 26) * (1 + number // 26)
 
 
-def _marks(row: Mapping[str, Any]) -> list[str]:
-    """Return what a reader should know of a method's score, from a row of `summary`."""
+def _list_marks(row: Mapping[str, Any]) -> list[str]:
+    """List what a reader should know about a method's score.
+
+    Args:
+        row: a row of `subtune.analysis.candidates.summary`.
+    """
     if pd.isna(row["score"]):
         return []
     found, unit = [], row["unit"]
@@ -153,15 +167,19 @@ def _marks(row: Mapping[str, Any]) -> list[str]:
         found.append(CURVES[row["curve"]])
     if row["one_answer"]:
         runs = f"{row['one_answer']} of {row['seeds']} runs"
-        found.append(f"predicts the same for every row in {runs}")
+        found.append(f"gives the same prediction for every example in {runs}")
     if row["share_read"] < MOST_READ:
         read = f"{row['share_read']:.0%} of the texts' tokens are read"
         found.append(f"{read}, and a larger `max_length` reads more")
     return found
 
 
-def _against(row: Mapping[str, Any], methods: pd.DataFrame) -> dict[str, str]:
-    """Return the column that names a method's reference, unless all references are full."""
+def _reference_column(row: Mapping[str, Any], methods: pd.DataFrame) -> dict[str, str]:
+    """Format the column with a method's reference.
+
+    Returns:
+        Maps ``against`` to the reference; empty if all references are full fine-tuning.
+    """
     names = {str(name).partition(" of ")[0] for name in methods["reference"].dropna()}
     if names <= {method_title("full"), ""}:
         return {}
@@ -170,9 +188,9 @@ def _against(row: Mapping[str, Any], methods: pd.DataFrame) -> dict[str, str]:
 
 
 def format_answers(path: Path) -> str:
-    """Return the answers of a CSV file as lines wrapped to the terminal's width.
+    """Format the answers of a CSV file for the terminal.
 
-    If there is a single answer, the table `summary` from the same folder follows.
+    If there is only one answer, the table ``summary`` from the same folder is added.
     """
     answers, lines = read_table(path, "answers"), [""]
     for sentences in list_answers(answers):
@@ -191,14 +209,15 @@ def format_answers(path: Path) -> str:
 
 
 def summary_table(results: ExperimentResults) -> Styled:
-    """Return a row per model, task and method; the highest score of a task is first.
+    """Tabulate each method's score, size and cost, for each model and task.
 
-    Methods on the Pareto front of score and parameters are bold.
+    The methods of a task are sorted by score, the highest first. Methods on the Pareto front of
+    score and parameters are bold.
     """
     rows = results.summary
     shown = []
     for row in rows.to_dict("records"):
-        task, against = results.tasks[row["task"]], _against(row, rows)
+        task, against = results.tasks[row["task"]], _reference_column(row, rows)
         shown.append(
             {
                 "model": row["model"],
@@ -221,7 +240,10 @@ def summary_table(results: ExperimentResults) -> Styled:
 
 
 def _format_score(row: Mapping[str, Any]) -> str:
-    """Return the mean and its spread, with *one answer* if runs predict the same for every row."""
+    """Format the mean score and its standard deviation.
+
+    The text ``one answer`` is added if runs give the same prediction for every example.
+    """
     if pd.isna(row["score"]):
         return DIVERGED
     text = f"{row['score']:.4f}"
@@ -235,7 +257,7 @@ def _format_score(row: Mapping[str, Any]) -> str:
 
 
 def format_size(count: float) -> str:
-    """Return a number of bytes with a unit: ``43 kB``, ``91 MB``."""
+    """Format a number of bytes with a unit, such as ``43 kB``."""
     for unit in ("bytes", "kB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"

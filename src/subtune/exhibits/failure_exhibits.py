@@ -1,4 +1,4 @@
-"""Where methods fail, and what more labels would add."""
+"""Tables and figures of where methods fail, and of what more labels would add."""
 
 from typing import TYPE_CHECKING
 
@@ -23,17 +23,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The most rows of a table on the page; its CSV file has all.
+# A table on the page shows at most this many rows. Its CSV file contains all rows.
 MOST_SHOWN = 20
-# The most letters of a text in a table on the page, and of a label in a figure.
+# Texts in a table on the page, and labels in a figure, are cut to this many characters.
 LONGEST_TEXT, LONGEST_LABEL = 160, 18
-# The most labels of a matrix, and of one with numbers. Of more labels, bars show the most frequent
-# confusions.
+# A confusion matrix has at most `MOST_IN_MATRIX` labels; with more labels, bars show the most
+# frequent confusions. Up to `MOST_WITH_NUMBERS` labels, the matrix contains numbers.
 MOST_IN_MATRIX, MOST_WITH_NUMBERS, MOST_CONFUSIONS = 30, 12, 20
 
 
 def classes_table(results: ExperimentResults) -> Styled:
-    """Return precision, recall and F1 of each label; if there are many, the lowest F1 first."""
+    """Tabulate precision, recall and F1 of each label.
+
+    If there are more than `MOST_SHOWN` labels, those with the lowest F1 are shown.
+    """
     table = results["classes"]
     shown = table
     if table["label"].nunique() > MOST_SHOWN:
@@ -55,9 +58,9 @@ def classes_table(results: ExperimentResults) -> Styled:
 
 
 def suspects_table(results: ExperimentResults) -> Styled:
-    """Return the rows that most disagree with their label, the most suspect first."""
+    """Tabulate the examples whose labels may be wrong, the most suspect first."""
     table = results["suspects"]
-    # Each task has its own rows at the beginning of the table.
+    # The most suspect examples of each task are shown.
     shown = table.groupby("task", sort=False).head(MOST_SHOWN)
     cells = shown.assign(task=shown["task"].map(results.task_titles))
     for name in cells.columns:
@@ -70,7 +73,7 @@ def suspects_table(results: ExperimentResults) -> Styled:
 
 
 def more_labels_table(results: ExperimentResults) -> Styled:
-    """Return each method's score by number of training rows, and what twice as many would add."""
+    """Tabulate each method's score on each training set size, and the gain of doubling the set."""
     table = results["more_labels"]
     sentences, shown = [], []
     for (task, method), rows in table.groupby(["task", "method"], sort=False):
@@ -84,8 +87,10 @@ def more_labels_table(results: ExperimentResults) -> Styled:
             of_task = f" on {results.task_titles[str(task)]}" if table["task"].nunique() > 1 else ""
             name = name if name.isupper() or name[1:].lower() != name[1:] else name.lower()
             sentences.append(
-                f"* Twice as many rows would add about {gain:.2f} to {escape_markdown(name)}"
-                f"{of_task} ({low:.2f} to {high:.2f}).".replace("-0.00", "0.00")
+                f"* Twice as many examples would add about {gain:.2f} to the score of "
+                f"{escape_markdown(name)}{of_task} ({low:.2f} to {high:.2f}).".replace(
+                    "-0.00", "0.00"
+                )
             )
         shown.append(cells | {"twice as many add": added})
     numbers = sorted({*table["train_rows"]})
@@ -99,10 +104,10 @@ def _without_single_task(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw_confusion(results: ExperimentResults) -> "Figure":
-    """Draw the labels against the predictions of each method, a panel for each task and method.
+    """Draw a confusion matrix for each task and method, in one panel each.
 
-    A cell's shade is its share of the label's rows. Of more than `MOST_IN_MATRIX` labels, bars show
-    the most frequent confusions.
+    The shade of a cell is its share of the examples with the label. If there are more than
+    `MOST_IN_MATRIX` labels, bars show the most frequent confusions instead.
     """
     groups = [*results["confusion"].groupby(["task", "method"], sort=False)]
     figure, panels = new_panels(len(groups), NARROW if len(groups) == 1 else WIDTH, 0.7, 2)
@@ -117,7 +122,7 @@ def draw_confusion(results: ExperimentResults) -> "Figure":
 
 
 def _draw_matrix(panel: "Axes", counts: pd.DataFrame) -> None:
-    """Draw a matrix with a row for each label and a column for each prediction."""
+    """Draw a confusion matrix, with labels as rows and predictions as columns."""
     labels = [*counts["label"].unique()]
     matrix = counts["rows"].to_numpy().reshape(len(labels), -1)
     shares = matrix / np.maximum(matrix.sum(1, keepdims=True), 1e-9)
@@ -135,7 +140,7 @@ def _draw_matrix(panel: "Axes", counts: pd.DataFrame) -> None:
 
 
 def _draw_most_frequent(panel: "Axes", counts: pd.DataFrame) -> None:
-    """Draw a bar for each of the most frequent confusions of many labels."""
+    """Draw one bar for each of the most frequent confusions."""
     from matplotlib.ticker import MaxNLocator
 
     wrong = counts[(counts["label"] != counts["prediction"]) & (counts["rows"] > 0)]
@@ -148,16 +153,16 @@ def _draw_most_frequent(panel: "Axes", counts: pd.DataFrame) -> None:
     panel.set_yticks(range(len(most)), names, fontsize=5)
     panel.invert_yaxis()
     panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-    panel.set_xlabel("rows: label → prediction")
+    panel.set_xlabel("examples: label → prediction")
 
 
 def draw_predicted(results: ExperimentResults) -> "Figure":
-    """Draw predicted against true numbers, a panel for each task and method."""
+    """Draw the predictions of a regression against its labels, one panel per task and method."""
     groups = [*results["predicted"].groupby(["task", "method"], sort=False)]
     figure, panels = new_panels(len(groups), NARROW if len(groups) == 1 else WIDTH, 0.7, 2)
     several = len({task for (task, _), _ in groups}) > 1
     for panel, ((task, method), rows) in zip(panels, groups, strict=True):
-        # A line for the right predictions.
+        # Correct predictions are on this line.
         panel.axline((0, 0), slope=1, color="0.7", linewidth=0.8, zorder=1)
         panel.scatter(rows["label"], rows["prediction"], s=4, alpha=0.5, linewidths=0, zorder=2)
         panel.set(xlabel="label", ylabel="prediction")

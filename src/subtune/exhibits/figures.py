@@ -1,4 +1,4 @@
-"""Figures of scores: curves, and points against a paper's scores."""
+"""Draws scores as curves, and our scores against a paper's scores as points."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 
 LINE_STYLES = ("-", "--", ":", "-.")
-# The style of each kind of mask. Lines and markers also differ in grey print.
+# The style of each scope. Line styles and markers differ too, so that curves are distinguishable
+# without colour.
 SCOPES: dict[str, dict[str, Any]] = {
     "individual": {"label": "individual", "color": "#0072b2", "linestyle": "-", "marker": "o"},
     "global": {"label": "global", "color": "#d55e00", "linestyle": "--", "marker": "s"},
@@ -47,16 +48,16 @@ SPLITS = ("validation", "test")
 
 
 def draw_learning_curves(results: ExperimentResults) -> "Figure":
-    """Draw the dev score by epoch: a line per method, a panel per task and model.
+    """Draw the dev score by epoch, with one panel per task and model, and one line per method.
 
-    Only each method's best seed is drawn, at its best learning rate.
+    A line shows the best seed of a method at its best learning rate.
     """
     from matplotlib.ticker import MaxNLocator
 
     runs = best_of_seeds(results["chosen"])[["model", "task", "method", "run"]]
     curves = runs.merge(results["learning_curves"], on="run")
     several = curves["model"].nunique() > 1
-    panels = _in_panels(curves, ["model", "task"], results.task_titles)
+    panels = _split_by_panel(curves, ["model", "task"], results.task_titles)
     figure, axes = new_panels(len(panels), WIDTH, height_of_panel=0.6)
     for panel, ((model, task), lines) in zip(axes, panels.items(), strict=True):
         for number, method in enumerate(curves["method"].unique()):
@@ -67,18 +68,19 @@ def draw_learning_curves(results: ExperimentResults) -> "Figure":
         name_panel(panel, title, lines["metric"].iloc[0], model if several else None)
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
     figure.supxlabel("epoch")
-    _legend_above(figure, axes[0], columns=4)
+    _draw_legend_above(figure, axes[0], columns=4)
     return figure
 
 
 def draw_scores_by_fraction(
     results: ExperimentResults, scopes: Sequence[str], references: Sequence[str] = ()
 ) -> "Figure":
-    """Draw the dev score against the trained fraction of LayerNorm, a panel per column.
+    """Draw the dev score against the trained fraction of LayerNorm, one panel per score column.
 
     Args:
-        scopes: kinds of mask; each has a curve, with a band of one standard deviation over seeds.
-        references: at most two methods, each a horizontal line.
+        scopes: the scopes of masks to draw, each as a curve. Its band is one standard deviation
+            over seeds wide on each side.
+        references: at most two methods, which are drawn as horizontal lines.
     """
     from matplotlib.ticker import PercentFormatter
 
@@ -103,7 +105,7 @@ def draw_scores_by_fraction(
     figure.supxlabel("trained share of LayerNorm's parameters")
     curves_and_lines = len(panels[0].get_legend_handles_labels()[1])
     if curves_and_lines > 1:
-        _legend_above(figure, panels[0], columns=curves_and_lines)
+        _draw_legend_above(figure, panels[0], columns=curves_and_lines)
     return figure
 
 
@@ -112,20 +114,21 @@ def draw_scores_by_size(
     metric: str | None = None,
     methods: Sequence[str] | None = None,
 ) -> "Figure":
-    """Draw the dev score against the number of training rows, a line per method.
+    """Draw the dev score against the training set size, with one line per method.
 
-    There is a panel for each model, task and column. The axis of rows is logarithmic. A line is the
-    mean over seeds, with a band of one standard deviation and gaps where a run diverged.
+    There is one panel per model, task and score column. The x axis is logarithmic. A line shows the
+    mean over seeds, with a band of one standard deviation on each side. It has a gap where a run
+    diverged.
 
     Args:
-        metric: the metric to show; default: the one by which each task's runs are chosen.
+        metric: the metric to show. If None, it is the metric that chooses each task's runs.
     """
     sizes, task_titles = results["sizes"], results.task_titles
     deciding_metric = sizes[sizes["decides"]].groupby("task")["metric"].first()
     shown = sizes[sizes["metric"] == (metric or sizes["task"].map(deciding_metric))]
     methods = [m for m in methods or shown["method"].unique() if m in set(shown["method"])]
     several = shown["model"].nunique() > 1
-    panels = _in_panels(shown, ["model", "task", "column"], task_titles)
+    panels = _split_by_panel(shown, ["model", "task", "column"], task_titles)
     width = NARROW if len(panels) == 1 else WIDTH
     figure, axes = new_panels(len(panels), width, height_of_panel=0.6)
     for panel, ((model, task, column), scores) in zip(axes, panels.items(), strict=True):
@@ -140,22 +143,27 @@ def draw_scores_by_size(
         numbers = sorted(scores["train_rows"].unique())
         panel.set_xticks(numbers, [f"{number:,}" for number in numbers], rotation=45, ha="right")
         panel.minorticks_off()
-    figure.supxlabel("training rows")
-    _legend_above(figure, axes[0], columns=2 if width == NARROW else 4)
+    figure.supxlabel("training examples")
+    _draw_legend_above(figure, axes[0], columns=2 if width == NARROW else 4)
     return figure
 
 
-def _in_panels(
+def _split_by_panel(
     table: pd.DataFrame, keys: list[str], task_titles: Mapping[str, str]
 ) -> dict[tuple, pd.DataFrame]:
-    """Return the rows of each panel, by model and in the order of ``task_titles``."""
+    """Split a table into the rows of each panel.
+
+    Returns:
+        Maps the values of ``keys`` to a panel's rows. Panels are sorted by model, then in the order
+        of ``task_titles``.
+    """
     models, tasks = [*table["model"].unique()], [*task_titles]
     groups = [*table.groupby(keys, sort=False)]
     return dict(sorted(groups, key=lambda g: (models.index(g[0][0]), tasks.index(g[0][1]))))
 
 
 def _line_style(number: int) -> dict[str, Any]:
-    """Return the style of a line by its number, from 0."""
+    """Choose the style of the line with this number, from 0."""
     return {
         "color": COLOURS[number % len(COLOURS)],
         "linestyle": LINE_STYLES[number // len(COLOURS) % len(LINE_STYLES)],
@@ -166,7 +174,14 @@ def _line_style(number: int) -> dict[str, Any]:
 def _plot_with_band(
     panel: "Axes", mean: pd.Series, spread: pd.Series, look: Mapping[str, Any]
 ) -> None:
-    """Draw a line, and a band of one standard deviation if there is a spread."""
+    """Draw a line, and a band of one standard deviation on each side, if there are several seeds.
+
+    Args:
+        panel: the panel to draw on.
+        mean: the mean over seeds, indexed by the x value.
+        spread: the standard deviation over seeds, with the same index.
+        look: options of the line.
+    """
     panel.plot(mean.index, mean, **look)
     spread = spread.fillna(0)
     if spread.any():
@@ -174,17 +189,17 @@ def _plot_with_band(
         panel.fill_between(mean.index, low, high, color=look["color"], alpha=0.2, linewidth=0)
 
 
-def _legend_above(figure: "Figure", panel: "Axes", columns: int) -> None:
-    """Draw one panel's legend above all panels."""
+def _draw_legend_above(figure: "Figure", panel: "Axes", columns: int) -> None:
+    """Draw the legend of one panel above all panels."""
     handles, labels = panel.get_legend_handles_labels()
     columns = min(columns, len(labels))
     figure.legend(handles, labels, loc="outside upper center", ncols=columns)
 
 
 def draw_reproduction(results: ExperimentResults) -> "Figure":
-    """Draw a point for each printed score that we have too.
+    """Draw our scores against the scores that the paper prints, one point per score.
 
-    Points on the diagonal agree. Scores of test sets have half-filled markers.
+    On the diagonal, both scores are equal. Test scores have half-filled markers.
     """
     figure = new_figure(NARROW, NARROW * 1.05)
     axes = figure.subplots()
@@ -194,7 +209,7 @@ def draw_reproduction(results: ExperimentResults) -> "Figure":
     tasks = [task for task in results.column_titles if task in set(both["task"])]
     for (number, task), split in itertools.product(enumerate(tasks), SPLITS):
         points = both[(both["task"] == task) & (both["split"] == split)]
-        # When the colours repeat, markers are open.
+        # When colours repeat, markers are open to distinguish them.
         fill = "full" if number < len(COLOURS) else "none"
         axes.errorbar(
             points["reported"],

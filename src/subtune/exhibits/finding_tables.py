@@ -1,4 +1,4 @@
-"""Tables of choices and findings: tests, claims, components by information."""
+"""Tabulates chosen learning rates, significance tests, claims, and components by information."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,10 @@ from subtune.exhibits.score_tables import exhibit_scores
 
 
 def metrics_table(results: ExperimentResults) -> pd.DataFrame:
-    """Return the tasks' metrics. A task's first metric decides and is shown in the tables."""
+    """Tabulate the metrics of each task.
+
+    The first metric decides on epochs and learning rates, and the other tables show it.
+    """
     rows = []
     for task in results.tasks.values():
         first, *others = task["metrics"].values()
@@ -42,9 +45,9 @@ def metrics_table(results: ExperimentResults) -> pd.DataFrame:
 
 
 def choices_table(results: ExperimentResults) -> pd.DataFrame:
-    """Return the learning rate and epoch of every score in a table, including scores of masks.
+    """Tabulate the chosen learning rate and epoch of each run, including masked runs.
 
-    If a learning rate was searched, the table has the search's plateau.
+    If learning rates were searched, the column ``plateau`` lists those with nearly the best score.
     """
     chosen = results["chosen"]
     table = chosen[chosen["decides"] & ~are_brought(chosen)]
@@ -70,10 +73,11 @@ def choices_table(results: ExperimentResults) -> pd.DataFrame:
 
 
 def learning_rates_table(results: ExperimentResults, printed: str, method: str) -> pd.DataFrame:
-    """Return one method's best learning rate for each task, ours beside the paper's.
+    """Tabulate one method's best learning rate on each task, ours and the paper's.
 
     Args:
-        printed: the paper's table with ``task``, and one column per model.
+        printed: the name of the paper's table, with ``task`` and one column per model.
+        method: the name of the method.
     """
     task_titles, runs = results.task_titles, whole_methods(results["chosen"])
     runs = runs[runs["method"] == method].drop_duplicates(["model", "task"])
@@ -92,18 +96,19 @@ def learning_rates_table(results: ExperimentResults, printed: str, method: str) 
     return table
 
 
-# Columns that wrap in LaTeX, and their share of the text's width.
+# Columns of claims that are wrapped in LaTeX, with their shares of the text width.
 WIDE = {"claim": 0.25, "statistic": 0.35, "contradicted by": 0.2}
 JUDGEMENTS = [HOLDS, DOES_NOT_HOLD, UNDECIDED]
 VERDICTS = ["as the paper judges", "by the interval"]
 
 
 def variance_table(results: ExperimentResults) -> pd.DataFrame:
-    """Return the spread over seeds, for every method with several seeds on a task.
+    """Tabulate the variance over seeds of each method with several seeds on a task.
 
     Returns:
-        ``model``, ``column``, ``method``, ``seeds``, ``mean``, ``variance``, ``standard_deviation``
-        (with ``seeds`` − 1 degrees of freedom), rounded to six digits.
+        ``model``, ``column``, ``method``, ``seeds``, ``mean``, ``variance``,
+        ``standard_deviation``. Numbers are rounded to six digits. The variance has ``seeds - 1``
+        degrees of freedom.
     """
     chosen = whole_methods(results["chosen"])
     groups = chosen.groupby(["model", "column", "method"], sort=False)["value"]
@@ -113,9 +118,10 @@ def variance_table(results: ExperimentResults) -> pd.DataFrame:
 
 
 def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> pd.DataFrame:
-    """Compare two methods by our scores and by a paper's: dev scores, test scores, and both.
+    """Compare two methods by the Kruskal–Wallis test, on our scores and on a paper's.
 
-    The paper's table has ``scores`` (the exhibits with the scores) and ``p_value``.
+    There are tests on dev scores, on test scores, and on both. The paper's table has the columns
+    ``scores`` (the paper's tables with the scores) and ``p_value``.
     """
     printed, printed_scores = results.printed("kruskal_wallis"), results.printed("scores")
     tables = [results.tables[name] for name in ("chosen", "test_scores") if name in results.tables]
@@ -142,7 +148,11 @@ def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> 
 
 
 def component_table(results: ExperimentResults, printed: str) -> pd.DataFrame:
-    """Rank components by their Fisher information, beside a paper's ``rank`` of each."""
+    """Rank components by their Fisher information, and show the paper's rank of each.
+
+    Args:
+        printed: the name of the paper's table, with ``component`` and ``rank``.
+    """
     total = parameters.component_ranking(results["component_shares"])
     ranks = results.printed(printed).set_index("component")["rank"]
     return pd.DataFrame(
@@ -156,14 +166,15 @@ def component_table(results: ExperimentResults, printed: str) -> pd.DataFrame:
 
 
 def information_table(results: ExperimentResults, methods: Sequence[str]) -> pd.DataFrame:
-    """Rank methods of one parameter each by Fisher information and by score.
+    """Rank methods that train one kind of parameter each, by Fisher information and by score.
 
     Args:
-        methods: names of methods, which are also names of the parameters.
+        methods: the names of the methods, which are also names of parameters.
 
     Returns:
-        One row per model, task and number of training rows: both orders, and the score lost by
-        trusting information. Runs that diverged have no rank.
+        One row per model, task and training set size, with both rankings, and with the score that
+        is lost if the method is chosen by Fisher information. Diverged methods have no rank by
+        score.
     """
     sizes, information = results["sizes"], results["parameter_information"]
     rows_of_methods = information[information["parameter"].isin(methods)]
@@ -189,10 +200,10 @@ def information_table(results: ExperimentResults, methods: Sequence[str]) -> pd.
 
 
 def claims_table(claims: pd.DataFrame) -> Styled:
-    """Return a row per claim.
+    """Tabulate the claims of a paper with their verdicts.
 
-    Our runs have two verdicts: by the paper's criterion, and by the interval. The paper's printed
-    numbers have one, by the paper's criterion. Verdicts other than undecided are bold.
+    Our runs have two verdicts: by the paper's criterion, and by the interval. The numbers that the
+    paper prints have one verdict, by the paper's criterion. All verdicts except undecided are bold.
     """
     rows = []
     for claim in claims.to_dict("records"):
@@ -209,7 +220,7 @@ def claims_table(claims: pd.DataFrame) -> Styled:
                 "by the interval": EMPTY if pd.isna(claim["verdict"]) else claim["verdict"],
                 "mean": format_number(claim["mean"], ".3f"),
                 "95 % interval": format_interval(claim["low"], claim["high"], ".3f"),
-                # Such as ``3 seeds`` and ``27 models × tasks``.
+                # For example ``3 seeds`` or ``27 models × tasks``.
                 "over": f"{claim['units']} {units}" if claim["units"] else EMPTY,
                 "statistic": claim["statistic"],
                 "printed in": claim["printed_in"],
@@ -221,12 +232,13 @@ def claims_table(claims: pd.DataFrame) -> Styled:
 
 
 def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:
-    """Return how many of each paper's claims hold, as lines wrapped to the terminal's width.
+    """Format how many claims of each paper hold, for the terminal.
 
-    A claim has one verdict here: the one that its paper's criterion gives.
+    Only the verdicts by the paper's own criterion are counted.
 
     Args:
-        papers: citations to files of `subtune.analysis.claims.judge_claims`.
+        papers: maps each paper's citation to the CSV files of its claims, which were computed by
+            `subtune.analysis.claims.judge_claims`.
     """
     lines = []
     for citation, paths in papers.items():
@@ -243,7 +255,14 @@ def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:
 
 
 def _format_statistic(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
-    """Return the statistic behind the paper's verdict: a mean, a count, a p-value or an order."""
+    """Format the statistic that decides by the paper's criterion.
+
+    Args:
+        claim: a row of the table of claims.
+        value: the column with the statistic: a mean, a count or a p-value.
+        cells: the column with the number of cells.
+        judged: the column with the verdict, which is shown instead for an order.
+    """
     if claim[judged] == UNDECIDED:
         return EMPTY
     if claim[judged] == NOT_PRINTED or claim["judged_by"] == "order":

@@ -1,6 +1,6 @@
-"""The forest plot: every method's score with its interval, from the smallest method to the largest.
+"""Draws the forest plot: each method's score with its interval, the smallest method first.
 
-Reports, notebooks, papers' overviews and the README show it.
+The forest plot is part of reports, notebooks, the overviews of papers, and the README.
 """
 
 import math
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 # A panel's width and a row's height in inches, and the height of titles and labels.
 PANEL_WIDTH, ROW_HEIGHT, AROUND = 3.8, 0.2, 0.95
-# The most methods of a panel, the rows for which a panel at least has space, and the most letters
-# of a name.
+# A panel shows at most this many methods, and it has space for at least this many. Names are cut to
+# this many characters.
 MOST_ROWS, FEWEST_ROWS, LONGEST_NAME = 16, 3, 22
-# The looks of what is compared. A marker is filled if the method is sure to be within the margin.
+# The style of each kind of method. A marker is filled if the method is surely within the margin.
 LOOKS: dict[str, dict[str, Any]] = {
     "method": {"color": "#0072b2", "marker": "o", "markersize": 5},
     "floor": {"color": "0.4", "marker": "s", "markersize": 4.5},
@@ -32,31 +32,34 @@ LOOKS: dict[str, dict[str, Any]] = {
     "reference": {"color": "black", "marker": "o", "markersize": 5},
 }
 BAND: dict[str, Any] = {"color": "#009e73", "alpha": 0.18, "linewidth": 0}
-# Where the columns of text end, in points from the panel's right edge, and the size of letters.
+# The right ends of the two columns of text, in points from the panel's right edge; the font size.
 PARAMETERS_AT, PROBABILITY_AT, LETTERS = 48, 94, 8
 
 
 def draw_front(results: ExperimentResults) -> "Figure":
-    """Draw the forest plot of an experiment: a panel per model and task."""
+    """Draw the forest plot of an experiment, with one panel per model and task."""
     return draw_forest(list_panels(results.summary, results.task_titles))
 
 
 def list_panels(
     methods: pd.DataFrame, task_titles: Mapping[str, str]
 ) -> list[tuple[str, pd.DataFrame]]:
-    """Return the title and the methods of each panel: one per model and task.
+    """Choose the panels of a forest plot, one per model and task.
 
-    Methods without a model, and predictions that the user brings, are in every panel of the task.
+    Methods without a model, and external predictions, are in all panels of their task.
 
     Args:
         methods: rows of `subtune.analysis.candidates.summary`.
-        task_titles: the title of each task.
+        task_titles: maps the names of tasks to their titles.
+
+    Returns:
+        The title and the methods of each panel.
     """
     panels, several = [], methods["model"].nunique() > 1
     scored = sort_methods(methods).dropna(subset="score")
     for (_, task, _), rows in scored.groupby(QUESTION, sort=False):
         has_model = rows["encoder_size"].fillna(0) > 0
-        # Without a model there is still one panel.
+        # If no method has a model, there is one panel for all methods.
         for model in (rows[has_model] if has_model.any() else rows[:1])["model"].unique():
             title = f"{task_titles[task]}, {model}" if several else task_titles[task]
             panels.append((title, _choose_rows(rows, ~has_model | (rows["model"] == model))))
@@ -64,14 +67,16 @@ def list_panels(
 
 
 def draw_forest(panels: Sequence[tuple[str, pd.DataFrame]]) -> "Figure":
-    """Draw every method's score with its interval.
+    """Draw a forest plot: each method's score with its interval.
 
-    Methods are ordered from the smallest to the largest; predictions that the user brings are last.
-    The bar is the 95 % interval of the *paired difference*, placed at the reference's score.
-    Intervals of the scores themselves would be wider, because they include what is equally hard for
-    both methods, and a reader would take overlapping bars for undecided. So a method whose bar lies
-    in the band of the margin, or above it, is as good as the reference. Methods that train nothing
-    in the encoder are grey squares, and brought predictions are orange diamonds.
+    Methods are sorted by size, the smallest first; external predictions are last. The bar is the
+    95 % interval of the *paired difference*, shifted by the reference's score. Intervals of the
+    scores themselves would be wider, because they include the variance that both methods share.
+    Then bars could overlap although the difference is clear. A method is as good as the reference
+    if its bar lies within the band of the margin or above it.
+
+    Methods that train nothing in the encoder are grey squares. External predictions are orange
+    diamonds.
 
     Args:
         panels: from `list_panels`.
@@ -94,10 +99,18 @@ def draw_forest(panels: Sequence[tuple[str, pd.DataFrame]]) -> "Figure":
 
 
 def _choose_rows(rows: pd.DataFrame, is_shown: pd.Series) -> pd.DataFrame:
-    """Return a panel's methods with ``kind`` and the reference's score as ``centre``.
+    """Choose at most `MOST_ROWS` methods of a panel, and add what is needed to draw them.
 
-    At most `MOST_ROWS` methods are chosen: first the reference and what needs no training, then
-    sure methods, then methods on the front, then methods with high scores.
+    The reference, methods that train nothing in the encoder, and external predictions are chosen
+    first. Sure methods follow, then methods on the Pareto front, then methods with high scores.
+
+    Args:
+        rows: the rows of all methods for the panel's task.
+        is_shown: for each row, whether it belongs to the panel.
+
+    Returns:
+        The chosen rows in their order, with ``kind``, a key of `LOOKS`, and ``centre``, the
+        reference's score.
     """
     is_reference = pd.Series(
         [
@@ -116,9 +129,12 @@ def _choose_rows(rows: pd.DataFrame, is_shown: pd.Series) -> pd.DataFrame:
 
 
 def _draw_panel(panel: "Axes", rows: pd.DataFrame, height: int) -> None:
-    """Draw the methods of one panel, with names at its left and columns of text at its right.
+    """Draw the methods of one panel, with names on the left and columns of text on the right.
 
-    ``height`` is the number of rows for which the panel has space.
+    Args:
+        panel: the panel to draw on.
+        rows: the methods, from `_choose_rows`.
+        height: the number of methods for which the panel has space.
     """
     margin, centre, metric = rows[["margin", "centre", "metric"]].iloc[0]
     low, high = _x_limits(rows)
@@ -167,10 +183,11 @@ def _draw_panel(panel: "Axes", rows: pd.DataFrame, height: int) -> None:
 
 
 def _x_limits(rows: pd.DataFrame) -> tuple[float, float]:
-    """Return the limits of the axis of scores.
+    """Choose the limits of the x axis.
 
-    They show all methods, and the ends of intervals that are not far away. A floor or a brought
-    prediction that is so much worse that differences between methods would be invisible is outside.
+    All trained methods are within the limits, and so are ends of intervals that are not far away.
+    Baselines and external predictions with much lower scores are outside. Otherwise differences
+    between the other methods would be invisible.
     """
     margin, centre = rows[["margin", "centre"]].iloc[0]
     methods = rows.loc[rows["kind"].isin(["method", "reference"]), "score"]
@@ -187,7 +204,10 @@ def _x_limits(rows: pd.DataFrame) -> tuple[float, float]:
 
 
 def format_count(count: int, kind: str = "method") -> str:
-    """Return a number of parameters in three digits: ``4.61 k``, ``22.6 M``."""
+    """Format a number of parameters with three digits, such as ``22.6 M``.
+
+    External predictions have no number of parameters.
+    """
     if kind == "brought":
         return EMPTY
     for unit, size in (("M", 1e6), ("k", 1e3)):

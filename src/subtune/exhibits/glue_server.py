@@ -1,6 +1,7 @@
-"""The GLUE server: the zip files that it takes, and the scores that it returns.
+"""Writes zip files of predictions for the GLUE server, and reads the scores that it returns.
 
-A zip has a file for each test split. Users send the zips, and give the scores in a CSV file.
+A zip contains one file per test split. Users upload the zips, and write the returned scores into a
+CSV file.
 """
 
 import math
@@ -22,27 +23,27 @@ from subtune.tasks import DIAGNOSTIC, TASKS
 from subtune.tasks.task import list_score_columns
 
 HEADER = ("index", "prediction")
-# Tasks whose labels are words in the server's files; the labels of others are numbers.
+# Tasks whose labels are words in the files of the server. Other tasks have numbers as labels.
 IN_WORDS = ("mnli", "qnli", "rte")
-# The lowest and the highest score of STS-B, the only regression.
+# The lowest and the highest label of STS-B, which is the only regression.
 SIMILARITIES = (0.0, 5.0)
 # A fixed timestamp, so that equal predictions give identical zip files.
 NO_TIME = (1980, 1, 1, 0, 0, 0)
-# Columns of the table with the origin of each file.
+# Columns of the table that says how each file was made.
 CONTENTS = ("file", "made_of", "learning_rate", "seed", "dev_score")
-# Columns of the file in which users give the server's scores, and those that name a score.
+# Columns that identify a returned score, and all columns of the file with returned scores.
 NAMES = ("experiment", "model", "method", "task")
 GIVEN = (*NAMES, "value", "scale")
 
 
 class ServerFile(NamedTuple):
-    """One file of a zip: a row per test example, numbered from 0.
+    """One file of a zip, with one line per test example, numbered from 0.
 
     Attributes:
         name: the file's name in the zip.
         task: the task's name.
-        split: the split whose rows are predicted.
-        rows: the number of rows of the published split.
+        split: the split that is predicted.
+        rows: the number of examples in the published split.
     """
 
     name: str
@@ -58,7 +59,7 @@ class ServerFile(NamedTuple):
 
     @property
     def constant(self) -> str:
-        """The prediction for every row if no run predicts the file."""
+        """The prediction that is written for every example if no run predicts the split."""
         return self.labels[0] if self.labels else f"{SIMILARITIES[0]:.3f}"
 
 
@@ -81,10 +82,13 @@ FILES = {
 
 
 def list_submissions(config: Config, experiment: Experiment) -> dict[str, tuple[str, str]]:
-    """Return the model and the method of each of an experiment's zips, by the zip's name.
+    """List the zips of an experiment, one per model and method.
 
-    There is one per method that trains, if the experiment has GLUE's rows. If there are several
-    models, each has a directory.
+    An experiment without GLUE's own data has no zips. Methods that fit a regression have none
+    either. If there are several models, the zips of each are in a directory of their own.
+
+    Returns:
+        Maps the name of each zip to its model and method.
     """
     if not any(map(config.is_submitted, experiment.tasks)):
         return {}
@@ -98,7 +102,7 @@ def list_submissions(config: Config, experiment: Experiment) -> dict[str, tuple[
 
 
 def scores_of_server(config: Config) -> set[tuple[str, ...]]:
-    """Return the names (`NAMES`) of every score that the server returns for a configuration."""
+    """List all scores that the server can return for a configuration, as tuples of `NAMES`."""
     tasks = config.all_tasks()
     return {
         (name, *of, column.key)
@@ -111,19 +115,19 @@ def scores_of_server(config: Config) -> set[tuple[str, ...]]:
 
 
 def format_predictions(file: ServerFile, logits: np.ndarray) -> list[str]:
-    """Return predictions as the server's files have them, from logits ``[n, o]``."""
+    """Convert logits ``[n, o]`` to predictions in the format of the server's files."""
     if file.labels:
         return [file.labels[number] for number in logits.argmax(axis=1)]
     return [f"{value:.3f}" for value in np.clip(logits[:, 0], *SIMILARITIES)]
 
 
 def write_zip(path: Path, predictions: Mapping[str, list[str]]) -> None:
-    """Write every file that the server takes.
+    """Write a zip with all files that the server requires.
 
     Args:
         path: the zip file.
-        predictions: the predictions of each file, one per row. A file without predictions has its
-            constant in every row.
+        predictions: maps file names to predictions, one per example. A file without predictions is
+            filled with its constant.
     """
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, file in FILES.items():
@@ -137,16 +141,17 @@ def write_zip(path: Path, predictions: Mapping[str, list[str]]) -> None:
 def make_submission(
     predicted: pd.DataFrame, best: pd.DataFrame
 ) -> tuple[dict[str, list[str]], pd.DataFrame]:
-    """Return one method's predictions per file, and the origin of each file.
+    """Collect one method's predictions for all files of a zip.
 
     Args:
-        predicted: logits of all tasks' test splits, from
+        predicted: logits for the test splits of all tasks, from
             `subtune.training.recorded_runs.predict_test_rows`.
-        best: the method's run per task: ``task``, ``run``, ``learning_rate``, ``seed``, ``value``
-            (empty if the run diverged).
+        best: the method's run on each task: ``task``, ``run``, ``learning_rate``, ``seed`` and
+            ``value``, which is empty if the run diverged.
 
     Returns:
-        Predictions by file name; and a table with the columns of `CONTENTS`, a row per file.
+        A mapping from file names to predictions, and a table with the columns `CONTENTS` that says
+        how each file was made.
     """
     runs = best.set_index("task")
     predictions, rows = {}, []
@@ -154,7 +159,7 @@ def make_submission(
         logits, made_of = _find_logits(file, predicted, runs)
         facts = [None] * 3
         if logits is None:
-            made_of = f"every row {file.constant}: {made_of}"
+            made_of = f"every example {file.constant}: {made_of}"
         else:
             predictions[name] = format_predictions(file, logits)
             run = runs.loc[file.task]
@@ -166,9 +171,15 @@ def make_submission(
 def _find_logits(
     file: ServerFile, predicted: pd.DataFrame, runs: pd.DataFrame
 ) -> tuple[np.ndarray | None, str]:
-    """Return a file's logits and its run, or None and the reason.
+    """Find the logits of a file.
 
-    ``runs`` are indexed by task.
+    Args:
+        file: the file.
+        predicted: as in `make_submission`.
+        runs: ``best`` of `make_submission`, indexed by task.
+
+    Returns:
+        The logits and the name of their run; or None and the reason why there are no logits.
     """
     if file.task not in runs.index:
         return None, "the task was not run"
@@ -178,25 +189,26 @@ def _find_logits(
     table = predicted[(predicted["run"] == run) & (predicted["split"] == file.split)]
     logits = table.filter(like="logit_").dropna(axis=1).to_numpy()
     if len(logits) != file.rows:
-        return None, f"found {len(logits):,} test rows, but the server has {file.rows:,}"
+        return None, f"found {len(logits):,} test examples, but the server has {file.rows:,}"
     if not np.isfinite(logits).all():
         return None, f"a prediction of run {run} is not finite"
     return logits, f"run {run}"
 
 
 def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = None) -> pd.DataFrame:
-    """Return the server's scores that a user gives, on the scale 0–1.
+    """Read the scores that the server returned from a user's CSV file.
 
     Args:
-        path: a CSV file with the columns of `GIVEN`, as in a paper's ``printed/scores.csv``; others
-            are not read.
-        known: from `scores_of_server`; default: names are not checked.
+        path: a CSV file with the columns `GIVEN`, like a paper's ``printed/scores.csv``. Other
+            columns are ignored.
+        known: from `scores_of_server`. If None, names are not checked.
 
     Returns:
-        ``experiment``, ``model``, ``method``, ``task``, ``value``.
+        ``experiment``, ``model``, ``method``, ``task``, and ``value``, the score divided by its
+        scale.
 
     Raises:
-        SubtuneError: the file cannot be read, or has mistakes; each has a line.
+        SubtuneError: the file cannot be read or has mistakes. The message has one line per mistake.
     """
     rows, problems = [], []
     with locate_errors("test_scores"):
@@ -212,7 +224,8 @@ def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = Non
                 found = f"found value {value!r} and scale {scale!r}"
                 problems.append(f"{path}: {place}: {found}, expected numbers, such as 72.3 and 100")
             elif known is not None and tuple(names) not in known:
-                problems.append(f"{path}: {place}: no submission has {', '.join(names)}")
+                unknown = ", ".join(names)
+                problems.append(f"{path}: {place}: no zip of this configuration has {unknown}")
             rows.append([*names, score])
         if problems:
             raise SubtuneError("\ntest_scores: ".join(problems))
@@ -220,14 +233,14 @@ def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = Non
 
 
 def with_test_scores(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs whose predictions were sent, with test scores instead of dev scores.
+    """Replace dev scores by test scores, for the runs whose predictions were sent to the server.
 
     Args:
-        chosen: the runs of the best learning rates.
-        scores: the same experiment's scores, from `read_test_scores`.
+        chosen: the runs at the best learning rates.
+        scores: the scores of the same experiment, from `read_test_scores`.
 
     Returns:
-        The columns of ``chosen``, one row per test score.
+        One row per test score, with the columns of ``chosen``.
     """
     best = best_of_seeds(chosen).dropna(subset=["value"])
     sent = chosen[chosen["run"].isin(best["run"])].drop(columns="value")
@@ -236,10 +249,10 @@ def with_test_scores(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame
 
 
 def submission_table(parts: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per file: the run that predicted it, or why all its predictions are equal.
+    """Tabulate how each file was made: by which run, or why all its predictions are the same.
 
     Args:
-        parts: columns ``submission``, and those of `subtune.exhibits.glue_server.CONTENTS`.
+        parts: a table with ``submission`` and the columns `CONTENTS`.
     """
     return pd.DataFrame(
         {

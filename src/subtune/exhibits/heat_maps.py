@@ -1,4 +1,4 @@
-"""Heat maps by layer: changes of parameters, and LayerNorm's Fisher information."""
+"""Draws heat maps by layer: changes of parameters, and LayerNorm's Fisher information."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,10 @@ MISSING: dict[str, Any] = {
 
 
 def draw_component_changes(results: ExperimentResults) -> "Figure":
-    """Draw the mean |change| of each component (rows) in each layer (columns), a panel per task."""
+    """Draw the mean |change| of each component (rows) in each layer (columns).
+
+    There is one panel per task.
+    """
     from matplotlib.colors import LogNorm
 
     changes = results["changes"]
@@ -57,9 +60,9 @@ def draw_component_changes(results: ExperimentResults) -> "Figure":
 
 
 def draw_parameter_changes(results: ExperimentResults, method: str, task: str) -> "Figure":
-    """Draw the mean |change| of each parameter (rows) in each layer (columns), a panel per model.
+    """Draw the mean |change| of each parameter (rows) in each layer (columns).
 
-    Parameters are named as in `subtune.methods.LAYER_PARAMETERS`.
+    There is one panel per model. Parameters are named as in `subtune.methods.LAYER_PARAMETERS`.
     """
     changes = results["parameter_changes"]
     changes = changes[(changes["method"] == method) & (changes["task"] == task)]
@@ -82,18 +85,18 @@ def draw_parameter_changes(results: ExperimentResults, method: str, task: str) -
 def _draw_layers(
     panel: "Axes", changes: pd.DataFrame, rows: Sequence[str], **colours: Any
 ) -> "AxesImage":
-    """Draw changes as colours, with a row per name and a column per layer.
+    """Draw a heat map with one row per name and one column per layer.
 
     Args:
-        panel: the panel.
+        panel: the panel to draw on.
         changes: ``layer`` and ``change``, indexed by name.
         rows: the names, in order.
-        colours: options of the image, such as the colour map.
+        colours: options of matplotlib's ``imshow``, such as the colour map.
     """
     grid = changes.pivot(columns="layer", values="change").reindex(rows)
     image = panel.imshow(grid, aspect="auto", **colours)
     layers = grid.columns
-    # About six layers are labelled.
+    # Only about six layers have labels, because all labels would overlap.
     positions = range(0, len(layers), max(1, len(layers) // 6))
     panel.set_xticks(positions, [str(layers[position]) for position in positions])
     panel.set_yticks(range(len(rows)), rows)
@@ -101,9 +104,10 @@ def _draw_layers(
 
 
 def draw_information(results: ExperimentResults) -> "Figure":
-    """Draw LayerNorm's Fisher information, layer × task, for weight and bias: ours and the paper's.
+    """Draw LayerNorm's Fisher information by layer (rows) and task (columns).
 
-    Ours are shares of the task's LayerNorm information. Illegible values of the paper are missing.
+    There are panels for weights and biases, with our values and with the paper's. Ours are shares
+    of the task's LayerNorm information. Illegible values of the paper are missing.
     """
     shares, printed = results["layernorm_information"], results.printed("figure3")
     layers = [shares["layer"].nunique(), printed["layer"].nunique()]
@@ -122,7 +126,7 @@ def draw_information(results: ExperimentResults) -> "Figure":
             grid = table[table["part"] == part].pivot(index="layer", columns="task", values="value")
             tasks = [task for task in results.task_titles if task in grid.columns]
             grid = grid[tasks].rename(columns=results.task_titles)
-            image = _heat_map(axes, grid, (0, largest), number)
+            image = _draw_heat_map(axes, grid, (0, largest), number)
             axes.set_title(f"{title}: {part}")
         axes_of_row[0].set_ylabel("layer")
         figure.colorbar(image, ax=axes_of_row).set_label(label)
@@ -130,10 +134,11 @@ def draw_information(results: ExperimentResults) -> "Figure":
 
 
 def draw_global_information(results: ExperimentResults) -> "Figure":
-    """Draw LayerNorm's global Fisher information, layer × part: ours and the paper's.
+    """Draw LayerNorm's global Fisher information by layer (rows) and part (columns).
 
-    Every column adds up to the number of tasks. Norms without biases have one column. Both panels
-    share one scale of colours, which counts multiples of an even share per layer.
+    One panel shows our values, the other the paper's. The values of each column sum to the number
+    of tasks. If norms have no biases, their column is missing. Both panels use the same colour
+    scale, in multiples of an equal share per layer.
     """
     shares = results["global_layernorm_information"].rename(columns={"share": "value"})
     grids = {
@@ -150,7 +155,7 @@ def draw_global_information(results: ExperimentResults) -> "Figure":
     panels = figure.subplots(1, 2)
     for panel, (title, grid) in zip(panels, grids.items(), strict=True):
         limits = (low * even_shares[title], high * even_shares[title])
-        image = _heat_map(panel, grid, limits, "{:.2f}")
+        image = _draw_heat_map(panel, grid, limits, "{:.2f}")
         panel.set_title(title)
         bar = figure.colorbar(image, ax=panel, location="bottom", shrink=0.9)
         bar.set_label(f"sum over {round(grid.sum().max())} tasks")
@@ -158,17 +163,17 @@ def draw_global_information(results: ExperimentResults) -> "Figure":
     return figure
 
 
-def _heat_map(
+def _draw_heat_map(
     panel: "Axes", grid: pd.DataFrame, limits: tuple[float, float], number: str
 ) -> "AxesImage":
-    """Draw a table as colours with its numbers in them.
+    """Draw a table as a heat map, with a number in each cell.
 
     Cells without a number are grey and hatched.
 
     Args:
-        panel: the panel.
-        grid: the numbers.
-        limits: the lowest and the highest number on the scale of colours.
+        panel: the panel to draw on.
+        grid: the numbers to draw.
+        limits: the lowest and the highest number of the colour scale.
         number: the format of the numbers in the cells.
     """
     from matplotlib.patches import Rectangle

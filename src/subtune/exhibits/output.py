@@ -1,4 +1,4 @@
-"""Results from which tables and figures are made, their shared parts, and how they are written."""
+"""Holds the results from which tables and figures are made, and formats and writes them."""
 
 import math
 import re
@@ -27,19 +27,22 @@ WITH_SCORE_COLUMNS = ("scores", "chosen", "sizes", "test_scores")
 
 @dataclass(frozen=True)
 class ExperimentResults:
-    """Numbers of an experiment's runs, and facts about its tasks from the configuration.
+    """Tables of an experiment's results, and descriptions of its tasks from the configuration.
 
     Attributes:
-        tables: tables by name: those of `subtune.steps.scores.SCORE_TABLES`, those of
+        tables: maps names to tables: those of `subtune.steps.scores.SCORE_TABLES`, those of
             `subtune.papers.paper.INFORMATION`, ``train_scores``, ``test_scores``, ``claims`` and
-            ``reproduction``; an experiment may lack some. ``sizes`` has all numbers of training
-            rows in every metric, ``chosen`` only the largest number. Claims also read ``printed``,
-            the paper's own scores, and ``train_rows``, each task's number of training rows.
-        tasks: each task's ``title``, the titles of its ``columns`` and ``metrics``, its splits for
-            ``evaluation``, and the ``source`` of its rows in words.
-        printed: the function that returns a table of the experiment's paper by its name.
-        models: directories of models by name.
-        selections: each method's selection as canonical JSON.
+            ``reproduction``. Some experiments do not have all of them. ``chosen`` contains the runs
+            on the largest training set; ``sizes`` contains all training set sizes, in all metrics.
+            Claims also read ``printed``, the paper's own scores, and ``train_rows``, the number of
+            training examples of each task.
+        tasks: maps each task's name to a mapping with its ``title``, the titles of its ``columns``
+            and ``metrics``, its splits for ``evaluation``, and a description of the ``source`` of
+            its data.
+        printed: a function that takes the name of a table of the experiment's paper and returns
+            the table.
+        models: maps the names of models to their directories.
+        selections: maps each method's name to its selection as canonical JSON.
     """
 
     tables: Mapping[str, pd.DataFrame]
@@ -49,7 +52,11 @@ class ExperimentResults:
     selections: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse scores with a column that is not declared, so that no exhibit can read it."""
+        """Check that all columns of scores are declared, so that no table or figure reads others.
+
+        Raises:
+            SubtuneError: a column is not declared.
+        """
         for name in {*WITH_SCORE_COLUMNS} & self.tables.keys():
             order_columns(self.tables[name], "scores")
 
@@ -66,11 +73,14 @@ class ExperimentResults:
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """The table of `subtune.analysis.candidates.summary`, which takes a second to make."""
+        """The table of `subtune.analysis.candidates.summary`, cached because it takes a second."""
         return summary(self["chosen"], self["row_scores"])
 
     def on_tasks(self, tasks: Collection[str]) -> "ExperimentResults":
-        """Return the results of these tasks; the same results, with their summary, if it is all."""
+        """Select the results of some tasks.
+
+        If these are all tasks, the same object is returned, which keeps its cached summary.
+        """
         if set(tasks) >= self.tasks.keys():
             return self
         return replace(
@@ -84,31 +94,31 @@ class ExperimentResults:
 
 
 EMPTY = "–"
-# The text of a diverged run's score.
+# Shown instead of the score of a diverged run.
 DIVERGED = "diverged"
-# A mark after the name of a method whose scores differ from full fine-tuning's.
+# Follows the name of a method whose scores differ significantly from those of full fine-tuning.
 MARK = "†"
 PREAMBLE = r"% \usepackage[T1]{fontenc} \usepackage{booktabs,graphicx}"
 NO_WIDER = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
-# The most characters in a line of the terminal.
+# Lines on the terminal have at most this many characters.
 WIDEST = 100
 # Characters with a special meaning in Markdown.
 MARKDOWN = r"([\\`*\[<|])"
-# Characters that pdfLaTeX does not know.
+# Replacements for characters that pdfLaTeX does not support.
 LATEX = str.maketrans({"−": "$-$", "⌈": r"$\lceil$", "⌉": r"$\rceil$"})
 
 
 @dataclass(frozen=True)
 class Styled:
-    """A table for CSV, and its layout in Markdown and LaTeX.
+    """A table to write as CSV, Markdown and LaTeX, with its style.
 
     Attributes:
-        table: the table for CSV.
-        shown: the table for Markdown and LaTeX; default: the same table.
-        bold: whether each cell of a column is bold; other columns are not.
-        before: Markdown above the table.
+        table: the table that is written as CSV.
+        shown: the table that is written as Markdown and LaTeX. If None, it is ``table``.
+        bold: for each cell, whether it is bold. Columns that are missing here are not bold.
+        before: Markdown text above the table.
         note: a sentence below the table.
-        wide: the columns that wrap in LaTeX, with their shares of the text's width.
+        wide: maps the columns that are wrapped in LaTeX to their shares of the text width.
     """
 
     table: pd.DataFrame
@@ -120,7 +130,7 @@ class Styled:
 
 
 def write_table(table: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> None:
-    """Write a table to each output, in the format of its suffix: .csv, .md or .tex."""
+    """Write a table to files, in the formats of their suffixes: .csv, .md or .tex."""
     styled = table if isinstance(table, Styled) else Styled(table)
     shown = styled.table if styled.shown is None else styled.shown
     cells = shown.astype(object).where(shown.notna(), EMPTY)
@@ -131,7 +141,7 @@ def write_table(table: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> 
         if path.suffix == ".csv":
             styled.table.to_csv(path, index=False)
         elif path.suffix == ".md":
-            # Stars in names must not make text bold, and titles must not become links or pictures.
+            # Without escapes, stars in names would be read as bold text, and brackets as links.
             escaped = cells.replace(MARKDOWN, r"\\\1", regex=True)
             escaped = escaped.where(~bold, "**" + escaped + "**")
             escaped = escaped.rename(columns=lambda heading: escape_markdown(str(heading)))
@@ -139,16 +149,22 @@ def write_table(table: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> 
             parts = [styled.before, markdown, styled.note]
             path.write_text("\n\n".join(filter(None, parts)) + "\n", encoding="utf-8")
         else:
-            path.write_text(_latex(cells, bold, styled.note, styled.wide), encoding="utf-8")
+            path.write_text(_format_latex(cells, bold, styled.note, styled.wide), encoding="utf-8")
 
 
 def escape_markdown(text: str) -> str:
-    """Return a text with Markdown's special characters escaped."""
+    """Escape the characters that have a meaning in Markdown."""
     return re.sub(MARKDOWN, r"\\\1", text)
 
 
-def _latex(table: pd.DataFrame, bold: pd.DataFrame, note: str, wide: Mapping[str, float]) -> str:
-    """Return a tabular for booktabs, made smaller by graphicx if it is wider than the text."""
+def _format_latex(
+    table: pd.DataFrame, bold: pd.DataFrame, note: str, wide: Mapping[str, float]
+) -> str:
+    """Format a table as a LaTeX ``tabular``.
+
+    The table uses booktabs. If it is wider than the text, graphicx scales it down. The arguments
+    are attributes of `Styled`, with ``table`` as text.
+    """
     latex = table.style.hide(axis="index").format(escape="latex")
     latex = latex.format_index(escape="latex", axis="columns")
     styles = bold.map(lambda is_bold: "textbf:--rwrap" if is_bold else "")
@@ -163,25 +179,25 @@ def _latex(table: pd.DataFrame, bold: pd.DataFrame, note: str, wide: Mapping[str
 
 
 def wrap_text(text: str) -> list[str]:
-    """Wrap a text to the terminal's width; all lines but the first are indented."""
+    """Wrap a text to the width of the terminal, and indent all lines except the first."""
     width = min(WIDEST, shutil.get_terminal_size().columns)
     return textwrap.wrap(text, width, subsequent_indent="    ")
 
 
 def format_number(value: float, form: str = ".4f", missing: str = EMPTY) -> str:
-    """Return a number in a format, or a dash if it is missing."""
+    """Format a number; a missing number becomes a dash, or the text ``missing``."""
     return missing if pd.isna(value) else format(value, form)
 
 
 def format_interval(low: float, high: float, form: str = "+.4f") -> str:
-    """Return the ends of an interval in a format, or a dash if they are missing."""
+    """Format the ends of an interval; a missing interval becomes a dash."""
     return EMPTY if pd.isna(low) else f"{low:{form}} to {high:{form}}"
 
 
 def format_scores(values: pd.Series) -> str:
-    """Return a score as text, or the mean and standard deviation of several seeds.
+    """Format the mean and standard deviation over seeds, or the score of a single seed.
 
-    The text is *diverged* if a seed has no score, and a dash if there are no seeds.
+    If a seed has no score, the text is ``diverged``. Without seeds, it is a dash.
     """
     if values.empty:
         return EMPTY
@@ -192,7 +208,7 @@ def format_scores(values: pd.Series) -> str:
     return f"{values.mean():.4f} ± {values.std():.4f}"
 
 
-# Sizes for a figure in a paper's text. PDF files hold whole TrueType fonts.
+# Font sizes that fit the text of a paper. Font type 42 embeds TrueType fonts in PDF files.
 SETTINGS: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
@@ -207,13 +223,13 @@ SETTINGS: dict[Any, Any] = {
 DOTS_PER_INCH = 220
 # The width of a figure in inches, and of a narrow one.
 WIDTH, NARROW = 6.3, 3.15
-# Okabe and Ito's colours, which colour-blind readers can tell apart.
+# The palette of Okabe and Ito, whose colours colour-blind readers can distinguish.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 MARKERS = "osD^v<>P*X"
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """Return an empty figure of a size in inches."""
+    """Create an empty figure. The size is in inches."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -222,26 +238,26 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def save_figure(figure: "Figure", outputs: Sequence[str | Path]) -> None:
-    """Write a figure to each output, in the format of its suffix, without a time stamp."""
+    """Write a figure to files, in the formats of their suffixes, without a time stamp."""
     for path in map(Path, outputs):
         metadata = {"CreationDate": None} if path.suffix == ".pdf" else None
         figure.savefig(path, dpi=DOTS_PER_INCH, metadata=metadata)
-        # Further formats keep the layout of the first.
+        # All formats must have the layout that was computed for the first.
         figure.set_layout_engine(None)
 
 
 def new_panels(
     count: int, width: float, height_of_panel: float, most_columns: int = 4
 ) -> "tuple[Figure, list[Axes]]":
-    """Return a figure and its panels.
+    """Create a figure with a grid of panels.
 
     Args:
         count: the number of panels.
-        width: the figure's width in inches.
-        height_of_panel: a panel's height as a share of its width.
+        width: the width of the figure in inches.
+        height_of_panel: the height of a panel as a share of its width.
         most_columns: the maximum number of panels in a row.
     """
-    # Rows have four panels, or three if that leaves fewer empty.
+    # A row has four panels, or three if this leaves fewer cells of the grid empty.
     columns = min(4, count)
     if count > 4:
         columns = min((4, 3), key=lambda width: -count % width)
@@ -256,16 +272,24 @@ def new_panels(
 
 
 def empty_figure() -> "Figure":
-    """Return a figure that says why it is empty."""
+    """Create a figure that only contains the reason why there is nothing to draw."""
     figure = new_figure(WIDTH, 1)
-    figure.suptitle("every run diverged: there is nothing to draw")
+    figure.suptitle("All runs diverged, so there is nothing to draw.")
     return figure
 
 
 def name_panel(
     panel: "Axes", title: str, metric: str, model: str | None = None, grid: str = "0.9"
 ) -> None:
-    """Write a panel's title, with its model if one is given, and its metric. Draw its grid."""
+    """Set the title and the y label of a panel, and draw its grid.
+
+    Args:
+        panel: the panel.
+        title: the title, usually of a task.
+        metric: the name of the metric on the y axis.
+        model: the name of the model, which is added to the title.
+        grid: the colour of the grid.
+    """
     panel.set_title(f"{title} ({model})" if model else title)
     panel.set_ylabel(TITLES[metric], fontsize=7)
     panel.grid(color=grid)
@@ -273,7 +297,7 @@ def name_panel(
 
 
 def format_rate(learning_rate: float | None) -> str | None:
-    """Return a learning rate as the papers write it: 7e-4."""
+    """Format a learning rate as papers do, such as ``7e-4``; None if it is missing."""
     if pd.isna(learning_rate):
         return None
     mantissa, _, exponent = f"{learning_rate:.3e}".partition("e")

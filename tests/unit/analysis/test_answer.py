@@ -132,7 +132,7 @@ def test_a_probability_below_a_half_is_no_answer(rows, decision):
     row = answer_of(table, row_scores=equal_rows(table, rows))
     assert row["decision"] == ("undecided" if row["chance"] < 0.5 else "probably") == decision
     words = {"undecided": "Undecided: BitFit scores", "probably": "BitFit is enough:"}
-    assert row["answer"].startswith(words[decision]) and "more dev rows" in row["next"]
+    assert row["answer"].startswith(words[decision]) and "more dev examples" in row["next"]
 
 
 def equal_rows(table, rows):
@@ -191,11 +191,11 @@ def test_a_mask_is_an_answer_too():
 def test_one_seed_says_something_by_its_rows_and_nothing_without_them():
     table = runs({"full": [0.9], "bitfit": [0.9]})
     row = answer_of(table, row_scores=numbers_of(table, 0.01))
-    assert (row["decision"], row["over"]) == ("probably", "one seed and 400 dev rows")
+    assert (row["decision"], row["over"]) == ("probably", "one seed and 400 dev examples")
     assert row["chance"] > 0.99
     row = answer_of(table)
     assert (row["decision"], row["over"]) == ("undecided", "") and math.isnan(row["chance"])
-    assert row["next"] == "One seed tells little: train more, such as `seeds: [0, 1, 2]`."
+    assert row["next"] == "One seed is not enough: train more, such as `seeds: [0, 1, 2]`."
 
 
 def numbers_of(table, noise, rows=400):
@@ -215,11 +215,11 @@ def test_rows_widen_the_interval_and_more_of_them_would_tell():
     table = runs({"full": [0.9, 0.901, 0.902], "bitfit": [0.897, 0.9, 0.9]})
     alone = answer_of(table)
     quiet, loud = (answer_of(table, row_scores=numbers_of(table, noise)) for noise in (0.001, 0.2))
-    assert (alone["over"], quiet["over"]) == ("3 seeds", "3 seeds and 400 dev rows")
+    assert (alone["over"], quiet["over"]) == ("3 seeds", "3 seeds and 400 dev examples")
     assert (quiet["decision"], loud["decision"]) == ("train", "probably")
     assert loud["low"] < quiet["low"] <= alone["low"] + 0.01
     assert loud["chance"] < quiet["chance"]
-    assert f"about {loud['more_rows']:,} more dev rows" in loud["next"]
+    assert f"about {loud['more_rows']:,} more dev examples" in loud["next"]
 
 
 @pytest.mark.parametrize("partitions", [1, 2])
@@ -229,7 +229,7 @@ def test_rows_are_nested_in_folds_and_count_once_in_every_partition(partitions):
     table["fold"] = table["seed"] % 5
     numbers = numbers_of(table, 0.1, rows=80)
     row = answer_of(table, row_scores=numbers)
-    assert row["over"] == f"{5 * partitions} folds and 400 rows"
+    assert row["over"] == f"{5 * partitions} folds and 400 examples"
     values = numbers[PART_COLUMNS].to_numpy()
     full, bitfit = np.split(values, 2)
     differences = [b - f for f, b in zip(*scores.values(), strict=True)] * partitions
@@ -251,7 +251,9 @@ def test_methods_are_compared_on_the_folds_that_both_have():
     assert rows.loc["layernorm", "chance"] > 0 and not rows.loc["layernorm", "sure"]
     assert rows.loc["lora-I", [*names, "chance"]].isna().all()
     row = answer_of(table.drop(index=[3, 4, 5, 6]), row_scores=numbers)
-    assert row["over"] == "one fold and 80 rows" and row["next"].startswith("One fold tells little")
+    assert row["over"] == "one fold and 80 examples" and row["next"].startswith(
+        "One fold is not enough"
+    )
 
 
 def test_a_score_is_that_of_the_reference_plus_the_difference_on_the_folds_of_both():
@@ -269,10 +271,10 @@ def test_an_answer_says_that_folds_are_missing(folds):
     table = runs({method: values[:folds] for method, values in scores.items()})
     table = table.assign(fold=table["seed"], planned=5)
     row = answer_of(table, row_scores=numbers_of(table, 0.3, rows=80))
-    said = "Some folds are missing: the same command with more minutes goes on."
+    said = "Some folds are missing: run the same command with more minutes."
     assert row["next"] == said and row[["more_seeds", "more_rows"]].isna().all()
     row = answer_of(table[table["method"] != "full"], row_scores=numbers_of(table, 0.3, rows=80))
-    assert row["next"].startswith("Full fine-tuning has no score yet: the same command")
+    assert row["next"].startswith("Full fine-tuning has no score yet: run the same command")
 
 
 def of_two_models(scores, other, across=True):
@@ -327,7 +329,7 @@ def test_test_rows_judge_the_runs_of_all_folds_and_are_crossed_with_them():
     plain, folds = (
         answer_of(t, row_scores=numbers) for t in (table, table.assign(fold=[0, 1] * 2))
     )
-    assert folds["over"] == plain["over"] == "2 seeds and 400 test rows"
+    assert folds["over"] == plain["over"] == "2 seeds and 400 test examples"
     assert folds["chance"] == plain["chance"]
 
 
@@ -346,8 +348,8 @@ def test_rows_that_chose_nothing_judge_where_there_are_some():
     made = answers_table(both)
     row = made.table.iloc[0]
     assert (row["score"], row["reference_score"]) == pytest.approx((0.8, 0.801))
-    assert row["over"] == "3 seeds and 400 test rows"
-    assert f"about {row['more_rows']:,} more test rows" in row["next"]
+    assert row["over"] == "3 seeds and 400 test examples"
+    assert f"about {row['more_rows']:,} more test examples" in row["next"]
     assert "these scores are from test rows" in made.note
 
 
@@ -369,7 +371,7 @@ def test_few_rows_without_a_difference_are_not_sure(rows, decision):
 
 def test_full_that_has_learnt_nothing_is_no_reference():
     table = runs({"full": [0.7] * 3, "bitfit": [0.7] * 3})
-    learnt_nothing = "Full fine-tuning predicts the same for every row"
+    learnt_nothing = "Full fine-tuning gives the same prediction for every example"
     assert learnt_nothing in answer_of(table.assign(one_answer=True))["next"]
     assert learnt_nothing not in answer_of(table)["next"]
 
@@ -414,7 +416,7 @@ def test_methods_on_all_tasks_are_compared_by_their_mean_over_tasks():
         (
             {"full": [0.7] * 3, "bitfit": [0.71] * 3},
             "BitFit is enough: 0.710 against 0.700 (> 99 %).",
-            "Full fine-tuning scores less than BitFit: try other learning rates or more epochs.",
+            "Full fine-tuning scores lower than BitFit: try other learning rates or more epochs.",
         ),
     ],
 )

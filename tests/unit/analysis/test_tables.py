@@ -59,7 +59,9 @@ def test_the_tables_have_the_declared_columns_and_types(tmp_path):
 @pytest.mark.parametrize("name", WITH_SCORE_COLUMNS)
 def test_no_exhibit_can_read_a_column_of_scores_that_is_not_declared(name):
     table = runs({"full": [0.9]}).assign(undeclared=1)
-    with pytest.raises(SubtuneError, match="no row of scores for undeclared, expected a row with"):
+    with pytest.raises(
+        SubtuneError, match="no row declares undeclared of the table scores, expected"
+    ):
         results({"rte": "RTE"}, **{name: table})
     assert list(order_columns(table.drop(columns="undeclared"), "scores"))[:2] == ["model", "task"]
 
@@ -112,7 +114,7 @@ def test_a_column_that_is_not_declared_is_refused(store, monkeypatch):
     columns = tables._read_columns()
     others = columns[columns["column"] != "spec.tokens.doc_stride"]
     monkeypatch.setattr(tables, "_read_columns", lambda: others)
-    with pytest.raises(SubtuneError, match=r"no row of runs for spec\.tokens\.doc_stride"):
+    with pytest.raises(SubtuneError, match=r"no row declares spec\.tokens\.doc_stride"):
         table_of_runs(store, planned(store))
 
 

@@ -116,7 +116,7 @@ def test_a_single_question_has_the_losses_below_its_answer(tmp_path):
         ("at_edge", True, "the best learning rate is the smallest or largest of those tried"),
         ("curve", "still rising", "still rising in the last epoch, so more epochs may help"),
         ("curve", "fell", "the score fell after the best epoch"),
-        ("one_answer", True, "predicts the same for every row in 3 of 3 runs"),
+        ("one_answer", True, "gives the same prediction for every example in 3 of 3 runs"),
         ("share_read", 0.4, "40% of the texts' tokens are read"),
     ],
 )

@@ -81,6 +81,8 @@ def test_long_texts_of_suspects_are_cut_only_on_the_page(tmp_path):
 def test_what_more_labels_add_is_said_if_the_interval_is_not_wide(noise, is_said):
     table = estimate_gains(*measured(noise=noise))
     made = more_labels_table(results({"sst2": "SST-2"}, more_labels=table))
-    assert ("* Twice as many rows would add about 0.03 to embeddings (" in made.before) == is_said
+    assert (
+        "* Twice as many examples would add about 0.03 to the score of embeddings (" in made.before
+    ) == is_said
     assert list(made.shown)[:3] == ["method", "125 rows", "250 rows"]
     assert len(made.shown) == 1
