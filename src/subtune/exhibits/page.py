@@ -1,4 +1,4 @@
-"""The report: one HTML page with all tables, figures and runs, below the answer in one sentence."""
+"""Render the report: one HTML page with the answer, all tables and figures, and all runs."""
 
 import base64
 import io
@@ -29,7 +29,7 @@ from subtune.exhibits.output import (
     format_rate,
 )
 
-# Byte offsets of a PNG's width, and page pixels per inch.
+# The bytes of a PNG file that contain its width, and the pixels per inch of a page.
 WIDTH_IN_PNG = slice(16, 20)
 PIXELS_PER_INCH = 96
 # The size of a learning curve in a table row, in pixels.
@@ -44,15 +44,16 @@ def page(
     runs: pd.DataFrame,
     config: str,
 ) -> str:
-    """Return the report as a self-contained HTML page.
+    """Render the report as a self-contained HTML page.
 
     Args:
-        answer: tables and figures over all experiments, if there are several experiments. Each has
-            ``name``, ``title``, ``caption`` and ``files``.
-        sections: one per experiment: ``name``, ``paper`` (its citation, or empty), ``exhibits`` in
-            order, and the files ``scores`` (of `collect_scores`) and ``curves``
-            (of `subtune.analysis.chosen_runs.learning_curves`).
-        runs: from `subtune.analysis.tables.table_of_runs`.
+        answer: the summary of all experiments, empty if there is only one experiment. Each table
+            or figure is a mapping with ``name``, ``title``, ``caption`` and ``files``.
+        sections: one mapping for each experiment, with these keys: ``name``; ``paper``, its
+            citation or an empty string; ``exhibits``, its tables and figures in the form of
+            ``answer``; ``scores`` and ``curves``, the paths of the tables ``scores`` and
+            ``learning_curves``.
+        runs: the result of `subtune.analysis.tables.table_of_runs`.
         config: the configuration as YAML.
     """
     environment = jinja2.Environment(
@@ -99,31 +100,31 @@ def page(
 
 
 def heading(exhibit: Mapping[str, Any]) -> str:
-    """Return a title with the paper's number: ``Table 2. Dev scores``."""
+    """Return the title with the number in the paper, such as ``Table 2. Dev scores``."""
     found = NUMBERED.match(exhibit["name"])
     title = exhibit["title"]
     return f"{found[1].capitalize()} {found[2]}. {title}" if found else title
 
 
 def markdown_table(text: str) -> Markup:
-    """Return a Markdown table as HTML that scrolls separately from the page."""
+    """Convert a Markdown table to HTML. It can be scrolled separately from the page."""
     return Markup(MARKDOWN.render(text))
 
 
 def data_address(path: Path) -> str:
-    """Return a data URL with the whole file."""
+    """Return a data URL that contains the whole file."""
     content = base64.b64encode(path.read_bytes()).decode()
     return f"data:{mimetypes.guess_type(path)[0]};base64,{content}"
 
 
 def width_of(path: Path) -> int:
-    """Return a figure's width on the page in pixels; the page shows it as wide as in print."""
+    """Return the width of a PNG figure on the page in CSS pixels, the same as in print."""
     dots = int.from_bytes(path.read_bytes()[WIDTH_IN_PNG])
     return round(dots * PIXELS_PER_INCH / DOTS_PER_INCH)
 
 
 def runs_of(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return an experiment's runs with their learning curves, one row per run."""
+    """Return the rows of the table of runs, with a learning curve as SVG in each."""
     curve_of = {run: curve["score"].tolist() for run, curve in curves.groupby("run")}
     rows = []
     for row in scores[scores["decides"]].to_dict("records"):
@@ -146,7 +147,7 @@ def runs_of(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def sparkline(scores: Sequence[float], best_epoch: int) -> str:
-    """Return an SVG image of the score by epoch, with a dot at the best epoch."""
+    """Draw the score of each epoch as a small SVG image, with a dot at the best epoch."""
     low, high = min(scores), max(scores)
     across, up = (WIDTH - 2 * PADDING) / max(1, len(scores) - 1), HEIGHT - 2 * PADDING
     heights = [(score - low) / (high - low) if high > low else 0.5 for score in scores]
@@ -164,8 +165,10 @@ def sparkline(scores: Sequence[float], best_epoch: int) -> str:
 
 
 def cost(runs: pd.DataFrame) -> list[dict[str, str]]:
-    """Return the cost of each experiment, and of all together; the latter counts shared runs
-    once."""
+    """Return the rows of the cost table: one for each experiment, and one for all of them.
+
+    The last row counts runs that experiments share only once.
+    """
     experiments = runs["experiments"].str.split(" ")
     names = dict.fromkeys(name for used in experiments for name in used)
     parts = {name: runs[[name in used for used in experiments]] for name in names}
@@ -184,7 +187,7 @@ def cost(runs: pd.DataFrame) -> list[dict[str, str]]:
 
 
 def origin(runs: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return the commits, package versions and times of the runs."""
+    """Return the commits, package versions and times of the runs, as pairs of title and text."""
     columns = {"commit": "commit of subtune"}
     columns |= {c: c.removeprefix("versions.") for c in runs if c.startswith("versions.")}
     rows = [(title, _distinct(runs, column)) for column, title in columns.items()]
@@ -193,7 +196,7 @@ def origin(runs: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def _distinct(runs: pd.DataFrame, column: str) -> str:
-    """Return the values of a column, and the number of runs that lack one."""
+    """List the distinct values of a column, and the number of runs without a value."""
     names = [str(value) for value in runs[column].dropna().unique()]
     missing = int(runs[column].isna().sum())
     if missing:
@@ -202,11 +205,13 @@ def _distinct(runs: pd.DataFrame, column: str) -> str:
 
 
 def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the ``answers``, each with what to do next, and the ``plots`` of all methods.
+    """Return the content of the top of the page, or None without ``answers`` and ``summary``.
 
-    If there is a single answer, there are also the ``table`` of losses and the ``marks`` in it.
-    ``exhibits`` are those that the first screen replaces. Return None without the tables `answers`
-    and `summary`.
+    Returns:
+        A mapping with these keys: ``answers``, the answers with the next step for each; ``plots``,
+        titles and forest plots; ``table`` and ``marks``, the table of losses and its footnotes
+        (empty if there are several answers); ``exhibits``, the tables and figures that need not be
+        shown again below.
     """
     files = {e["name"]: next((f for f in e["files"] if f.endswith(".csv")), "") for e in exhibits}
     if not {"answers", "summary"} <= files.keys():
@@ -228,7 +233,7 @@ def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
 
 
 def _png_address(panel: tuple[str, pd.DataFrame]) -> str:
-    """Return a data URL with the forest plot of one panel."""
+    """Draw the forest plot of one panel as a data URL."""
     content = io.BytesIO()
     draw_forest([panel]).savefig(content, dpi=DOTS_PER_INCH)
     return f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"

@@ -1,4 +1,4 @@
-"""Our scores beside those that a paper prints."""
+"""Tables that compare our scores with those that a paper prints."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -13,28 +13,31 @@ from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.task import list_score_columns
 
-# The metric of a mean over tasks.
+# The name of the metric in rows with a mean over tasks.
 AVERAGE = "average"
 
 
 def exhibit_scores(printed: pd.DataFrame, exhibits: Collection[str]) -> pd.DataFrame:
-    """Return the printed scores of some exhibits of a paper, in the exhibits' order."""
+    """Select the scores that certain tables or figures of a paper print, in the order given."""
     parts = [printed[printed["exhibit"] == exhibit] for exhibit in exhibits]
     return pd.concat([printed[:0], *parts], ignore_index=True)
 
 
 def averaged_tasks(printed: pd.DataFrame) -> list[str]:
-    """Return the tasks of a paper's averages; an empty list if it prints none."""
+    """Return the tasks over which a paper averages, or an empty list if it prints no average."""
     if not printed["is_average"].any():
         return []
     return list(printed.loc[~printed["is_average"], "task"].unique())
 
 
 def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Return each seed's mean over columns, without models, methods and seeds that lack a column.
+    """Compute the mean over score columns for each model, method and seed.
+
+    Combinations without a score in each of ``columns`` are left out.
 
     Returns:
-        ``model``, ``method``, ``seed``, ``value``, missing if the method diverged on a column.
+        A table with the columns ``model``, ``method``, ``seed`` and ``value``. ``value`` is NaN if
+        the method diverged in one of ``columns``.
     """
     seeds = scores[scores["column"].isin(columns)].groupby(["model", "method", "seed"])["value"]
     means = pd.DataFrame({"value": seeds.mean(skipna=False), "columns": seeds.size()})
@@ -45,19 +48,19 @@ def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 def compare_with_printed(
     chosen: pd.DataFrame, printed: pd.DataFrame, test_scores: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Return printed scores with ours and the difference.
+    """Add our scores, and the difference from the printed ones, to a table of printed scores.
 
-    Ours are missing if we have not run the cell, or the run diverged. If our only model is not one
-    of the paper's, its scores are used for all of them.
+    Our score is missing if the combination was not run or diverged. If we ran a single model that
+    the paper does not use, its scores are compared with those of all models of the paper.
 
     Args:
-        test_scores: as ``chosen``, with the scores that the GLUE server returned.
+        test_scores: test scores from the GLUE server, with the columns of ``chosen``.
 
     Returns:
         The columns of ``printed``, with ``value`` renamed to ``reported``, and ``our_model``,
-        ``seeds``, ``ours`` (mean over seeds), ``standard_deviation`` (of several seeds) and
-        ``difference`` (ours minus reported). A printed average has ours beside it if we have run
-        all its tasks.
+        ``seeds``, ``ours`` (mean over seeds), ``standard_deviation`` (over seeds, if there
+        are several) and ``difference`` (ours minus reported). Printed averages are compared with
+        ours if all of their tasks were run.
     """
     parts = []
     for split, scores in {"validation": chosen, "test": test_scores}.items():
@@ -86,9 +89,9 @@ def compare_with_printed(
 
 ABOUT = ["scores of", "method", "parameters", "% of full"]
 NOTE = (
-    f"{MARK} differs from Full over the tasks (Wilcoxon signed-rank test, p < {SIGNIFICANCE}, "
-    "uncorrected). Best scores are bold. Parameters of this run include the classifier, which "
-    "every method trains; the share of full excludes it."
+    f"{MARK} differs from full fine-tuning over the tasks (Wilcoxon signed-rank test, "
+    f"p < {SIGNIFICANCE}, uncorrected). The best scores are bold. Parameters of this run include "
+    "the classifier, which every method trains; the percentage of full fine-tuning excludes it."
 )
 GAP_TITLES = {"train": "train", "dev": "dev", "gap": "train − dev"}
 
@@ -102,26 +105,27 @@ def comparison_table(
     quoted: Mapping[str, str] | None = None,
     not_competing: Collection[str] = (),
 ) -> Styled:
-    """Return our scores above those that a paper's exhibits print.
+    """Build a table of our scores, followed by those that the paper prints.
 
-    There is a row per model and method, and a column per task. These rules apply:
+    There is one row for each model and method, and one column for each task:
 
-    1. Tasks: those of our runs, then ``printed_tasks``.
-    2. Printed rows: all of the exhibits; with ``test``, those of test sets.
-    3. Printed methods: all. If the paper lacks one of our tasks, only methods that we ran, because
-       the others cannot be compared. ``printed_tasks`` lift this restriction.
-    4. Our models: those of the printed rows. If we ran none of them, all our models.
-    5. Our methods: all, unless the paper prints them for these tasks, but only in other exhibits.
-    6. Averages: the paper's average, if it prints one. If the paper averages over a task that we
-       did not run, our average has a separate column.
-    7. Bold: the best score of a model's rows. Methods that are ``not_competing`` are left out.
+    1. Tasks: the tasks of our runs, then ``printed_tasks``.
+    2. Printed rows: all rows of ``exhibits``. With ``test``, only those of test sets.
+    3. Printed methods: all methods. If the paper lacks one of our tasks and ``printed_tasks`` is
+       empty, only methods that we ran, because the others cannot be compared.
+    4. Our models: the models in the printed rows. If we ran none of them, all of our models.
+    5. Our methods: all methods, except those that only other exhibits of the paper print for these
+       tasks.
+    6. Averages: the average of the paper, if it prints one. If it includes a task that we did not
+       run, there is a second column with our average.
+    7. Bold: the best score of each model. ``not_competing`` methods are ignored.
 
     Args:
         exhibits: the paper's exhibits with the scores.
         test: compare scores of test sets instead of dev scores.
         printed_tasks: further tasks whose printed scores are shown.
-        quoted: titles of methods whose scores the paper quotes from another paper, by method.
-        not_competing: methods that do not compete for the best score.
+        quoted: maps each method whose scores the paper cites from another paper to a title.
+        not_competing: methods whose scores are never bold.
     """
     chosen = results["test_scores"] if test else results["chosen"]
     sources = dict.fromkeys(about["source"] for about in results.tasks.values())
@@ -147,7 +151,7 @@ def comparison_table(
     is_printed = [columns == averaged for columns in means.values()]
     rows += _rows_of_paper(printed, counts, [*tasks], is_printed)
     table = pd.DataFrame(rows, columns=[*ABOUT, *tasks.values(), *means])
-    # A cell begins with the score or mean score, unless it has none.
+    # Cells with a score begin with the score, or with the mean over seeds.
     numbers = table.drop(columns=ABOUT).apply(
         lambda cells: pd.to_numeric(cells.str.partition(" ")[0], errors="coerce")
     )
@@ -161,9 +165,9 @@ def comparison_table(
 def _printed_elsewhere(
     every: pd.DataFrame, shown: pd.DataFrame, tasks: Collection[str]
 ) -> set[str]:
-    """Return the methods that only other exhibits of the paper print for these tasks.
+    """Return the methods that only other tables of the paper print for these tasks.
 
-    An exhibit that prints only averages counts for all tasks.
+    A table that prints only averages counts for all tasks.
 
     Args:
         every: all printed scores of the paper.
@@ -175,9 +179,10 @@ def _printed_elsewhere(
 
 
 def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
-    """Return which columns each average is over, by the heading of the average.
+    """Map the heading of each average to the score columns that it averages over.
 
-    The paper's average comes first. If a paper's task was not run, the average of this run follows.
+    The first average is that of the paper. If a task of the paper was not run, the average over the
+    tasks that were run follows.
     """
     if not averaged:
         return {}
@@ -190,16 +195,16 @@ def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
 def _rows_of_runs(
     runs: pd.DataFrame, keys: Sequence[str], means: Collection[Sequence[str]], source: str
 ) -> list[list[str]]:
-    """Return a row of cells per model and method of our runs.
+    """Format our scores as one row of cells for each model and method.
 
     Args:
-        keys: the columns of scores.
-        means: the columns of each average.
-        source: the source of the scores in words.
+        keys: the score columns.
+        means: the score columns that each average is over.
+        source: where the scores come from, as text for readers.
     """
     rows = []
     for model, model_runs in runs.groupby("model", sort=False):
-        # Counts include the most frequent classifier, or the largest of equally frequent ones.
+        # Classifiers differ in size. Counts include the most frequent one; of several, the largest.
         largest = model_runs.groupby("task")["trainable"].max()
         usual = largest[largest == largest.mode().iloc[-1]].index[0]
         task_runs = model_runs[model_runs["task"] == usual]
@@ -219,13 +224,13 @@ def _rows_of_runs(
 def _rows_of_paper(
     printed: pd.DataFrame, counts: pd.DataFrame, keys: Sequence[str], is_printed: Sequence[bool]
 ) -> list[list[str]]:
-    """Return a row of cells per printed row.
+    """Format printed scores as one row of cells for each exhibit, model, split and method.
 
     Args:
         printed: the printed scores, with the ``title`` of each method.
-        counts: the paper's numbers of parameters.
-        keys: the columns of scores.
-        is_printed: for each column of averages, whether it is the paper's average.
+        counts: the parameter counts that the paper prints.
+        keys: the score columns.
+        is_printed: for each column with an average, whether it is the average of the paper.
     """
     rows = []
     printed_counts = counts.set_index(["model", "method"])["printed"]
@@ -239,7 +244,7 @@ def _rows_of_paper(
             source += f", {split}"
         if has_several_exhibits:
             source += f", {exhibit}"
-        # Some papers print shares of all parameters instead of counts.
+        # Some papers print percentages of all parameters instead of counts.
         count = printed_counts.get((model, method), EMPTY)
         shares = [n for n in (scores["params"].iloc[0], count) if str(n).endswith("%")]
         rows.append(
@@ -252,10 +257,11 @@ def _rows_of_paper(
 
 
 def mark_differences(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that marks methods whose scores differ from full fine-tuning's.
+    """Mark the methods whose scores differ significantly from those of full fine-tuning.
 
-    The test is Wilcoxon's signed-rank test over the tasks' columns, two-sided, p < `SIGNIFICANCE`,
-    uncorrected. With fewer than six columns it never marks a method. ``numbers`` are the scores.
+    This uses a two-sided Wilcoxon signed-rank test over the score columns, uncorrected, with
+    p < `SIGNIFICANCE`. It cannot be significant for fewer than six columns. ``numbers`` contains
+    the scores in the rows of ``table``.
     """
     marked = table.copy()
     for _, block in numbers.groupby(table["scores of"]):
@@ -268,9 +274,10 @@ def mark_differences(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame
 
 
 def sizes_table(results: ExperimentResults, methods: Sequence[str] | None = None) -> Styled:
-    """Return a row per model, task, metric and number of training rows, a column per method.
+    """Build a table of scores by number of training examples, with one column for each method.
 
-    The best mean over seeds of each row is bold.
+    There is one row for each model, task, metric and number of training examples. The best mean
+    over seeds in each row is bold.
     """
     sizes = results["sizes"]
     methods = methods or list(sizes["method"].unique())
@@ -291,10 +298,9 @@ def sizes_table(results: ExperimentResults, methods: Sequence[str] | None = None
 
 
 def gap_table(results: ExperimentResults) -> pd.DataFrame:
-    """Return train score, dev score and their difference per model, method and task.
+    """Build a table of training score, dev score and gap for each model, method and task.
 
-    The last column has the paper's statement about the ``method`` and ``score`` (train, dev or
-    gap).
+    The last column shows what the paper prints for the same method and score.
     """
     scores, column_titles = results["train_scores"], results.column_titles
     printed = results.printed("generalisation_gap")
@@ -314,10 +320,10 @@ def gap_table(results: ExperimentResults) -> pd.DataFrame:
 
 
 def parameters_table(results: ExperimentResults, labels: int) -> Styled:
-    """Return what each method trains, its parameter count, and the count that the paper prints.
+    """Build a table of what each method trains, its parameter count, and the paper's count.
 
     Args:
-        labels: the number of the classifier's labels.
+        labels: the number of labels of the classifier.
     """
     models, selections = results.models, results.selections
     selected = {method: SELECTION.validate_json(text) for method, text in selections.items()}

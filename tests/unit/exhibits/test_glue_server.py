@@ -63,7 +63,7 @@ def test_mnli_runs_predict_the_diagnostic_set_and_files_are_reproducible(tmp_pat
             "RTE.tsv",
             lambda rows: rows.head(10),
             0.5,
-            "every row entailment: found 10 test rows, but the server has 3,000",
+            "every row entailment: found 10 test examples, but the server has 3,000",
         ),
         ("RTE.tsv", lambda rows: rows, np.nan, "every row entailment: run a1 diverged"),
         (
