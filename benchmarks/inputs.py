@@ -81,7 +81,7 @@ def runs_of_method(
 
 def with_precision(run: Run, precision: str) -> Run:
     """Copy a run, with another precision of matrix products."""
-    return replace(run, recipe=run.recipe.replaced(precision=precision))
+    return replace(run, recipe=run.recipe.replace(precision=precision))
 
 
 def linear_recipe(learning_rate: float, epochs: int) -> Recipe:

@@ -47,7 +47,7 @@ def run_spec(method: str, precision: str) -> RunSpec:
     data = DataSpec(task=TASKS[TASK], source="tsv", version="benchmark")
     tokens = TokensSpec(data=data, tokenizer=model.id, max_length=inputs.MAX_LENGTH)
     recipe = inputs.linear_recipe(1e-3, EPOCHS[inputs.device()])
-    recipe = recipe.replaced(batch_size=BATCH, precision=precision)
+    recipe = recipe.replace(batch_size=BATCH, precision=precision)
     selection = find_selection(method, {})
     return RunSpec(model=model, tokens=tokens, selection=selection, recipe=recipe, seed=0)
 

@@ -104,7 +104,7 @@ def _run_trainer(setting: Setting, member: Run, clock: Clock, **options: Any) ->
 
 def _scores(task: Task, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     predictions = logits.argmax(axis=1) if task.labels else logits[:, 0]
-    return compute_all(task.of_kind.compares, task.metrics, list(predictions), list(labels))
+    return compute_all(task.of_kind.value_type, task.metrics, list(predictions), list(labels))
 
 
 def training_arguments(recipe: Recipe, seed: int, folder: str, **options: Any) -> TrainingArguments:

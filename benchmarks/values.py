@@ -109,7 +109,7 @@ def _compare_ways(setting: inputs.Setting, method: str) -> list[dict[str, Any]]:
     model = _add_modules(setting.model, selection)
     entries = selection.resolve(model.shapes, 0, _random_ranks(model))
     recipes = [
-        inputs.linear_recipe(rate, EPOCHS).replaced(refit=EPOCHS) for rate in (ZERO_RATE, *RATES)
+        inputs.linear_recipe(rate, EPOCHS).replace(refit=EPOCHS) for rate in (ZERO_RATE, *RATES)
     ]
     still, *members = (Run(entries, recipe, 0) for recipe in recipes)
 
@@ -135,7 +135,7 @@ class WithoutGraphs:
     def __init__(self, *_: Any):
         self._device = inputs.device()
 
-    def of_fewer(self, runs: int) -> "WithoutGraphs":
+    def for_fewer_runs(self, runs: int) -> "WithoutGraphs":
         return self
 
     def take(self, step: Any, batches: Any, rates: Sequence[float]) -> None:

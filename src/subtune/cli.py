@@ -15,7 +15,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from subtune.comparison import KindOptions, Options, TableOptions
 from subtune.core import VERSION
-from subtune.core.errors import SubtuneError, one_of, printable
+from subtune.core.errors import SubtuneError, escape_control_characters, format_allowed
 from subtune.core.files import Layout, find_results
 from subtune.core.process import end_process
 
@@ -123,7 +123,7 @@ def compare(
     from subtune.exhibits.answer_tables import format_answers
 
     asked = replace(options, kind=kind.kind)
-    found = question.answer_question(train, dev, test, revision, results, print, asked)
+    found = question.run_comparison(train, dev, test, revision, results, print, asked)
     answers = Layout(str(found.results)).summary("answers", "csv")
     print(format_answers(Path(answers)))
 
@@ -202,10 +202,10 @@ def look(
         json: print JSON
     """
     from subtune.comparison.messages import look_lines
-    from subtune.comparison.own_task import look_at_tables
+    from subtune.comparison.own_task import read_tables_and_models
 
     paths = {"train": train, "validation": dev, "test": test}
-    facts, *_ = look_at_tables(paths, replace(options, kind=kind.kind))
+    facts, *_ = read_tables_and_models(paths, replace(options, kind=kind.kind))
     if json:
         print(dumps(asdict(facts), indent=2))
     else:
@@ -251,14 +251,14 @@ def plan(config: Path = Path("config.yaml"), /, *, json: bool = False) -> None:
         json: print JSON
     """
     from subtune.config.checks import read_config
-    from subtune.papers import with_information
+    from subtune.papers import experiments_with_information
     from subtune.plan.cost import cost_table
     from subtune.printing import plan_lines
     from subtune.steps.context import preflight
 
     context = preflight(read_config(config))
     estimates = context.estimates
-    table = cost_table(estimates, with_information(context.config))
+    table = cost_table(estimates, experiments_with_information(context.config))
     if json:
         _print_json(table)
     else:
@@ -290,13 +290,13 @@ def runs(
         if wanted is not None and len(recorded):
             names = sorted(set(recorded[column]))
             if wanted not in names:
-                raise SubtuneError(f"--{column}: {one_of(wanted, names)}")
+                raise SubtuneError(f"--{column}: {format_allowed(wanted, names)}")
             recorded = recorded[recorded[column] == wanted]
     if json:
         _print_json(recorded)
     elif len(recorded):
         # Other people may have written the records, so their names are escaped.
-        print(printable(recorded.to_markdown(index=False)))
+        print(escape_control_characters(recorded.to_markdown(index=False)))
     elif not problems:
         raise SubtuneError(f"{store}: no recorded runs; --results names another directory")
     if problems:

@@ -13,11 +13,11 @@ SEARCHED = ("full", "bitfit", "layernorm")
 
 def run_of(method: str, fold: int, model: str = "a") -> RunSpec:
     spec = examples.run_spec()
-    spec = spec.replaced(model=spec.model.replaced(version=model))
-    recipe = spec.recipe.replaced(fold=Fold(of=2, number=fold))
+    spec = spec.replace(model=spec.model.replace(version=model))
+    recipe = spec.recipe.replace(fold=Fold(of=2, number=fold))
     if method == "embeddings":
         recipe = Fit(fold=recipe.fold)
-    return spec.replaced(selection=METHODS[method], recipe=recipe, seed=fold)
+    return spec.replace(selection=METHODS[method], recipe=recipe, seed=fold)
 
 
 def search_of(method: str, model: str = "a") -> SearchSpec:

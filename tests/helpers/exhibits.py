@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from subtune import papers
-from subtune.analysis.run_scores import no_rows
+from subtune.analysis.run_scores import empty_row_scores
 from subtune.exhibits.output import ExperimentResults
 from subtune.papers.shared import all_exhibits
 from subtune.tasks.metrics import TITLES
@@ -33,16 +33,18 @@ def results(
     Args:
         titles: the titles of tasks by name, which are also the titles of their columns.
     """
-    tables = {"row_scores": no_rows(), **tables}
+    tables = {"row_scores": empty_row_scores(), **tables}
     tasks = {
         name: {"title": title, "columns": {name: title}, "metrics": TITLES}
         for name, title in titles.items()
     }
-    return ExperimentResults(tables, tasks, papers.find_paper(paper).printed)
+    return ExperimentResults(tables, tasks, papers.find_paper(paper).read_printed)
 
 
 def made(paper: str, name: str, tables: Mapping[str, Any], tasks: Any = None, **others: Any) -> Any:
     """Make the exhibit ``name`` of a paper from tables and other fields of `ExperimentResults`."""
-    of_paper = ExperimentResults(tables, tasks or {}, papers.find_paper(paper).printed, **others)
+    of_paper = ExperimentResults(
+        tables, tasks or {}, papers.find_paper(paper).read_printed, **others
+    )
     [exhibit] = [e for e in all_exhibits(papers.find_paper(paper)) if e.name == name]
     return exhibit.make(of_paper)

@@ -3,7 +3,7 @@
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
 
 from subtune.methods import SELECTION
-from subtune.models.peft import UNFIT
+from subtune.models.peft import UNSUPPORTED_TYPES
 
 # Required fields, or fields that fit models of width 32. Other types use the defaults of PEFT.
 FIELDS = {
@@ -35,7 +35,7 @@ WITHOUT_TARGETS = ("PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CARTRIDGE")
 # One PEFT type for each kind of added parameters: matrices, vectors, circulant matrices, a prompt
 # encoder, keys and values, norms, single entries, and a vector bank.
 SORTS = ("LORA", "IA3", "C3A", "P_TUNING", "PREFIX_TUNING", "LN_TUNING", "SHIRA", "VBLORA")
-TYPES = sorted({of.value for of in PEFT_TYPE_TO_CONFIG_MAPPING} - set(UNFIT))
+TYPES = sorted({of.value for of in PEFT_TYPE_TO_CONFIG_MAPPING} - set(UNSUPPORTED_TYPES))
 
 
 def selection_of(of_type, family):

@@ -24,7 +24,7 @@ def train(model, train, recipe, seed):
     leaves = [value for value in model.train().parameters() if value.requires_grad]
     optimizer = torch.optim.AdamW(leaves, lr=recipe.learning_rate, weight_decay=0.0)
     order = np.random.default_rng(seed)
-    chosen = order.permutation(len(train.row_numbers))
+    chosen = order.permutation(len(train.row_indices))
     permutation = order.permutation(len(chosen))
     for first in range(0, len(chosen), recipe.batch_size):
         index = chosen[permutation[first : first + recipe.batch_size]]

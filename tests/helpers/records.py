@@ -43,10 +43,10 @@ def recorded(
         The spec of the first run, and the token ids.
     """
     spec = examples.run_spec(selection, task, learning_rate=learning_rate, labels=labels)
-    model = spec.model.replaced(version=model_version(directory), pooling=pooling)
-    spec = spec.replaced(model=model)
+    model = spec.model.replace(version=model_version(directory), pooling=pooling)
+    spec = spec.replace(model=model)
     shutil.copytree(directory, results / "models" / spec.model.id, dirs_exist_ok=True)
-    record(results / "runs", [spec.replaced(seed=seed) for seed in range(seeds)], directory)
+    record(results / "runs", [spec.replace(seed=seed) for seed in range(seeds)], directory)
     return spec, examples.tokens(examples.TASKS[task], directory)
 
 
@@ -54,9 +54,9 @@ def recorded_embeddings(results: Path, directory: Path, task="rte", pooling=None
     """Record a regression on embeddings and its model in ``results``; return its spec."""
     trained = examples.run_spec(task=task)
     is_pair = len(examples.TASKS[task].text) > 1
-    spec = trained.replaced(
-        model=trained.model.replaced(pooling=pooling),
-        tokens=trained.tokens.replaced(apart=is_pair),
+    spec = trained.replace(
+        model=trained.model.replace(pooling=pooling),
+        tokens=trained.tokens.replace(apart=is_pair),
         selection=METHODS["embeddings"],
         recipe=Fit(),
     )
@@ -67,7 +67,7 @@ def recorded_embeddings(results: Path, directory: Path, task="rte", pooling=None
 
 def recorded_tf_idf(results: Path, directory: Path, task="rte") -> RunSpec:
     """Record a regression on TF-IDF and its inputs in ``results``; return its spec."""
-    spec = examples.run_spec(METHODS["tf-idf"], task).replaced(recipe=Fit())
+    spec = examples.run_spec(METHODS["tf-idf"], task).replace(recipe=Fit())
     layout, rows = Layout(str(results)), examples.rows_of(examples.TASKS[task])
     paths = layout.tokens(spec.tokens.key), layout.dataset(spec.tokens.data.key)
     examples.tokens(examples.TASKS[task], directory).save_to_disk(paths[0])
@@ -81,7 +81,7 @@ def recorded_tf_idf(results: Path, directory: Path, task="rte") -> RunSpec:
 
 def on_record(results: Path, spec: RunSpec) -> pd.DataFrame:
     """Read the recorded predictions of a run for the validation split."""
-    table = pd.DataFrame(records.read_predictions(results / "runs", spec.id))
+    table = pd.DataFrame(records.read_recorded_predictions(results / "runs", spec.id))
     return table[table["split"] == "validation"]
 
 

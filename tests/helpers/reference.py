@@ -23,7 +23,7 @@ from subtune.models.families import (
     TOKEN_CLASSIFICATION,
 )
 from subtune.models.operations import DropoutMasks, PerRun
-from subtune.models.packing import Packed
+from subtune.models.packing import PackedBatch
 
 CLASSES = {
     SEQUENCE_CLASSIFICATION: AutoModelForSequenceClassification,
@@ -95,7 +95,9 @@ def rows_at(inputs: Mapping[str, list], index: np.ndarray) -> dict[str, list]:
     return {name: [rows[example] for example in index] for name, rows in inputs.items()}
 
 
-def slopes_with_dropout(model: Encoder, packed: Packed, step: float = 0.05) -> tuple[float, float]:
+def slopes_with_dropout(
+    model: Encoder, packed: PackedBatch, step: float = 0.05
+) -> tuple[float, float]:
     """Compute the slope of a loss by its gradient and by central differences.
 
     All passes use the same dropout masks. The direction is random, in the value matrix of the first
@@ -109,7 +111,7 @@ def slopes_with_dropout(model: Encoder, packed: Packed, step: float = 0.05) -> t
 
     def loss(weight: Tensor) -> Tensor:
         masks = DropoutMasks(7, model.device)
-        computed = forward.logits(model, packed, {name: PerRun(weight[None])}, masks)
+        computed = forward.compute_logits(model, packed, {name: PerRun(weight[None])}, masks)
         factors = torch.linspace(-1, 2, computed.numel(), device=model.device)
         return (computed.flatten() * factors).sum()
 

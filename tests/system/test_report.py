@@ -73,7 +73,7 @@ def section(tmp_path):
 def write_page(section, folder):
     """Write the page of an experiment."""
     path = folder / "page.html"
-    html = page.page([], [section], runs(), "results: results\n")
+    html = page.render_page([], [section], runs(), "results: results\n")
     path.write_text(html, encoding="utf-8")
     return path
 
@@ -82,7 +82,7 @@ def test_a_run_that_diverged_has_no_score_and_no_curve(section):
     epochs = pd.array([None, 1], "Int64")
     scores = read_table(section["scores"]).assign(value=[float("nan"), 0.5], best_epoch=epochs)
     curves = read_table(section["curves"]).assign(score=[float("nan"), float("nan"), 0.5, 0.5])
-    first, second = page.runs_of(scores, curves)
+    first, second = page.run_rows(scores, curves)
     assert (first["score"], first["curve"]) == ("diverged", "")
     assert second["score"] == "0.5000" and "svg" in second["curve"]
 
@@ -93,13 +93,13 @@ def html(section, tmp_path):
 
 
 def test_cost_is_added_by_experiment_and_what_is_shared_counts_once():
-    one, other, total = page.cost(runs())
+    one, other, total = page.cost_rows(runs())
     assert (one["hours"], other["hours"], total["hours"]) == ("1.50", "1.00", "2.00")
     assert total["device"] == "CPU X, not recorded (1 of 3 runs)"
 
 
 def test_origin_names_every_commit_and_version_once():
-    rows = dict(page.origin(runs()))
+    rows = dict(page.version_rows(runs()))
     assert rows["commit of subtune"] == "abc, abc-dirty, not recorded (1 of 3 runs)"
     assert rows["torch"] == "2.13.0, not recorded (1 of 3 runs)"
 
@@ -111,15 +111,15 @@ def test_text_from_a_table_is_text_on_the_page(html):
 
 
 def test_a_curve_has_its_range_in_words_and_stays_in_its_frame():
-    image = page.sparkline([0.5, 0.7, 0.6], best_epoch=2)
+    image = page.draw_sparkline([0.5, 0.7, 0.6], best_epoch=2)
     assert "0.5000 to 0.7000 in 3 epochs, best in epoch 2" in image
     points = re.findall(r"([\d.]+),([\d.]+)", image)
     assert all(0 <= float(x) <= 96 and 0 <= float(y) <= 24 for x, y in points)
-    assert page.sparkline([0.5], 1) and page.sparkline([0.5, 0.5], 1)
+    assert page.draw_sparkline([0.5], 1) and page.draw_sparkline([0.5, 0.5], 1)
 
 
 def test_a_numbered_exhibit_is_named_as_in_the_paper(section):
-    assert [*map(page.heading, section["exhibits"])] == [
+    assert [*map(page.format_heading, section["exhibits"])] == [
         "Table 2. Dev scores",
         "Figure 1. Change",
     ]

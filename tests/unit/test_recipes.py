@@ -27,7 +27,7 @@ from subtune.plan.plan import make_plan
 from subtune.analysis.tables import column_meanings
 from subtune.methods import METHODS
 from subtune.runs.spec import Recipe
-from subtune.steps.exhibits import list_made_tables
+from subtune.steps.exhibits import list_computed_tables
 from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES, compute_all
 from tests.helpers.examples import run_spec
@@ -48,11 +48,11 @@ assert rows["label"] == [0, 1]
 
 given = yaml.safe_load(Path("toys.yaml").read_text())
 given["experiments"]["toys"]["beta2"] = 0.98
-checked = papers.with_papers(check_config(given))
+checked = papers.set_papers(check_config(given))
 paper = papers.find_paper(checked.experiments["toys"].paper)
 exhibits = {exhibit.name for exhibit in all_exhibits(paper)}
 assert {"table1", "figure1", "figure2", "claims", "reproduction"} <= exhibits
-assert {*list_made_tables(paper, ["rte"])} == {"claims", "reproduction"}
+assert {*list_computed_tables(paper, ["rte"])} == {"claims", "reproduction"}
 assert {of.spec.recipe.beta2 for of in make_plan(checked).runs.values()} == {0.98}
 
 new_test = "tests/unit/exhibits/test_score_bars.py"

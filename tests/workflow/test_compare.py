@@ -232,7 +232,11 @@ def test_each_row_is_judged_once_by_each_method(answer):
     for _, runs in answer.runs.groupby("method"):
         assert sorted(runs["fold"]) == [0, 1, 2, 3, 4]
         store = answer.results / "runs"
-        judged = [row for run in runs["run"] for row in records.read_predictions(store, run)["idx"]]
+        judged = [
+            row
+            for run in runs["run"]
+            for row in records.read_recorded_predictions(store, run)["idx"]
+        ]
         assert sorted(judged) == [*range(len(TRAIN))]
     assert {"full", "embeddings"} <= set(answer.summary["method"])
 
@@ -268,7 +272,7 @@ def undone(answer, tiny_bert, monkeypatch):
         state.read_scores()
         found.extend(job.step for job in state.next_jobs())
 
-    monkeypatch.setattr(loop, "train_and_judge", look)
+    monkeypatch.setattr(loop, "train_within_time_limit", look)
 
     def again(**changes):
         call = {"train": FILE, "model": str(tiny_bert), "minutes": 0.1, "results": answer.results}
@@ -388,7 +392,7 @@ def test_authors_of_a_sample_are_on_one_side_of_a_division(sampled):
     sample = pd.read_json(answer.results / "sample" / "train.jsonl", lines=True)
     store = answer.results / "runs"
     for run in answer.runs["run"]:
-        judged = {*records.read_predictions(store, run)["idx"]}
+        judged = {*records.read_recorded_predictions(store, run)["idx"]}
         inside = sample.index.isin(judged)
         assert {*sample["author"][inside]}.isdisjoint(sample["author"][~inside])
 

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from subtune import cli
 from subtune.config.checks import check_config
 from subtune.plan.plan import make_plan
-from subtune.steps.snakemake_calls import offer_library
+from subtune.steps.snakemake_calls import add_to_python_path
 from tests.helpers.project import ROOT, SNAKEMAKE, printed
 
 PAGE = ROOT / "docs" / "cluster.md"
@@ -112,7 +112,7 @@ def test_both_environments_hold_the_locked_requirements():
 
 def test_jobs_in_other_environments_find_the_workflows_own_code(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
-    offer_library(tmp_path / "src")
+    add_to_python_path(tmp_path / "src")
     assert os.environ["PYTHONPATH"] == f"{tmp_path}/src:/elsewhere"
 
 

@@ -210,9 +210,9 @@ def test_after_the_downloads_nothing_needs_a_network(hub, tmp_path, tiny_bert, n
 def test_any_dataset_of_the_hub_is_read_with_its_class_names_at_a_pinned_commit(hub, tmp_path):
     splits = find_splits("acme/moods", "test")
     for name in ("train", "validation"):
-        rows = splits[name].frame(tmp_path).to_dict("list")
+        rows = splits[name].read_frame(tmp_path).to_dict("list")
         assert rows == {"text": ["a", "b"], "label": ["happy", "sad"]}
     assert COMMIT in (tmp_path / "pinned.json").read_text()
     said = "^--dev: found no 'valid' in acme/moods.*--dev \"test\""
     with pytest.raises(SubtuneError, match=said):
-        find_splits("acme/moods", "valid")["validation"].frame(tmp_path)
+        find_splits("acme/moods", "valid")["validation"].read_frame(tmp_path)

@@ -32,8 +32,8 @@ with absent_packages():
     from subtune.core.errors import SubtuneError
     from subtune.core.files import Layout
     from subtune.core.process import ensure_user_name
-    from subtune.steps.jobs import offer_plan, read_plan, write_plan
-    from subtune.steps.snakemake_calls import CallEvents, offer_library
+    from subtune.steps.jobs import publish_plan, read_plan, write_plan
+    from subtune.steps.snakemake_calls import CallEvents, add_to_python_path
 
 # Snakemake inserts this path into shell commands without quotes. If this file is included again, the
 # path is already escaped.
@@ -55,7 +55,7 @@ def plan_configuration():
             with suppress(yaml.YAMLError):
                 parse_yaml(Path(path))
         plan = write_plan(config)
-        offer_plan(config)
+        publish_plan(config)
     except SubtuneError as problem:
         raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
     for line in plan.notes:
@@ -72,7 +72,7 @@ EXPERIMENTS = [*PLAN.jobs["exhibits"]]
 BEFORE_TRAINING = 1
 
 # Environments and containers contain the packages that subtune needs, but not subtune itself.
-offer_library(HERE / "src")
+add_to_python_path(HERE / "src")
 CPU, COMPUTES = "../../envs/cpu.yaml", f"../../envs/{SETTINGS['environment']}.yaml"
 
 

@@ -11,12 +11,12 @@ from subtune.analysis.candidates import (
     QUESTION,
     Candidate,
     Compared,
+    are_scored_on_folds,
     compare_with_reference,
-    folds_judge,
-    judged_runs,
+    scored_runs,
 )
 from subtune.analysis.intervals import Study
-from subtune.analysis.run_scores import no_rows
+from subtune.analysis.run_scores import empty_row_scores
 from subtune.methods import method_title
 
 ALL_TASKS = "all tasks"
@@ -74,9 +74,9 @@ def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -
     In a paper's experiment, each model gets its own answers. If several experiments with different
     margins are merged, the smallest margin applies.
     """
-    row_scores = no_rows() if row_scores is None else row_scores
+    row_scores = empty_row_scores() if row_scores is None else row_scores
     pseudo_values, found = row_scores.set_index("run"), []
-    for models, runs_of_models in judged_runs(chosen).groupby("models", sort=False):
+    for models, runs_of_models in scored_runs(chosen).groupby("models", sort=False):
         questions = [*runs_of_models.groupby(QUESTION, sort=False)]
         found += [_build_answer(question, runs, pseudo_values) for question, runs in questions]
         if len(questions) > 1:
@@ -116,7 +116,7 @@ def _build_answer(
         more_rows=(
             intervals.additional_rows_needed(studies[0], margin) if len(studies) == 1 else None
         ),
-        unit="fold" if folds_judge(runs) else "seed",
+        unit="fold" if are_scored_on_folds(runs) else "seed",
         is_finished=is_finished,
     )
 
@@ -162,7 +162,7 @@ def format_share(value: float) -> str:
     return f"{percent:.2g} %" if percent < 99.5 else f"{percent:.0f} %"
 
 
-def format_chance(chance: float) -> str:
+def format_probability(chance: float) -> str:
     """Format a probability in whole per cent; the ends are ``< 1 %`` and ``> 99 %``."""
     percent = round(100 * chance)
     return "< 1 %" if percent < 1 else "> 99 %" if percent > 99 else f"{percent} %"
@@ -186,7 +186,7 @@ def short_answer(answer: Answer) -> str:
     if answer.reference not in (answer.full, title):
         against += f" of {answer.reference}"
     if not pd.isna(candidate.chance):
-        against += f" ({format_chance(candidate.chance)})"
+        against += f" ({format_probability(candidate.chance)})"
     if answer.decision == "undecided":
         return f"Undecided: {_lower_first_letter(scores)} {against}."
     if title.startswith((embeddings, method_title("tf-idf"))):

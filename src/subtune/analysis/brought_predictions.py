@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.chosen_runs import whole_methods
+from subtune.analysis.chosen_runs import drop_masked_runs
 from subtune.analysis.run_scores import (
     ROW_COLUMNS,
     make_masked_metric,
-    read_judged_predictions,
+    read_scored_predictions,
     score_parts,
 )
 from subtune.analysis.tables import set_types
@@ -50,17 +50,17 @@ def score_brought_predictions(
 
     Returns:
         Two tables of external systems: one with the columns of ``chosen``, and one with the columns
-        of `subtune.analysis.run_scores.row_scores`.
+        of `subtune.analysis.run_scores.compute_row_scores`.
     """
     split_of = {column.key: column.split for column in columns}
-    judged = whole_methods(chosen[chosen["judges"]]).dropna(subset=["value"])
+    judged = drop_masked_runs(chosen[chosen["judges"]]).dropna(subset=["value"])
     judged = judged[judged["task"].isin([*brought])]
     rows, parts = [], list[list[Any]]()
     for (_, task_name), runs in judged.groupby(["model", "task"], sort=False):
         names = runs["method"]
         method = "full" if names.eq("full").any() else names.mode()[0]
         for row in runs[names == method].to_dict("records"):
-            task, table = read_judged_predictions(store, row, split_of[row["column"]])
+            task, table = read_scored_predictions(store, row, split_of[row["column"]])
             table = table.drop(columns=[*table.filter(like="logit_")])
             for system, logits in brought[str(task_name)].items():
                 own = {f"logit_{n}": logits[table["idx"], n] for n in range(logits.shape[1])}
@@ -69,7 +69,7 @@ def score_brought_predictions(
                 run = f"{row['run']}:{system}"
                 about = {"method": system, "run": run, "value": score(np.full(len(table), True))}
                 columns_of = {name: values.to_numpy() for name, values in predicted.items()}
-                about["one_answer"] = records.gives_one_answer(columns_of)
+                about["one_answer"] = records.predicts_one_answer(columns_of)
                 rows.append(row | NO_RUN | about)
                 parts += score_parts(run, score, predicted)
     table = pd.DataFrame(rows, columns=[*chosen]).astype(chosen.dtypes)

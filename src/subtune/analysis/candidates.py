@@ -26,11 +26,11 @@ from subtune.analysis.chosen_runs import (
     FELL,
     METHOD,
     STILL_RISING,
+    count_encoder_parameters,
     title_with_mask,
-    trained_beside_classifier,
 )
 from subtune.analysis.intervals import Interval, Study
-from subtune.analysis.run_scores import PART_COLUMNS, no_rows
+from subtune.analysis.run_scores import PART_COLUMNS, empty_row_scores
 from subtune.analysis.tables import order_columns, set_types
 
 # A method is sure to be within the margin if the probability is at least this.
@@ -39,7 +39,7 @@ SURE = 0.95
 SHARES = {"accuracy", "exact_match"}
 # An answer for all tasks is a mean over these columns.
 TASK = ["task", "metric"]
-# All methods of one answer have the same values in these columns. `judged_runs` adds ``models``.
+# All methods of one answer have the same values in these columns. `scored_runs` adds ``models``.
 QUESTION = ["models", *TASK]
 # Methods are sorted by these columns: the smallest first, and the best first among equal sizes.
 FROM_SMALLEST = ["encoder_size", "trained", "score"]
@@ -114,7 +114,7 @@ class Compared(NamedTuple):
     with_full: dict[str, Candidate]
 
 
-def judged_runs(chosen: pd.DataFrame) -> pd.DataFrame:
+def scored_runs(chosen: pd.DataFrame) -> pd.DataFrame:
     """Select the scores that compare methods, and add the columns that comparisons need.
 
     If a task has a test file, these are scores on the test set.
@@ -142,7 +142,7 @@ def judged_runs(chosen: pd.DataFrame) -> pd.DataFrame:
     judged = judged.assign(
         models=models,
         # A method without a model trains only a classifier.
-        trained=trained_beside_classifier(judged).mask(judged["encoder_size"] == 0, 0),
+        trained=count_encoder_parameters(judged).mask(judged["encoder_size"] == 0, 0),
         title=title.where(~has_model, title + " of " + judged["model"]),
         is_full=(judged["method"] == "full") & judged["scope"].isna(),
     )
@@ -150,7 +150,7 @@ def judged_runs(chosen: pd.DataFrame) -> pd.DataFrame:
     return judged.drop_duplicates([*QUESTION, "title", "seed", "fold", "train_rows"])
 
 
-def folds_judge(runs: pd.DataFrame) -> bool:
+def are_scored_on_folds(runs: pd.DataFrame) -> bool:
     """Return whether all runs are scored on their folds, not on a test file."""
     return bool((runs["fold"].notna() & runs["decides"]).all())
 
@@ -164,7 +164,7 @@ def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> C
     reference is the best method that was tried. External predictions are never the reference.
 
     Args:
-        runs: the rows of one answer from `judged_runs`, on one or on all tasks.
+        runs: the rows of one answer from `scored_runs`, on one or on all tasks.
     """
     full = _find_best(runs[runs["is_full"]])
     with_full = compare_methods(runs, full, pseudo_values)
@@ -201,7 +201,7 @@ def compare_methods(
     instance because a run diverged.
 
     Args:
-        runs: the rows of one answer from `judged_runs`, on one or on all tasks.
+        runs: the rows of one answer from `scored_runs`, on one or on all tasks.
         reference: the reference's title.
 
     Returns:
@@ -247,7 +247,7 @@ def _compare_method(
     studies = tuple(study for study in found if study)
     if len(studies) < len(found):
         studies = ()
-    of_folds = folds_judge(runs)
+    of_folds = are_scored_on_folds(runs)
     of_dev = runs["decides"].all()
     judged_by = "examples" if of_folds else "dev examples" if of_dev else "test examples"
     return Candidate(
@@ -262,8 +262,8 @@ def _compare_method(
         difference=intervals.mean_interval(studies)
         if studies
         else NO_DIFFERENCE._replace(mean=mean),
-        most_lost=intervals.most_lost(studies),
-        chance=intervals.chance_within(studies, margin),
+        most_lost=intervals.loss_bound(studies),
+        chance=intervals.probability_within(studies, margin),
         is_sure=_is_sure(studies, margin),
         seeds=tuple(sorted(min(by_task, key=len)["seed"])),
         studies=studies,
@@ -287,7 +287,7 @@ def _estimate_study(pairs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Study |
         return intervals.estimate_study(differences, None, 0) if len(pairs) > 1 else None
     own, of_reference = (pseudo_values.loc[run, PART_COLUMNS].to_numpy(float) for run in both)
     values, rows = own - of_reference, pseudo_values.loc[pairs["run"], "rows"].tolist()
-    if folds_judge(pairs):
+    if are_scored_on_folds(pairs):
         folds = pairs["fold"].nunique()
         study = intervals.estimate_nested_study(
             differences, values, sum(rows) * folds // len(rows), folds
@@ -303,7 +303,7 @@ def _is_sure(studies: Sequence[Study], margin: float) -> bool:
 
     One seed is never sure, because its probability does not account for differences between seeds.
     """
-    is_likely = intervals.chance_within(studies, margin) >= SURE
+    is_likely = intervals.probability_within(studies, margin) >= SURE
     return is_likely and min(study.seeds for study in studies) > 1
 
 
@@ -319,15 +319,15 @@ def _format_sample(studies: Sequence[Study], judged_by: str) -> str:
     return over
 
 
-def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -> pd.DataFrame:
+def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -> pd.DataFrame:
     """Summarise each method in one row per model and task.
 
     ``columns.csv`` explains the columns. The method with the highest score comes first. A diverged
     method has no score.
     """
-    row_scores = no_rows() if row_scores is None else row_scores
+    row_scores = empty_row_scores() if row_scores is None else row_scores
     pseudo_values, rows = row_scores.set_index("run"), []
-    for question, runs in judged_runs(chosen).groupby(QUESTION, sort=False):
+    for question, runs in scored_runs(chosen).groupby(QUESTION, sort=False):
         reference, full, compared, _ = compare_with_reference(runs, pseudo_values)
         keys = ["title", "model", *METHOD]
         for (title, *method), same in runs.groupby(keys, sort=False, dropna=False):
@@ -349,7 +349,7 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -> pd.
                     "spread": same["value"].std(),
                     "seeds": len(same),
                     "planned": max(len(same), int(same["planned"].max())),
-                    "unit": "fold" if folds_judge(runs) else "seed",
+                    "unit": "fold" if are_scored_on_folds(runs) else "seed",
                     "difference": difference.mean,
                     "low": difference.low,
                     "high": difference.high,
@@ -369,7 +369,7 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -> pd.
                 }
             )
     table = pd.DataFrame(rows)
-    table = order_columns(table.assign(on_front=on_front(table)), "summary")
+    table = order_columns(table.assign(is_on_front=is_on_front(table)), "summary")
     return sort_methods(set_types(table, "summary"), ["score", *FROM_SMALLEST[:2]])
 
 
@@ -381,7 +381,7 @@ def sort_methods(methods: pd.DataFrame, columns: list[str] = FROM_SMALLEST) -> p
     return pd.concat(ordered, ignore_index=True)
 
 
-def on_front(table: pd.DataFrame) -> pd.Series:
+def is_on_front(table: pd.DataFrame) -> pd.Series:
     """Return which methods are on the Pareto front of score and size of their task.
 
     A method is on the front if no method of the same or a smaller size scores as high. External
@@ -396,7 +396,7 @@ def on_front(table: pd.DataFrame) -> pd.Series:
     return fronts.reindex(table.index, fill_value=False).astype(bool)
 
 
-def remarks(row: Mapping[str, Any]) -> str | None:
+def describe_curves(row: Mapping[str, Any]) -> str | None:
     """List why other learning rates or epochs may score higher, or return None.
 
     The reasons are *at the edge* (of the learning rates that were tried), *still rising* and

@@ -69,32 +69,32 @@ def choose_best(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Seri
     return chosen.drop(columns=["setting", "candidate", "mean"])
 
 
-def on_most_rows(chosen: pd.DataFrame) -> pd.DataFrame:
+def select_largest_training_set(chosen: pd.DataFrame) -> pd.DataFrame:
     """Select the runs on the largest training set of each model and task."""
     largest = chosen.groupby(["model", "task"])["train_rows"].transform("max")
     return chosen[chosen["train_rows"] == largest]
 
 
-def whole_methods(chosen: pd.DataFrame) -> pd.DataFrame:
+def drop_masked_runs(chosen: pd.DataFrame) -> pd.DataFrame:
     """Select the rows of methods without a mask."""
     return chosen[chosen["scope"].isna()]
 
 
-def masked_runs(chosen: pd.DataFrame) -> pd.DataFrame:
+def select_masked_runs(chosen: pd.DataFrame) -> pd.DataFrame:
     """Select the rows of methods with a mask."""
     return chosen[chosen["scope"].notna()]
 
 
-def by_method(chosen: pd.DataFrame) -> pd.DataFrame:
+def pivot_methods(chosen: pd.DataFrame) -> pd.DataFrame:
     """Compute the mean score over seeds of each method without a mask.
 
     Returns:
         One row per model and score column, and one column per method.
     """
-    return whole_methods(chosen).groupby(["model", "column", "method"])["value"].mean().unstack()
+    return drop_masked_runs(chosen).groupby(["model", "column", "method"])["value"].mean().unstack()
 
 
-def trained_beside_classifier(chosen: pd.DataFrame) -> pd.Series:
+def count_encoder_parameters(chosen: pd.DataFrame) -> pd.Series:
     """Return each run's number of trained parameters, without the classifier's."""
     return chosen["trainable"] - chosen.get("classifier", 0)
 
@@ -105,17 +105,17 @@ def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
     Among equal scores, the first run is selected. If all runs of the method diverged, the selected
     run has no score. External predictions are left out, because they have no runs.
     """
-    deciding = whole_methods(chosen[~are_brought(chosen)]).query("decides")
+    deciding = drop_masked_runs(chosen[~are_external(chosen)]).query("decides")
     best = deciding.sort_values("value", ascending=False, kind="stable")
     return best.drop_duplicates(["model", "task", "method"]).sort_index()
 
 
-def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
+def add_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
     """Append the runs of the whole selection to each scope's curve, as its point at fraction 1."""
-    whole = whole_methods(chosen)
+    whole = drop_masked_runs(chosen)
     ends = [
         whole[whole["method"] == method].assign(scope=scope)
-        for (method, scope), curve in masked_runs(chosen).groupby(["method", "scope"])
+        for (method, scope), curve in select_masked_runs(chosen).groupby(["method", "scope"])
         if not (curve["fraction"] == 1).any()
     ]
     return pd.concat([chosen, *ends], ignore_index=True)
@@ -129,12 +129,12 @@ def merge_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
     experiments evaluate a task by different metrics, each metric is a separate task.
     """
     tables = [table.assign(experiment=number) for number, table in enumerate(chosen)]
-    together = on_most_rows(pd.concat(tables, ignore_index=True))
+    together = select_largest_training_set(pd.concat(tables, ignore_index=True))
     best = choose_best(together, [*QUESTION, *METHOD], together["experiment"])
     return best.drop(columns="experiment")
 
 
-def are_brought(chosen: pd.DataFrame) -> pd.Series:
+def are_external(chosen: pd.DataFrame) -> pd.Series:
     """Return which rows are external predictions."""
     # Tables of earlier versions lack the column.
     return chosen.get("encoder_size", pd.Series(0, chosen.index)).isna()
@@ -150,7 +150,7 @@ def title_with_mask(row: Mapping[str, Any]) -> str:
     return masked_name(method_title(row["method"]), row["fraction"], scope)
 
 
-def learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
+def read_learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
     """Read the learning curve of each run from its record.
 
     Returns:
@@ -168,9 +168,7 @@ def learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def with_verdicts(
-    chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
-) -> pd.DataFrame:
+def add_verdicts(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
     """Add the column ``curve``: the verdict on the learning curves of a setting's seeds.
 
     A setting that diverged has no verdict.
@@ -181,13 +179,13 @@ def with_verdicts(
     for _, runs in deciding.groupby(SETTING, sort=False, dropna=False):
         column = column_of[runs["task"].iloc[0]]
         scores = [records.read_curve(store, run, column.history_column) for run in runs["run"]]
-        predicted = records.read_predictions(store, runs["run"].iloc[0])
+        predicted = records.read_recorded_predictions(store, runs["run"].iloc[0])
         rows = records.count_rows(predicted, column.split)
-        verdict_of |= dict.fromkeys(runs["run"], verdict(scores, rows))
+        verdict_of |= dict.fromkeys(runs["run"], curve_verdict(scores, rows))
     return chosen.assign(curve=chosen["run"].map(verdict_of))
 
 
-def verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
+def curve_verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
     """Evaluate the mean learning curve of a method's seeds.
 
     * *Still rising*: the last epoch is the best, and the score rose over the last third of the

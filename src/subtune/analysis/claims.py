@@ -33,7 +33,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import intervals
-from subtune.analysis.chosen_runs import by_method
+from subtune.analysis.chosen_runs import pivot_methods
 from subtune.analysis.intervals import Interval
 from subtune.analysis.statistics import SIGNIFICANCE, kruskal_wallis, minus
 
@@ -54,7 +54,7 @@ NOT_PRINTED = "not printed"
 SUPPORTED, NOT_SUPPORTED, UNDECIDED = "supported", "not supported", "undecided"
 
 
-def holds(expects: Expectation, value: float, equivalence_margin: float) -> bool:
+def claim_holds(expects: Expectation, value: float, equivalence_margin: float) -> bool:
     """Return whether a number is in the range that a claim expects."""
     if expects == "more":
         return value > 0
@@ -111,7 +111,7 @@ def interval_verdict(expects: Expectation, interval: Interval, equivalence_margi
     """
     low, high, margin = interval.low, interval.high, equivalence_margin
     # Comparisons with NaN are false, so an unknown interval decides nothing.
-    if holds(expects, low, margin) and holds(expects, high, margin):
+    if claim_holds(expects, low, margin) and claim_holds(expects, high, margin):
         return SUPPORTED
     contradicted = {
         "more": high < margin,
@@ -191,7 +191,7 @@ class Judgement(NamedTuple):
     judged: str
 
 
-def judge_claims(
+def evaluate_claims(
     claims: Sequence[Claim],
     ours: Tables,
     printed_tasks: Tables,
@@ -222,11 +222,11 @@ def judge_claims(
     rows = []
     for claim in claims:
         data = _select_data(claim, with_printed, tasks_apart)
-        printed = judge(claim, _select_data(claim, printed_tasks, tasks_apart))
+        printed = evaluate_criterion(claim, _select_data(claim, printed_tasks, tasks_apart))
         if claim.at_least is None:
             # For a mean over tasks, averages that the paper prints are preferred.
             averages = _select_data(claim, printed_averages, tasks_apart)
-            printed = judge(claim, averages) or printed
+            printed = evaluate_criterion(claim, averages) or printed
         rows.append(_build_claim_row(claim, data, printed or Judgement(math.nan, 0, NOT_PRINTED)))
     return pd.DataFrame(rows)
 
@@ -252,8 +252,8 @@ def _select_data(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> 
 def _build_claim_row(
     claim: Claim, data: Sequence[pd.DataFrame], printed: Judgement
 ) -> dict[str, Any]:
-    """Build the row of one claim for the table of `judge_claims`."""
-    ours = judge(claim, data) or Judgement(math.nan, 0, UNDECIDED)
+    """Build the row of one claim for the table of `evaluate_claims`."""
+    ours = evaluate_criterion(claim, data) or Judgement(math.nan, 0, UNDECIDED)
     unit, units = interval_units(_compute_cells(claim, data))
     interval = claim_interval(units.tolist())
     decided = interval_verdict(claim.expects, interval, claim.equivalence_margin())
@@ -297,7 +297,7 @@ def _compute_cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
     return claim.units(*data, *claim.of).dropna() if data else pd.Series(dtype=float)
 
 
-def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
+def evaluate_criterion(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
     """Test a claim by its paper's criterion.
 
     Args:
@@ -313,7 +313,7 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
         return Judgement(math.nan, 0, HOLDS if is_first else DOES_NOT_HOLD)
     if claim.groups:
         # The claim holds if the scores of the two methods do not differ significantly.
-        wide = pd.concat([by_method(table).reindex(columns=[*claim.groups]) for table in data])
+        wide = pd.concat([pivot_methods(table).reindex(columns=[*claim.groups]) for table in data])
         wide = wide.dropna()
         if len(wide) < FEWEST_UNITS:
             return None
@@ -331,10 +331,10 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
     margin = claim.equivalence_margin()
     value: float
     if claim.at_least:
-        value = sum(holds(claim.expects, cell, margin) for cell in cells)
+        value = sum(claim_holds(claim.expects, cell, margin) for cell in cells)
         is_met = value / len(cells) >= claim.at_least[0] / claim.at_least[1]
     else:
         mean = float(cells.mean())
         value = math.exp(mean) if claim.measure == "ratio" else mean
-        is_met = holds(claim.expects, mean, margin)
+        is_met = claim_holds(claim.expects, mean, margin)
     return Judgement(value, len(cells), HOLDS if is_met else DOES_NOT_HOLD)

@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis.answer import find_answers
-from subtune.analysis.candidates import judged_runs
-from subtune.analysis.run_scores import read_judged_predictions
+from subtune.analysis.candidates import scored_runs
+from subtune.analysis.run_scores import read_scored_predictions
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
 from subtune.tasks import TaskSpec
@@ -93,9 +93,9 @@ def read_predicted(chosen: pd.DataFrame, row_scores: pd.DataFrame, store: Path) 
 
     Args:
         chosen: the runs of an experiment.
-        row_scores: from `subtune.analysis.run_scores.row_scores`.
+        row_scores: from `subtune.analysis.run_scores.compute_row_scores`.
     """
-    judged, found = judged_runs(chosen).dropna(subset=["value"]), []
+    judged, found = scored_runs(chosen).dropna(subset=["value"]), []
     for answer in find_answers(chosen, row_scores):
         named = answer.full
         if answer.candidate and answer.decision != "everything":
@@ -116,7 +116,7 @@ def read_predicted(chosen: pd.DataFrame, row_scores: pd.DataFrame, store: Path) 
 def _read_method(task: TaskSpec, runs: pd.DataFrame, store: Path, is_named: bool) -> Predicted:
     """Read the predictions of a method's runs on one task, and turn logits into probabilities."""
     split = TEST if TEST in task.evaluation else task.evaluation[0]
-    parts = (read_judged_predictions(store, row, split)[1] for row in runs.to_dict("records"))
+    parts = (read_scored_predictions(store, row, split)[1] for row in runs.to_dict("records"))
     table = pd.concat(parts, ignore_index=True)
     label, output = np.array(table["label"].tolist()), table.filter(like="logit_").to_numpy(float)
     if label.ndim > 1:

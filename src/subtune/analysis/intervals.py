@@ -150,7 +150,7 @@ def mean_interval(studies: Sequence[Study]) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-def chance_within(studies: Sequence[Study], margin: float) -> float:
+def probability_within(studies: Sequence[Study], margin: float) -> float:
     """Compute the probability that the mean over studies is at least ``-margin``.
 
     Without studies, the probability is NaN.
@@ -167,7 +167,7 @@ def chance_within(studies: Sequence[Study], margin: float) -> float:
     return float(stats.t.cdf(distance / error, degrees))
 
 
-def most_lost(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: float = 1) -> float:
+def loss_bound(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: float = 1) -> float:
     """Compute the upper bound of the loss that holds with a probability of `LEVEL`.
 
     Without studies, the bound is NaN. For more seeds or examples, the mean and the variance
@@ -209,7 +209,7 @@ def _mean_and_error(
 
 
 def additional_seeds_needed(studies: Sequence[Study], margin: float) -> int | None:
-    """Compute how many more seeds make a method sure, so that `most_lost` is at most ``margin``.
+    """Compute how many more seeds lower `loss_bound` to at most ``margin``.
 
     In cross-validation, the number is a multiple of the number of folds. It is None if there is
     only one seed, or if more than `MOST_SEEDS` seeds would be needed in total.
@@ -217,11 +217,11 @@ def additional_seeds_needed(studies: Sequence[Study], margin: float) -> int | No
     seeds = min((study.seeds for study in studies), default=1)
     step = max((study.folds for study in studies), default=0) or 1
     tried = range(step, MOST_SEEDS - seeds + 1, step) if seeds > 1 else ()
-    return next((more for more in tried if most_lost(studies, more) <= margin), None)
+    return next((more for more in tried if loss_bound(studies, more) <= margin), None)
 
 
 def additional_rows_needed(study: Study, margin: float) -> int | None:
-    """Compute how many more examples make a method sure, so that `most_lost` is at most ``margin``.
+    """Compute how many more examples lower `loss_bound` to at most ``margin``.
 
     The number is rounded up to two digits. It is None if the values of examples are unknown, or if
     more than `MOST_TIMES_THE_ROWS` times the present number of examples would be needed.
@@ -229,14 +229,14 @@ def additional_rows_needed(study: Study, margin: float) -> int | None:
     if not study.parts:
         return None
     for times in np.geomspace(1.05, MOST_TIMES_THE_ROWS, 100):
-        if most_lost([study], 0, times) <= margin:
+        if loss_bound([study], 0, times) <= margin:
             more = (times - 1) * study.rows
             digits = 10 ** max(0, math.floor(math.log10(more)) - 1)
             return math.ceil(more / digits) * digits
     return None
 
 
-def pseudo_values(
+def compute_pseudo_values(
     score: Callable[[np.ndarray], float], part_of_unit: np.ndarray, parts: int
 ) -> np.ndarray:
     """Compute the jackknife pseudo-values of a score, one per part of the examples ``[parts]``.

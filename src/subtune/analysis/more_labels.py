@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import intervals
-from subtune.analysis.candidates import folds_judge, judged_runs
+from subtune.analysis.candidates import are_scored_on_folds, scored_runs
 from subtune.analysis.intervals import Interval
 from subtune.analysis.run_scores import PART_COLUMNS
 
@@ -30,7 +30,7 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
 
     Args:
         best: the runs at their best learning rates, on all training set sizes.
-        row_scores: from `subtune.analysis.run_scores.row_scores`, for all of these runs.
+        row_scores: from `subtune.analysis.run_scores.compute_row_scores`, for all of these runs.
 
     Returns:
         One row per task, method and training set size, with the columns
@@ -42,7 +42,7 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
     """
     pseudo_values, found = row_scores.set_index("run")[PART_COLUMNS], list[pd.DataFrame]()
     rows_of_runs = row_scores.set_index("run")["rows"]
-    judged = judged_runs(best).dropna(subset=["value"])
+    judged = scored_runs(best).dropna(subset=["value"])
     judged = judged[judged["scope"].isna() & judged["run"].isin(row_scores["run"])]
     largest = judged.groupby("task")["train_rows"].max()
     for (task, title), runs in judged.groupby(["task", "title"], sort=False):
@@ -54,10 +54,10 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
         numbers = [*table["value"].columns]
         if len(numbers) < 2 or table.empty or numbers[-1] < largest[task]:
             continue
-        weights = weigh_scores(numbers)
+        weights = gain_weights(numbers)
         gains = table["value"].to_numpy(float) @ weights
         values = np.tensordot(weights, [pseudo_values.loc[table["run"][n]] for n in numbers], 1)
-        folds = table.index.get_level_values("fold").nunique() if folds_judge(runs) else 0
+        folds = table.index.get_level_values("fold").nunique() if are_scored_on_folds(runs) else 0
         counts = rows_of_runs.loc[table["run"][numbers[-1]]]
         gain = _gain_interval(gains.tolist(), values, counts.to_numpy(), folds)
         scores = table["value"].astype(float).mean()
@@ -68,7 +68,7 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
 
-def weigh_scores(numbers: Sequence[int]) -> np.ndarray:
+def gain_weights(numbers: Sequence[int]) -> np.ndarray:
     """Compute the weights with which the gain is the weighted sum of scores.
 
     Args:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.analysis.chosen_runs import whole_methods
+from subtune.analysis.chosen_runs import drop_masked_runs
 from subtune.methods import LAYER_PARAMETERS
 from subtune.methods.roles import Component, sort_components, split_name
 from subtune.runs import records
@@ -21,7 +21,7 @@ def add_places(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([table, columns], axis="columns")
 
 
-def with_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
+def add_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
     """Select the parameters in layers, and replace their names by those in `LAYER_PARAMETERS`.
 
     A parameter that is not in `LAYER_PARAMETERS` gets the name NaN. The columns of `add_places` are
@@ -52,7 +52,7 @@ def information_tables(sums: pd.DataFrame) -> dict[str, pd.DataFrame]:
         information = table.groupby("task")["information"]
         return information.transform(lambda values: values / values.sum())
 
-    parameters = with_layer_parameters(sums)
+    parameters = add_layer_parameters(sums)
     places = add_places(sums)
     components = _mean_per_entry(
         places.dropna(subset="layer"), ["task", "component"], "information"
@@ -143,7 +143,7 @@ def mean_abs_changes(
     selected = chosen[[pair in methods_on_tasks for pair in pairs]]
     parts = [pd.DataFrame(columns=["model", "method", "task", "parameter", "layer", "change"])]
     for key, table in _read_changes(selected, ["model", "method", "task"], store):
-        groups = with_layer_parameters(table).groupby(["parameter", "layer"])
+        groups = add_layer_parameters(table).groupby(["parameter", "layer"])
         means = groups["mean_abs_change"].mean().rename("change").reset_index()
         parts.append(means.assign(**dict(zip(["model", "method", "task"], key, strict=True))))
     return pd.concat(parts, ignore_index=True).astype({"layer": int})
@@ -162,6 +162,6 @@ def _read_changes(
     Yields:
         The values of ``keys``, and the changes in all runs with these values.
     """
-    runs = whole_methods(chosen).dropna(subset=["value"]).query("decides")
+    runs = drop_masked_runs(chosen).dropna(subset=["value"]).query("decides")
     for key, same in runs.groupby(keys, sort=False):
         yield key, pd.concat([records.read_changes(store, run) for run in same["run"]])

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import intervals
-from subtune.analysis.chosen_runs import SETTING, whole_methods
+from subtune.analysis.chosen_runs import SETTING, drop_masked_runs
 from subtune.analysis.tables import order_columns, read_table, set_types
 from subtune.core.errors import SubtuneError
 from subtune.methods.roles import is_classifier
@@ -39,7 +39,7 @@ ROW_COLUMNS = ("run", "rows", *PART_COLUMNS)
 TOLERANCE = 1e-9
 
 
-def no_rows() -> pd.DataFrame:
+def empty_row_scores() -> pd.DataFrame:
     """Build an empty table with the columns of `row_scores`."""
     return pd.DataFrame(columns=[*ROW_COLUMNS])
 
@@ -81,7 +81,9 @@ def collect_scores(
             "trainable": outcome["trainable"],
             "share_read": outcome.get("share_read"),
             "seconds": records.total_seconds(history),
-            "one_answer": records.gives_one_answer(records.read_predictions(store, entry["run"])),
+            "one_answer": records.predicts_one_answer(
+                records.read_recorded_predictions(store, entry["run"])
+            ),
             "delta_bytes": records.delta_bytes(store, entry["run"]),
             "classifier": sum(size for name, size in sizes.items() if is_classifier(name)),
             "judged_apart": False,
@@ -166,12 +168,12 @@ def _score_by_other_parts(
     task, tables = read_epoch_predictions(store, run_id, column.split)
     if tables[1]["idx"].nunique() < EPOCH_PARTS:
         return None
-    table, epochs = judge_parts(task, column.metric, tables)
+    table, epochs = choose_part_epochs(task, column.metric, tables)
     metric = make_masked_metric(task, column.metric, table)
     return metric(np.full(len(table), True)), epochs
 
 
-def in_every_metric(
+def score_in_all_metrics(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
     """Build a table with all metrics of the runs in ``chosen``, at the same epochs.
@@ -184,7 +186,7 @@ def in_every_metric(
     """
     split_of = {column.key: column.split for column in columns}
     rows = []
-    for row in whole_methods(chosen).to_dict("records"):
+    for row in drop_masked_runs(chosen).to_dict("records"):
         history = records.read_epochs(store, row["run"])
         best: Mapping[str, float] = {}
         if not pd.isna(row["value"]):
@@ -204,14 +206,14 @@ def in_every_metric(
     return pd.DataFrame(rows, columns=list(chosen)).astype(chosen.dtypes)
 
 
-def train_and_dev(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
+def train_dev_scores(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
     """Build a table of the train and dev scores of the runs that recorded train scores.
 
     Returns:
         ``model``, ``task``, ``method``, ``column``, ``metric``, ``seed``, ``train``, ``dev``, and
         the generalisation gap ``gap``, which is ``train - dev``.
     """
-    both = whole_methods(chosen).rename(columns={"value": "dev"})
+    both = drop_masked_runs(chosen).rename(columns={"value": "dev"})
     scores = {run: records.read_outcome(store, run)["scores"] for run in both["run"].unique()}
     both = both[[records.TRAIN in scores[run] for run in both["run"]]]
     metrics_of_rows = zip(both["run"], both["metric"], strict=True)
@@ -220,7 +222,7 @@ def train_and_dev(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
     return both[["model", "task", "method", "column", "metric", "seed", "train", "dev", "gap"]]
 
 
-def judge_parts(
+def choose_part_epochs(
     task: TaskSpec, metric: str, tables: Mapping[int, pd.DataFrame]
 ) -> tuple[pd.DataFrame, list[int]]:
     """Choose the epoch of each part of the examples, as the best one on the other parts.
@@ -234,19 +236,19 @@ def judge_parts(
         The predictions of all examples, each at the epoch of its part; and the epoch of each part.
     """
     scores = {epoch: make_masked_metric(task, metric, table) for epoch, table in tables.items()}
-    part = part_of_rows(next(iter(tables.values())), EPOCH_PARTS)
+    part = part_indices(next(iter(tables.values())), EPOCH_PARTS)
     epochs = [max(scores, key=lambda e: scores[e](part != number)) for number in range(EPOCH_PARTS)]
     return join_parts(tables, epochs), epochs
 
 
 def join_parts(tables: Mapping[int, pd.DataFrame], epochs: Sequence[int]) -> pd.DataFrame:
     """Concatenate the predictions of the parts of the examples, each at the epoch of its part."""
-    part = part_of_rows(tables[epochs[0]], len(epochs))
+    part = part_indices(tables[epochs[0]], len(epochs))
     parts = [tables[epoch][part == number] for number, epoch in enumerate(epochs)]
     return pd.concat(parts).sort_index()
 
 
-def part_of_rows(table: pd.DataFrame, parts: int) -> np.ndarray:
+def part_indices(table: pd.DataFrame, parts: int) -> np.ndarray:
     """Assign each prediction to the part of its example.
 
     Examples are split into parts at random, in the same way for all runs.
@@ -266,7 +268,7 @@ def make_masked_metric(
         table: recorded predictions.
     """
     predicted, expected = map(_to_array, task.of_kind.metric_inputs(table))
-    compute = partial(metrics.compute_all, task.of_kind.compares, [metric])
+    compute = partial(metrics.compute_all, task.of_kind.value_type, [metric])
     return lambda mask: compute(predicted[mask], expected[mask])[metric]
 
 
@@ -281,7 +283,7 @@ def read_epoch_predictions(
         The run's task, and a mapping from each epoch to a table of predictions.
     """
     task = records.read_spec(store, run).tokens.data.task
-    best = pd.DataFrame(records.read_predictions(store, run))
+    best = pd.DataFrame(records.read_recorded_predictions(store, run))
     columns = records.read_predictions_of_epochs(store, run)
     epoch = columns.pop("epoch")
     is_of_split = (best["split"] == split).to_numpy()
@@ -305,7 +307,9 @@ def read_row_scores(paths: Iterable[str | Path]) -> pd.DataFrame:
     return pd.concat(map(read_table, paths)).drop_duplicates("run")
 
 
-def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
+def compute_row_scores(
+    chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
+) -> pd.DataFrame:
     """Compute the jackknife pseudo-values of the scores that compare methods.
 
     Each part of the examples is scored at the epoch that was chosen for it. Runs that diverged, or
@@ -320,14 +324,14 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
     parts_of_runs = []
     judged = chosen[chosen["judges"]].dropna(subset=["value"]).drop_duplicates("run")
     for row in judged.to_dict("records"):
-        task, table = read_judged_predictions(store, row, split_of[row["column"]])
+        task, table = read_scored_predictions(store, row, split_of[row["column"]])
         parts_of_runs += score_parts(
             row["run"], make_masked_metric(task, row["metric"], table), table
         )
     return pd.DataFrame(parts_of_runs, columns=[*ROW_COLUMNS])
 
 
-def read_judged_predictions(
+def read_scored_predictions(
     store: Path, row: Mapping[str, Any], split: str
 ) -> tuple[TaskSpec, pd.DataFrame]:
     """Read a run's predictions on a split at the epochs that give its score.
@@ -360,7 +364,7 @@ def score_parts(
     if rows < 2:
         return []
     parts = min(intervals.JACKKNIFE_PARTS, rows)
-    values = intervals.pseudo_values(score, part_of_rows(table, parts), parts)
+    values = intervals.compute_pseudo_values(score, part_indices(table, parts), parts)
     return [[run, rows, *values, *[np.nan] * (intervals.JACKKNIFE_PARTS - parts)]]
 
 
@@ -389,12 +393,15 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
         if outcome["diverged"]:
             continue
         task = records.read_spec(store, run).tokens.data.task
-        kind, predictions = task.of_kind, pd.DataFrame(records.read_predictions(store, run))
+        kind, predictions = (
+            task.of_kind,
+            pd.DataFrame(records.read_recorded_predictions(store, run)),
+        )
         recorded = records.read_epochs(store, run)[outcome["best_epoch"] - 1]
         for split in task.evaluation:
             predicted, references = kind.metric_inputs(predictions[predictions["split"] == split])
             for name in task.metrics:
-                metric = metric_of(f"{kind.compares}.{name}")
+                metric = metric_of(f"{kind.value_type}.{name}")
                 again = metric.compute(predictions=predicted, references=references)[name]
                 on_record = recorded[f"{split}/{name}"]
                 if not abs(on_record - again) <= TOLERANCE:

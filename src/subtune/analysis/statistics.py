@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.chosen_runs import by_method, trained_beside_classifier, whole_methods
+from subtune.analysis.chosen_runs import count_encoder_parameters, drop_masked_runs, pivot_methods
 
 CELL = ["model", "column", "seed"]
 # A rank correlation needs at least this many pairs.
@@ -30,7 +30,7 @@ FEWEST_PAIRS = 3
 SIGNIFICANCE = 0.05
 
 
-def no_values() -> pd.Series:
+def empty_values() -> pd.Series:
     """Build the empty series of a claim without runs."""
     return pd.Series(dtype=float)
 
@@ -40,9 +40,9 @@ def no_values() -> pd.Series:
 
 def minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
     """Compute ``mean(first) - mean(second)`` of the scores of two families."""
-    rows = whole_methods(chosen)
-    firsts, seconds = (match_names(rows["method"].unique(), family) for family in (first, second))
-    wide = method_scores(drop_diverged(rows[rows["method"].isin(firsts + seconds)]))
+    rows = drop_masked_runs(chosen)
+    firsts, seconds = (match_family(rows["method"].unique(), family) for family in (first, second))
+    wide = method_scores(drop_diverged_methods(rows[rows["method"].isin(firsts + seconds)]))
     means = [wide.reindex(columns=family).mean(axis=1) for family in (firsts, seconds)]
     return (means[0] - means[1]).dropna()
 
@@ -63,7 +63,7 @@ def best_minus(
             these digits.
         of_first: ``min`` takes the lowest score of the first family instead of the highest.
     """
-    wide = by_method(chosen).round(digits)
+    wide = pivot_methods(chosen).round(digits)
     firsts, seconds = (wide[family] for family in split_families(wide, first, second))
     return (firsts.agg(of_first, axis=1) - seconds.max(axis=1)).round(digits).dropna()
 
@@ -87,7 +87,7 @@ def minus_printed(
         for method, other in pairs.items()
         if method in wide and other in quoted
     }
-    return pd.concat(differences, names=["method"]).dropna() if differences else no_values()
+    return pd.concat(differences, names=["method"]).dropna() if differences else empty_values()
 
 
 def minus_on_rows(
@@ -102,18 +102,18 @@ def minus_on_rows(
     rows = _with_several_sizes(sizes, metric)
     at_end = rows.groupby(["model", "column"])["train_rows"].transform(end)
     rows = rows[rows["train_rows"] == at_end]
-    return no_values() if rows.empty else minus(rows, first, second)
+    return empty_values() if rows.empty else minus(rows, first, second)
 
 
 def parameters_of_families(
     chosen: pd.DataFrame, first: str, second: str, share: float
 ) -> pd.Series:
     """Compute ``log(share * min(first) / max(second))`` of the families' parameter counts."""
-    rows = whole_methods(chosen)
-    rows = rows.assign(count=trained_beside_classifier(rows))
+    rows = drop_masked_runs(chosen)
+    rows = rows.assign(count=count_encoder_parameters(rows))
     counts = rows.groupby(["model", "task", "method"])["count"].max().unstack()
-    smallest = counts[match_names(counts, first)].min(axis=1)
-    largest = counts[match_names(counts, second)].max(axis=1)
+    smallest = counts[match_family(counts, first)].min(axis=1)
+    largest = counts[match_family(counts, second)].max(axis=1)
     return np.log(share * smallest / largest).dropna()
 
 
@@ -149,25 +149,25 @@ def changes_to_largest_other(
         names: the parameters that the claim is about.
         others: the parameters to compare with. Parameters in ``names`` are left out.
     """
-    means = mean_changes(changes, method)
-    compared = [name for name in match_names(means, others) if name not in names]
+    means = average_changes(changes, method)
+    compared = [name for name in match_family(means, others) if name not in names]
     if not set(names) <= set(means) or not compared:
-        return no_values()
+        return empty_values()
     return np.log(means[list(names)].min(axis=1) / means[compared].max(axis=1)).dropna()
 
 
 # Helpers of statistics.
 
 
-def match_names(names: Iterable[str], pattern: str) -> list[str]:
+def match_family(names: Iterable[str], pattern: str) -> list[str]:
     """Return the names that a regular expression matches as a whole."""
     return [name for name in names if re.fullmatch(pattern, name)]
 
 
 def split_families(names: Iterable[str], first: str, second: str) -> tuple[list[str], list[str]]:
     """Find the names of two families. Names in both families count only for the first."""
-    firsts = match_names(names, first)
-    return firsts, [name for name in match_names(names, second) if name not in firsts]
+    firsts = match_family(names, first)
+    return firsts, [name for name in match_family(names, second) if name not in firsts]
 
 
 def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
@@ -176,20 +176,20 @@ def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
     Returns:
         One row per model, score column and seed, and one column per method.
     """
-    return whole_methods(chosen).groupby([*CELL, "method"])["value"].mean().unstack()
+    return drop_masked_runs(chosen).groupby([*CELL, "method"])["value"].mean().unstack()
 
 
 def best_rates(chosen: pd.DataFrame, methods: str) -> pd.Series:
     """Return the best learning rate of each model, task and method of a family."""
     if "learning_rate" not in chosen:
-        return no_values()
-    rows = whole_methods(chosen).dropna(subset=["learning_rate"])
+        return empty_values()
+    rows = drop_masked_runs(chosen).dropna(subset=["learning_rate"])
     rows = rows[np.isfinite(rows["value"])]
-    rows = rows[rows["method"].isin(match_names(rows["method"].unique(), methods))]
+    rows = rows[rows["method"].isin(match_family(rows["method"].unique(), methods))]
     return rows.groupby(["model", "task", "method"])["learning_rate"].first()
 
 
-def mean_changes(changes: pd.DataFrame, method: str) -> pd.DataFrame:
+def average_changes(changes: pd.DataFrame, method: str) -> pd.DataFrame:
     """Average the changes after training a method over layers.
 
     Returns:
@@ -224,7 +224,7 @@ def rank_correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Se
     )
 
 
-def drop_diverged(chosen: pd.DataFrame) -> pd.DataFrame:
+def drop_diverged_methods(chosen: pd.DataFrame) -> pd.DataFrame:
     """Select the models and score columns on which no run diverged."""
     scores = chosen["value"].notna()
     return chosen[scores.groupby([chosen["model"], chosen["column"]]).transform("all")]
@@ -262,7 +262,7 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
         * ``p_value``: from `wilcoxon`
         * ``p_holm``: ``p_value`` corrected by `holm` for the number of pairs of methods
     """
-    means = by_method(chosen)
+    means = pivot_methods(chosen)
     rows = []
     for first, second in itertools.combinations(chosen["method"].drop_duplicates(), 2):
         if first in means and second in means:

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from subtune.analysis.chosen_runs import verdict
+from subtune.analysis.chosen_runs import curve_verdict
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout, read_package_text
 from subtune.methods import builtin_names, masked_name
@@ -51,7 +51,7 @@ def _read_columns() -> pd.DataFrame:
     return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
 
 
-def columns_of(name: TableName) -> pd.DataFrame:
+def column_declarations(name: TableName) -> pd.DataFrame:
     """Return the rows of ``columns.csv`` for one table."""
     columns = _read_columns()
     return columns[columns["table"] == name]
@@ -59,7 +59,7 @@ def columns_of(name: TableName) -> pd.DataFrame:
 
 def _column_dtypes(name: TableName) -> dict[str, str]:
     """Map each declared column of a table to its dtype."""
-    declarations = columns_of(name)
+    declarations = column_declarations(name)
     return dict(zip(declarations["column"], declarations["type"].map(DTYPES), strict=True))
 
 
@@ -69,7 +69,7 @@ def order_columns(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
     Raises:
         SubtuneError: a column is not declared.
     """
-    patterns = columns_of(name)["column"]
+    patterns = column_declarations(name)["column"]
     ordered = [column for pattern in patterns for column in table if fnmatch(column, pattern)]
     if unknown := sorted(set(table) - set(ordered)):
         raise SubtuneError(
@@ -180,7 +180,7 @@ def column_meanings(names: Sequence[str]) -> pd.DataFrame:
     Returns:
         One row per column, with its name ``column`` and its ``meaning``.
     """
-    declarations = columns_of("runs")
+    declarations = column_declarations("runs")
     rows = [
         (name, meaning)
         for name in names
@@ -213,7 +213,7 @@ def list_runs(
             spec = records.read_spec(store, run_id)
             row = {"train_rows": str(spec.recipe.train_rows or "all")}
             tried = bool(chosen) and run_id not in chosen and not find_folds(store, spec, chosen)
-            row |= names_of_run(store, spec, names) | _read_short_row(store, spec)
+            row |= run_names(store, spec, names) | _read_short_row(store, spec)
             rows.append(row | {"tried": tried})
         except records.EarlierVersionError:
             earlier += 1
@@ -237,18 +237,21 @@ def read_row(store: Path, run_id: str) -> dict[str, Any]:
     """
     spec = records.read_spec(store, run_id)
     row, split = _read_short_row(store, spec), spec.tokens.data.task.evaluation[0]
-    history, predicted = records.read_epochs(store, run_id), records.read_predictions(store, run_id)
+    history, predicted = (
+        records.read_epochs(store, run_id),
+        records.read_recorded_predictions(store, run_id),
+    )
     curve = None
     if not row["diverged"]:
         rows = records.count_rows(predicted, split)
-        curve = verdict([[epoch[f"{split}/{row['metric']}"] for epoch in history]], rows)
+        curve = curve_verdict([[epoch[f"{split}/{row['metric']}"] for epoch in history]], rows)
     return {
         **row,
         "curve": curve,
         "epochs_trained": len(history),
         "train_loss": history[-1]["train_loss"],
         "seconds": records.total_seconds(history),
-        "one_answer": records.gives_one_answer(predicted),
+        "one_answer": records.predicts_one_answer(predicted),
         **records.read_provenance(store, run_id),
     }
 
@@ -298,9 +301,7 @@ def read_chosen_ids(results: str) -> set[str]:
     return found
 
 
-def names_of_run(
-    store: Path, spec: RunSpec, names: Mapping[str, tuple[str, str]]
-) -> dict[str, str]:
+def run_names(store: Path, spec: RunSpec, names: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """Return the names of a run's ``model``, ``task`` and ``method``.
 
     A refit gets the names of the runs on folds that it repeats. If no configuration gave names, the
@@ -334,7 +335,7 @@ def find_folds(store: Path, refit: RunSpec, run_ids: Iterable[str]) -> list[str]
         for run_id in run_ids:
             # A damaged record is skipped.
             with contextlib.suppress(SubtuneError):
-                fold = records.read_spec(store, run_id).replaced(seed=refit.seed)
+                fold = records.read_spec(store, run_id).replace(seed=refit.seed)
                 if fold.recipe.fold and fold.make_refit(epochs) == refit:
                     found.append(run_id)
     return found

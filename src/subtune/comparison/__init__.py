@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from cyclopts import Parameter
 
-from subtune.core.errors import SubtuneError, one_of
+from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.files import read_package_yaml
 
 # Comments in `defaults.yaml` explain the keys.
@@ -73,7 +73,7 @@ class Options(TableOptions):
     def __post_init__(self) -> None:
         """Check that ``kind`` is known and that numbers are in their ranges."""
         if self.kind not in (None, *get_args(Kind)):
-            raise SubtuneError(f"kind: {one_of(self.kind, get_args(Kind))}")
+            raise SubtuneError(f"kind: {format_allowed(self.kind, get_args(Kind))}")
         expected = {
             "minutes": (math.inf, "a positive number such as 10 (100000 is in practice no limit)"),
             "margin": (1, "a score between 0 and 1, such as 0.02"),

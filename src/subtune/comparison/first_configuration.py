@@ -17,27 +17,27 @@ from subtune.comparison import DEFAULTS, Options, messages
 from subtune.comparison.look import Lengths, describe_lengths
 from subtune.comparison.own_task import (
     ChosenRows,
-    Look,
+    TablesAndModels,
     choose_rows,
     count_folds,
-    look_at_tables,
     make_task,
+    read_tables_and_models,
 )
 from subtune.comparison.settings import (
-    Choice,
+    SettingsChoice,
     StartingModel,
     Times,
+    choose_max_lengths,
     count_training_rows,
     estimate_times,
-    find_learning_rates,
+    learning_rate_setting,
     list_choices,
-    possible_windows,
-    write_rates,
+    nearest_learning_rates,
 )
 from subtune.config.checks import check_config
 from subtune.config.schema import Config, Experiment, MethodSettings, OwnTask
 from subtune.core import process
-from subtune.core.errors import one_line
+from subtune.core.errors import convert_errors
 from subtune.core.files import Layout
 from subtune.core.gpus import hold_gpu
 from subtune.data.sample import draw_rows
@@ -77,7 +77,7 @@ def write_first_configuration(
         SubtuneError: a table cannot be used for training, an option cannot be guessed, or the
             configuration cannot be written.
     """
-    look = look_at_tables(paths, options)
+    look = read_tables_and_models(paths, options)
     facts, models = look.facts, look.models
     yield from messages.look_lines(facts)
     task = make_task(facts, options)
@@ -111,23 +111,25 @@ def write_first_configuration(
     yield from messages.sample_lines(numbers, drawn, experiment)
     yield messages.run_line(experiment)
     [first, *_] = models.values()
-    lengths = describe_lengths(look.counts, experiment.max_length, bool(first.directory))
+    lengths = describe_lengths(look.token_counts, experiment.max_length, bool(first.directory))
     yield from messages.reduction_lines(usual, experiment, lengths, options.minutes)
     yield from messages.time_lines(first, times, options.minutes)
     if any(len(drawn[split]) < len(numbers[split]) for split in numbers):
         rows = rows.write(drawn, Path(Layout(results).sample()))
-    predictions = rows.write_predictions(drawn[rows.judges], Path(Layout(results).predictions()))
-    rows = rows._replace(task=rows.task.replaced(predictions=tuple(predictions.items())))
-    experiment = add_smaller_floors(experiment, len(drawn["train"]))
+    predictions = rows.write_predictions(
+        drawn[rows.scored_split], Path(Layout(results).predictions())
+    )
+    rows = rows._replace(task=rows.task.replace(predictions=tuple(predictions.items())))
+    experiment = add_learning_curves(experiment, len(drawn["train"]))
     config = _make_config(results, rows, models, timed, experiment)
     text = _render(config, rows.task, models, timed, target, len(drawn["train"]), lengths)
-    with one_line(f"--to: cannot write {target}"), target.open("x", encoding="utf-8") as file:
+    with convert_errors(f"--to: cannot write {target}"), target.open("x", encoding="utf-8") as file:
         file.write(text)
 
 
 def _list_timed_choices(
-    look: Look, rows: ChosenRows, options: Options, folds: int | None
-) -> "tuple[list[list[Choice]], MeasuredPace]":
+    look: TablesAndModels, rows: ChosenRows, options: Options, folds: int | None
+) -> "tuple[list[list[SettingsChoice]], MeasuredPace]":
     """Measure the pace of this machine, and list the possible settings.
 
     Returns:
@@ -137,7 +139,9 @@ def _list_timed_choices(
     from subtune.comparison.pace import measure_pace
 
     fixed, rates = _choose_methods(look.models, rows.task, options, folds)
-    windows = possible_windows(look.counts, min(m.longest_text for m in look.models.values()))
+    windows = choose_max_lengths(
+        look.token_counts, min(m.longest_text for m in look.models.values())
+    )
     seconds = min(DEFAULTS.timing["seconds"], DEFAULTS.timing["share"] * 60 * options.minutes)
     [first, *_] = look.models.values()
     texts = rows.columns["train"]
@@ -151,12 +155,12 @@ def _list_timed_choices(
 
 def _choose_in_time(
     config: Config,
-    choices: Sequence[Sequence[Choice]],
-    look: Look,
+    choices: Sequence[Sequence[SettingsChoice]],
+    look: TablesAndModels,
     rows: ChosenRows,
     size: TaskSize,
     minutes: float,
-) -> tuple[Choice, Times | None]:
+) -> tuple[SettingsChoice, Times | None]:
     """Choose the first settings whose training fits into the minutes, or else the last settings.
 
     Args:
@@ -171,17 +175,17 @@ def _choose_in_time(
         The settings, and their estimated times (None if these are unknown).
     """
 
-    def estimate(chosen: Choice) -> Times | None:
+    def estimate(chosen: SettingsChoice) -> Times | None:
         counts = chosen.count_rows(rows.numbers)
-        reduced_size = size.replaced(
-            tokens=look.counts.clip(max=chosen.experiment.max_length).mean(),
+        reduced_size = size.replace(
+            tokens=look.token_counts.clip(max=chosen.experiment.max_length).mean(),
             train_rows=counts["train"],
             evaluation_rows=sum(counts.values()) - counts["train"],
         )
         update = {"experiments": {EXPERIMENT: chosen.experiment}}
         return estimate_times(config.model_copy(update=update), reduced_size)
 
-    def ends_in_time(chosen: Choice) -> bool:
+    def ends_in_time(chosen: SettingsChoice) -> bool:
         times = estimate(chosen)
         return times is None or times.all <= 60 * minutes
 
@@ -207,7 +211,7 @@ def _choose_methods(
     for name, model in models.items():
         problems = model.problems_by_method(DEFAULTS.methods, task)
         methods = [method for method in DEFAULTS.methods if method not in problems]
-        rates[name] = find_learning_rates(methods, model.hidden_size)
+        rates[name] = nearest_learning_rates(methods, model.hidden_size)
     [first, *others] = rates.values()
     shared = {m: tried for m, tried in first.items() if all(m in other for other in others)}
     fixed: dict[str, Any] = {"models": [*models], "tasks": [task.name], "folds": folds}
@@ -215,7 +219,9 @@ def _choose_methods(
     by_model = {}
     for name, own in rates.items():
         if differing := {m: tried for m, tried in own.items() if tried != shared.get(m)}:
-            by_model[name] = {"methods": {m: write_rates(r) for m, r in differing.items()}}
+            by_model[name] = {
+                "methods": {m: learning_rate_setting(r) for m, r in differing.items()}
+            }
     fixed["by_model"] = by_model
     if task.of_kind.has_numbers:
         labels = {model.labels for model in models.values()}
@@ -223,7 +229,7 @@ def _choose_methods(
     return fixed, shared
 
 
-def add_smaller_floors(experiment: Experiment, rows: int) -> Experiment:
+def add_learning_curves(experiment: Experiment, rows: int) -> Experiment:
     """Return an experiment whose baselines are also fitted on `DEFAULTS.shares` of the examples.
 
     The scores of these fits show, at little cost, how much more labelled data would help.

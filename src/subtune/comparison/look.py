@@ -13,14 +13,14 @@ from subtune.comparison import DEFAULTS, Kind
 from subtune.comparison.user_table import (
     LabelColumns,
     UserTable,
-    cell_labels,
     find_separators,
     guess_kind,
-    label_names,
-    label_order,
-    row_labels,
+    label_columns,
+    label_sort_key,
+    read_cell_labels,
+    read_row_labels,
 )
-from subtune.core.errors import SubtuneError, listed
+from subtune.core.errors import SubtuneError, join_names
 from subtune.data.table_files import FEW, drop_unlabelled_rows
 from subtune.tasks.sentences import parse_number, plain_label
 
@@ -144,7 +144,7 @@ def describe_tables(
     separators = None
     if kind == "multilabel" and isinstance(label, str):
         separators = find_separators(train.cells(label))
-    read_labels = partial(row_labels, label=label, kind=kind, separators=separators)
+    read_labels = partial(read_row_labels, label=label, kind=kind, separators=separators)
     rows, parts = dict[str, list[PlacedTexts]](), dict[str, SplitFacts]()
     for split, table in tables.items():
         rows[split], parts[split] = _describe_split(
@@ -156,7 +156,9 @@ def describe_tables(
     if isinstance(label, str) and kind != "regression":
         cells = chain(*(table.cells(label) for table in tables.values()))
         spellings = [
-            word.strip() for cell in cells for word in cell_labels(cell, kind, separators) or ()
+            word.strip()
+            for cell in cells
+            for word in read_cell_labels(cell, kind, separators) or ()
         ]
     # The set of all labels of a row counts as one answer.
     answers = Counter(labels for *_, labels in rows["train"] if labels is not None)
@@ -184,7 +186,7 @@ def describe_tables(
         conflicts=_find_conflicts([*chain(*rows.values())]),
         deciding=_find_deciding_columns(
             train,
-            [column for column in train.columns if column not in (*text, *label_names(label))],
+            [column for column in train.columns if column not in (*text, *label_columns(label))],
             [read_labels(row) for _, row in train.rows],
         ),
         lengths=lengths,
@@ -214,9 +216,9 @@ def _describe_split(
     placed, left_out = table.rows, list[str]()
     # In a multi-label task, a row without labels is an example with an empty set of labels.
     if kind != "multilabel":
-        placed, left_out = drop_unlabelled_rows(placed, *label_names(label))
+        placed, left_out = drop_unlabelled_rows(placed, *label_columns(label))
     where = "" if split == "train" else f" of {table.path}"
-    rows, columns = list[PlacedTexts](), (*text, listed(label_names(label)))
+    rows, columns = list[PlacedTexts](), (*text, join_names(label_columns(label)))
     missing, counts = defaultdict[str, list[str]](list), Counter[str]()
     for place, cells in placed:
         texts = tuple(" ".join(str(cells.get(column) or "").split()) for column in text)
@@ -231,7 +233,7 @@ def _describe_split(
         found = {texts for _, texts, _ in others}
         also_in[other] = sum(texts in found for _, texts, _ in rows if any(texts))
     # Each of several label columns is a class, even if no row has this class.
-    words = sorted({*counts, *(() if isinstance(label, str) else label)}, key=label_order)
+    words = sorted({*counts, *(() if isinstance(label, str) else label)}, key=label_sort_key)
     return rows, SplitFacts(
         path=str(table.path),
         rows=len(table.rows),
@@ -305,7 +307,7 @@ def _join_labels(labels: Sequence[str]) -> str:
 def _group_equal(labels: Iterable[str], form: Callable[[str], str]) -> list[list[str]]:
     """Group labels for which ``form`` returns the same text; groups of one label are left out."""
     groups = defaultdict[str, list[str]](list)
-    for label in sorted({*labels}, key=label_order):
+    for label in sorted({*labels}, key=label_sort_key):
         groups[form(label)].append(label)
     return [group for group in groups.values() if len(group) > 1]
 
@@ -339,7 +341,7 @@ def require_labels(facts: Facts) -> None:
         SubtuneError: many rows have no label, there are too few or too many classes, or most labels
             of the dev set do not occur in the training set.
     """
-    names = listed(label_names(facts.label))
+    names = join_names(label_columns(facts.label))
     for part in facts.parts.values():
         # For multi-label tasks, a later check explains better why a cell cannot be read.
         if names in part.missing and facts.kind != "multilabel":
@@ -357,7 +359,8 @@ def require_labels(facts: Facts) -> None:
         known = sorted(word for word, count in train.labels.items() if count)
         raise SubtuneError(
             f"{dev.path}: column {names!r}: most rows have labels that are not in the training set "
-            f"({listed(unknown[:5])}), expected labels of {train.path} ({listed(known[:5])})"
+            f"({join_names(unknown[:5])}), expected labels of {train.path} "
+            f"({join_names(known[:5])})"
         )
 
 
@@ -366,7 +369,7 @@ def _require_classes(facts: Facts, column: str) -> None:
     train = facts.parts["train"]
     known = [word for word, count in train.labels.items() if count]
     if len(known) < 2:
-        found = f"found only the label {listed(known)}" if known else "no row has a label"
+        found = f"found only the label {join_names(known)}" if known else "no row has a label"
         raise SubtuneError(f"{train.path}: {found}, expected at least two classes")
     rows = train.rows - len(train.left_out)
     most = max(DEFAULTS.fewest_refused, rows // 2)

@@ -19,10 +19,10 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from subtune.comparison.first_configuration import EXPERIMENT
-from subtune.comparison.next_runs import FULL, Method, Progress, next_runs
+from subtune.comparison.next_runs import FULL, Method, Progress, rank_missing_runs
 from subtune.comparison.recorded_results import AnswerSoFar, find_answer_so_far, write_results
-from subtune.comparison.workers import LONGEST_WAIT, Ended, Workers, end_in_words
-from subtune.core.errors import SubtuneError, listed
+from subtune.comparison.workers import LONGEST_WAIT, Ended, Workers, describe_exit
+from subtune.core.errors import SubtuneError, join_names
 from subtune.core.ids import content_id
 from subtune.core.process import stop_requests
 from subtune.plan.cost import Cost
@@ -30,7 +30,7 @@ from subtune.runs.records import list_run_ids, read_outcome
 from subtune.runs.spec import Fit, PlannedRun
 from subtune.steps import dataset, fisher, model, ranking, tokens
 from subtune.steps.context import Context
-from subtune.steps.jobs import Job, files
+from subtune.steps.jobs import Job, list_files
 
 # The longest time without a line about the progress.
 SECONDS_BETWEEN_LINES = 30
@@ -106,7 +106,7 @@ class Loop:
         """The jobs that write the files that training reads, by the paths of these files."""
         steps = (dataset, model, tokens, fisher, ranking)
         jobs = chain(*(step.jobs(self.context) for step in steps))
-        return {path: job for job in jobs for path in files(job.outputs)}
+        return {path: job for job in jobs for path in list_files(job.outputs)}
 
     def log_path(self, *parts: str) -> Path:
         """Return the path of a log file."""
@@ -131,7 +131,7 @@ class Loop:
         on_gpu, jobs_by_output = self.context.config.assumptions.on_gpu, self.jobs_by_output
         ranked = self.context.plan.ranked
         started = {run.spec.id for job in running for run in _read_runs(job)}
-        for _, runs in next_runs(self.progress, self.answer.unlikely):
+        for _, runs in rank_missing_runs(self.progress, self.answer.unlikely):
             groups: dict[Hashable, list[PlannedRun]] = {}
             for run in runs:
                 # A regression shares no training steps, so each has a job of its own.
@@ -147,7 +147,7 @@ class Loop:
         name = content_id([run.spec.id for run in runs])
         inputs = self.context.training_inputs(runs)
         needed = self.context.training_resources(runs, Cost(), name)
-        spec = {"runs": [run.written() for run in runs]}
+        spec = {"runs": [run.to_json_types() for run in runs]}
         return Job("train", name, spec, inputs | {"searches": []}, {}, needed)
 
     def methods_needing(self, job: Job) -> set[Method]:
@@ -160,11 +160,11 @@ class Loop:
     def _find_required_jobs(self, run: PlannedRun) -> list[Job]:
         """Return all jobs that directly or indirectly write the input files of a run."""
         jobs = list[Job]()
-        paths = files(self.context.training_inputs([run]))
+        paths = list_files(self.context.training_inputs([run]))
         while paths:
             required = [self.jobs_by_output[path] for path in paths]
             jobs += required
-            paths = [path for job in required for path in files(job.inputs)]
+            paths = [path for job in required for path in list_files(job.inputs)]
         return jobs
 
 
@@ -180,14 +180,14 @@ def _jobs_that_can_start(job: Job, jobs_by_output: Mapping[str, Job]) -> Iterato
         job: the job.
         jobs_by_output: the jobs that write input files, by the paths of these files.
     """
-    missing = [path for path in files(job.inputs) if not Path(path).exists()]
+    missing = [path for path in list_files(job.inputs) if not Path(path).exists()]
     if not missing:
         yield job
     for path in missing:
         yield from _jobs_that_can_start(jobs_by_output[path], jobs_by_output)
 
 
-def train_and_judge(context: Context, clock: Clock, workers: Workers) -> None:
+def train_within_time_limit(context: Context, clock: Clock, workers: Workers) -> None:
     """Train the runs of a comparison until the deadline, and write its tables.
 
     At the deadline, or after an interrupt, the answer is computed from the recorded runs. Workers
@@ -270,10 +270,10 @@ def _handle_end(state: Loop, ended: Ended) -> None:
     job = ended.job
     if ended.exit_status is not None and job.id not in state.ended_early:
         state.ended_early.add(job.id)
-        line = f"{_name_methods(state, job)}: {end_in_words(ended.exit_status)}"
+        line = f"{_name_methods(state, job)}: {describe_exit(ended.exit_status)}"
         _print_line(f"{line}; repeated without other jobs at the same time")
     elif ended.exit_status is not None:
-        _leave_out(state, job, end_in_words(ended.exit_status))
+        _leave_out(state, job, describe_exit(ended.exit_status))
     elif ended.error is not None:
         _leave_out(state, job, ended.error)
 
@@ -283,8 +283,8 @@ def _name_methods(state: Loop, job: Job) -> str:
     needing = state.methods_needing(job)
     models = {run.model_name for run in state.planned}
     if len(models) == 1:
-        return listed(sorted(method for _, method in needing))
-    return listed(sorted(f"{method} of {model}" for model, method in needing))
+        return join_names(sorted(method for _, method in needing))
+    return join_names(sorted(f"{method} of {model}" for model, method in needing))
 
 
 def _leave_out(state: Loop, job: Job, why: str) -> None:
@@ -303,7 +303,7 @@ def _leave_out(state: Loop, job: Job, why: str) -> None:
     if len(kept) <= len(kept_models):
         raise SubtuneError(why if failed == every else f"{_name_methods(state, job)}: {why}")
     state.left_out = every - kept
-    lost_models = listed(sorted({model for model, _ in failed} - kept_models))
+    lost_models = join_names(sorted({model for model, _ in failed} - kept_models))
     _print_line(f"left out {lost_models or _name_methods(state, job)}: {why}")
 
 

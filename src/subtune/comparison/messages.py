@@ -9,10 +9,10 @@ from pathlib import Path
 from subtune.comparison import DEFAULTS
 from subtune.comparison.look import Facts, Lengths, SplitFacts
 from subtune.comparison.settings import StartingModel, Times
-from subtune.comparison.user_table import LabelColumns, is_number, label_names, label_order
+from subtune.comparison.user_table import LabelColumns, is_number, label_columns, label_sort_key
 from subtune.config.fields import SearchOfRates
 from subtune.config.schema import Experiment
-from subtune.core.errors import listed, plural, shown
+from subtune.core.errors import format_count, join_names, quote
 from subtune.data.excel_files import sheet_names
 from subtune.models.model_files import unknown_lines
 
@@ -42,15 +42,15 @@ def look_lines(facts: Facts) -> Iterator[str]:
         for part in facts.parts.values():
             yield from sheet_lines(Path(part.path))
     for split, part in facts.parts.items():
-        columns = f"; columns {listed(facts.columns, NAMED, 'and')}" if split == "train" else ""
-        yield f"{part.path}: {plural(part.rows, 'row')} for {USES[split]}{columns}"
+        columns = f"; columns {join_names(facts.columns, NAMED, 'and')}" if split == "train" else ""
+        yield f"{part.path}: {format_count(part.rows, 'row')} for {USES[split]}{columns}"
     yield from _column_lines(facts)
     # In cross-validation, methods are scored on the training rows.
     scored_rows = "rows" if facts.judges == "train" else SETS[facts.judges]
     if facts.constant is not None:
         yield from _class_lines(facts)
         yield (
-            f"always predicting {listed([str(facts.most_frequent)])} is correct for "
+            f"always predicting {join_names([str(facts.most_frequent)])} is correct for "
             f"{facts.constant:.1%} of the {scored_rows}"
         )
         yield from _spelling_lines(facts)
@@ -62,8 +62,8 @@ def look_lines(facts: Facts) -> Iterator[str]:
         texts = f"texts with different labels: {len(facts.conflicts):,}, in {rows:,} rows"
         yield f"{texts}; no method can predict all of these labels"
     for text, by_label in islice(facts.conflicts.items(), SHOWN):
-        labels = (f"{listed([word])} ({places[0]})" for word, places in by_label.items())
-        yield f"    {shown(text)}: {listed(labels, SHOWN, 'and')}"
+        labels = (f"{join_names([word])} ({places[0]})" for word, places in by_label.items())
+        yield f"    {quote(text)}: {join_names(labels, SHOWN, 'and')}"
     lengths = facts.lengths
     yield (
         f"lengths: half of the texts have up to {lengths.median:,} tokens"
@@ -76,17 +76,17 @@ def look_lines(facts: Facts) -> Iterator[str]:
 def sheet_lines(path: Path) -> Iterator[str]:
     """Yield a line if an Excel file has more than the one sheet that is read."""
     if path.suffix.lower() == ".xlsx" and len(names := sheet_names(path)) > 1:
-        every = listed(names, NAMED, "and")
-        yield f"{path}: sheet {shown(names[0])} of {every} (the first; choose another with --sheet)"
+        every = join_names(names, NAMED, "and")
+        yield f"{path}: sheet {quote(names[0])} of {every} (the first; choose another with --sheet)"
 
 
 def _column_lines(facts: Facts) -> Iterator[str]:
     """Yield lines about the text columns and the label columns."""
     how = "pairs of texts: columns" if len(facts.text) == 2 else "text: column"
-    yield f"{how} {' and '.join(map(shown, facts.text))}{_guess_note(facts, 'text')}"
-    where = f"columns {listed(map(shown, label_names(facts.label)), NAMED, 'and')} of 0 and 1"
+    yield f"{how} {' and '.join(map(quote, facts.text))}{_guess_note(facts, 'text')}"
+    where = f"columns {join_names(map(quote, label_columns(facts.label)), NAMED, 'and')} of 0 and 1"
     if isinstance(facts.label, str):
-        where = f"column {shown(facts.label)}"
+        where = f"column {quote(facts.label)}"
         if (
             "label" in facts.guessed
             and facts.label.strip().casefold() not in DEFAULTS.label_columns
@@ -115,10 +115,10 @@ def _class_lines(facts: Facts) -> Iterator[str]:
     elif all(map(is_number, facts.parts["train"].labels)):
         hint = " (if these are numbers to predict, add --regression)"
     for split, part in facts.parts.items():
-        named = [f"{listed([word])} ({number:,})" for word, number in part.labels.items()]
+        named = [f"{join_names([word])} ({number:,})" for word, number in part.labels.items()]
         where, end = ("", hint) if split == "train" else (f" in the {SETS[split]}", "")
-        number = plural(len(named), *noun)
-        yield f"{number}{which}{where}: {listed(named, NAMED, 'and')}{end}"
+        number = format_count(len(named), *noun)
+        yield f"{number}{which}{where}: {join_names(named, NAMED, 'and')}{end}"
 
 
 def _spelling_lines(facts: Facts) -> Iterator[str]:
@@ -127,18 +127,18 @@ def _spelling_lines(facts: Facts) -> Iterator[str]:
         # The labels differ in characters that are invisible or look alike, so these are escaped.
         yield f"labels that are merged into one: {', '.join(map(ascii, group))}"
     for group in facts.differing_in_capitals:
-        yield f"labels that differ only in capitals: {', '.join(map(shown, group))}"
+        yield f"labels that differ only in capitals: {', '.join(map(quote, group))}"
     train, judges = facts.parts["train"].labels, facts.parts[facts.judges].labels
     for word in sorted(
-        {word for part in facts.parts.values() for word in part.labels}, key=label_order
+        {word for part in facts.parts.values() for word in part.labels}, key=label_sort_key
     ):
         if word.casefold() in NO_VALUES:
-            yield f"label {shown(word)} is a class; if it marks missing labels, empty these cells"
+            yield f"label {quote(word)} is a class; if it marks missing labels, empty these cells"
         if not train.get(word):
-            yield f"label {shown(word)} does not occur in the training set: no run can learn it"
+            yield f"label {quote(word)} does not occur in the training set: no run can learn it"
         elif not judges.get(word):
             split = SETS[facts.judges]
-            yield f"label {shown(word)} does not occur in the {split}: no score includes this label"
+            yield f"label {quote(word)} does not occur in the {split}: no score includes this label"
 
 
 def _deciding_lines(facts: Facts) -> Iterator[str]:
@@ -150,7 +150,7 @@ def _deciding_lines(facts: Facts) -> Iterator[str]:
             keeps = "to keep the rows of each value in one fold"
             advice = f"; if new texts have other values, add --group {shlex.quote(column)} {keeps}"
         yield (
-            f"column {shown(column)} determines the label: each of its {values:,} values has one "
+            f"column {quote(column)} determines the label: each of its {values:,} values has one "
             f"label{exceptions}{advice}"
         )
 
@@ -158,17 +158,21 @@ def _deciding_lines(facts: Facts) -> Iterator[str]:
 def _row_lines(split: str, part: SplitFacts, label: LabelColumns) -> Iterator[str]:
     """Yield lines about rows without a text or a label, and rows that another split has too."""
     if part.left_out:
-        left_out = f"{len(part.left_out):,} of {plural(part.rows, 'row')} left out"
-        yield f"{part.path}: {left_out}, without a label: {listed(part.left_out, NAMED, 'and')}"
+        left_out = f"{len(part.left_out):,} of {format_count(part.rows, 'row')} left out"
+        yield f"{part.path}: {left_out}, without a label: {join_names(part.left_out, NAMED, 'and')}"
     for column, places in part.missing.items():
         missing = f"{len(places):,}, the first in {places[0]}"
-        yield f"{ROWS[split]}rows without {shown(column)}: {missing}"
+        yield f"{ROWS[split]}rows without {quote(column)}: {missing}"
     if places := part.not_numbers:
-        wrong = f"{ROWS[split]}rows whose {listed(map(shown, label_names(label)))} is not a number"
+        names = join_names(map(quote, label_columns(label)))
+        wrong = f"{ROWS[split]}rows whose {names} is not a number"
         yield f"{wrong}: {len(places):,}, the first in {places[0]}"
     for other, number in part.also_in.items():
         if number:
-            rows, verb = plural(part.rows, f"{ROWS[split]}row"), "is" if number == 1 else "are"
+            rows, verb = (
+                format_count(part.rows, f"{ROWS[split]}row"),
+                "is" if number == 1 else "are",
+            )
             yield (
                 f"{number:,} of the {rows} {verb} also in the {ROWS[other]}"
                 "file: scores on these rows say little about new texts"
@@ -202,9 +206,9 @@ def fold_lines(facts: Facts, folds: int, runs: int) -> Iterator[str]:
         )
     yield f"no dev set: {evaluation}; --dev names a dev set"
     counts = facts.parts["train"].labels
-    if few := [shown(word) for word in counts if counts[word] < folds]:
+    if few := [quote(word) for word in counts if counts[word] < folds]:
         effect = "some folds lack these labels, which can lower F1 and Matthews correlation"
-        yield f"labels with fewer rows than folds: {listed(few, NAMED, 'and')}; {effect}"
+        yield f"labels with fewer rows than folds: {join_names(few, NAMED, 'and')}; {effect}"
 
 
 def sample_lines(
@@ -242,7 +246,7 @@ def model_line(model: StartingModel) -> str:
     size = "size unknown before the download"
     if dimensions := model.dimensions:
         layers, millions = dimensions.num_hidden_layers, dimensions.parameters / 1e6
-        size = f"{plural(layers, 'layer')}, {millions:,.1f} million parameters"
+        size = f"{format_count(layers, 'layer')}, {millions:,.1f} million parameters"
     return f"model: {model.reference}, {size}: {model.reason}; choose another with --model"
 
 
@@ -259,9 +263,9 @@ def run_line(experiment: Experiment) -> str:
     rates = "one fixed learning rate per method"
     if searches:
         rates = "the first seed searches the learning rate of each method"
-    runs, epochs = seeds * len(repeated) + len(once), plural(experiment.epochs, "epoch")
+    runs, epochs = seeds * len(repeated) + len(once), format_count(experiment.epochs, "epoch")
     return (
-        f"{plural(runs, 'run')}: methods ({', '.join(repeated)}) × {seeds} "
+        f"{format_count(runs, 'run')}: methods ({', '.join(repeated)}) × {seeds} "
         f"{'folds' if folds else 'seeds'}{others}; "
         f"{epochs} each{longer}, in batches of {experiment.batch_size}; {rates}"
     )
@@ -285,14 +289,14 @@ def reduction_lines(
         unit = "folds" if chosen.folds else "seeds"
         changes.append(f"{len(chosen.seeds)} {unit} instead of {len(usual.seeds)}")
     if chosen.epochs < usual.epochs:
-        changes.append(f"{plural(chosen.epochs, 'epoch')} instead of {usual.epochs}")
+        changes.append(f"{format_count(chosen.epochs, 'epoch')} instead of {usual.epochs}")
     elif chosen.epochs == usual.epochs and chosen.by_method != usual.by_method:
         changes.append("fewer additional epochs for some methods")
     if chosen.max_length < usual.max_length:
         window = f"max_length {chosen.max_length} instead of {usual.max_length}"
         changes.append(f"{window}, {describe_cut_texts(lengths)}")
     if changes:
-        yield f"reduced to fit into {time_in_words(60 * minutes)}: {'; '.join(changes)}"
+        yield f"reduced to fit into {format_duration(60 * minutes)}: {'; '.join(changes)}"
 
 
 def time_lines(model: StartingModel, times: Times | None, minutes: float) -> Iterator[str]:
@@ -306,8 +310,8 @@ def time_lines(model: StartingModel, times: Times | None, minutes: float) -> Ite
     if times is None:
         yield f"time: unknown before {model.reference} is downloaded"
         return
-    yield f"time: about {time_in_words(times.all)}, estimated from training steps on this machine"
-    asked = time_in_words(60 * minutes)
+    yield f"time: about {format_duration(times.all)}, estimated from training steps on this machine"
+    asked = format_duration(60 * minutes)
     if times.first > 60 * minutes:
         yield (
             f"{asked} may be too short for one run of each method: use --minutes "
@@ -321,10 +325,10 @@ def time_lines(model: StartingModel, times: Times | None, minutes: float) -> Ite
         )
 
 
-def time_in_words(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration in hours, minutes or seconds."""
     if seconds >= 5400:
         return f"{seconds / 3600:.1f} hours"
     if seconds >= 90:
         return f"{seconds / 60:.0f} minutes"
-    return "a minute" if seconds >= 55 else plural(max(round(seconds), 1), "second")
+    return "a minute" if seconds >= 55 else format_count(max(round(seconds), 1), "second")

@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from subtune.runs.learning_rates import best_rate, first_rates, next_rates, recorded_scores
+from subtune.runs.learning_rates import best_rate, choose_next_rates, first_rates, recorded_scores
 from subtune.runs.spec import Fit, PlannedRun, RunSpec, SearchSpec
 
 # The reference method, full fine-tuning, which is trained first.
@@ -55,7 +55,7 @@ class Progress(NamedTuple):
                 }
                 middle = _middle_rate(search)
                 rates[planned.search] = best_rate(search, possible) if possible else middle
-        runs = {planned.key: planned.with_found_rate(rates) for planned in self.planned}
+        runs = {planned.key: planned.with_chosen_rate(rates) for planned in self.planned}
         return {key: run for key, run in runs.items() if run.id in self.scores}
 
     def model_order(self) -> list[str]:
@@ -76,7 +76,7 @@ def _middle_rate(search: SearchSpec) -> float:
     return search.rates[len(search.rates) // 2]
 
 
-def next_runs(
+def rank_missing_runs(
     progress: Progress, unlikely: Collection[Method] = ()
 ) -> list[tuple[Rank, list[PlannedRun]]]:
     """Rank the runs that are not recorded yet, the most useful first.
@@ -106,7 +106,7 @@ def next_runs(
 
     def add_run(rank: Rank, run: RunSpec, planned: PlannedRun) -> None:
         if run.id not in progress.scores and run.id not in ranked:
-            ranked[run.id] = rank, planned.replaced(spec=run, search=None)
+            ranked[run.id] = rank, planned.replace(spec=run, search=None)
 
     for planned in progress.planned:
         method = planned.model_name, planned.method
@@ -135,10 +135,10 @@ def next_runs(
             continue
         tried = progress.tried_rates(search.id)
         begun = {*first_rates(search)} <= {*tried}
-        for rate in next_rates(search, tried):
+        for rate in choose_next_rates(search, tried):
             rank = (model, 3, 1, after) if begun else (model, 2, 0, after)
             add_run(rank, search.run.with_learning_rate(rate), planned)
-        if not next_rates(search, tried):
+        if not choose_next_rates(search, tried):
             run = planned.spec.with_learning_rate(best_rate(search, tried))
             add_run((model, 3, position, after), run, planned)
     groups: dict[Rank, list[PlannedRun]] = {}

@@ -16,21 +16,21 @@ from subtune.comparison.look import (
 from subtune.comparison.predictions import check_predictions, list_predictions
 from subtune.comparison.settings import (
     StartingModel,
+    choose_max_lengths,
     find_starting_models,
-    possible_windows,
 )
 from subtune.comparison.user_table import (
     UserTable,
     guess_label_columns,
     guess_text_columns,
-    label_names,
-    label_order,
+    label_columns,
+    label_sort_key,
     make_task_name,
     read_user_table,
     require_labels_as_text,
     require_texts,
 )
-from subtune.core.errors import SubtuneError, one_of
+from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.files import Layout
 from subtune.data import sources
 from subtune.data.sample import (
@@ -47,7 +47,7 @@ from subtune.tasks.task import TEST, TaskSize
 from subtune.tasks.task_kind import Cells, Columns, PlacedRow
 
 
-class Look(NamedTuple):
+class TablesAndModels(NamedTuple):
     """The tables of a user, the facts about these tables, and the models.
 
     Attributes:
@@ -61,11 +61,13 @@ class Look(NamedTuple):
     facts: Facts
     tables: dict[str, UserTable]
     models: dict[str, StartingModel]
-    counts: np.ndarray
+    token_counts: np.ndarray
     problems: dict[str, str]
 
 
-def look_at_tables(paths: Mapping[str, Path | None], options: TableOptions) -> Look:
+def read_tables_and_models(
+    paths: Mapping[str, Path | None], options: TableOptions
+) -> TablesAndModels:
     """Read the tables of a user, and collect facts about these tables.
 
     Args:
@@ -88,12 +90,12 @@ def look_at_tables(paths: Mapping[str, Path | None], options: TableOptions) -> L
         named = [name.strip() for name in named.split(",")]
     label = named if isinstance(named, str) else tuple(named or ())
     label = label or guess_label_columns(train)
-    require_labels_as_text(train, label_names(label))
-    text = text or guess_text_columns(train, label_names(label))
-    for column in (*text, *label_names(label), *filter(None, [options.group])):
+    require_labels_as_text(train, label_columns(label))
+    text = text or guess_text_columns(train, label_columns(label))
+    for column in (*text, *label_columns(label), *filter(None, [options.group])):
         for table in tables.values():
             if column not in table.columns:
-                known = one_of(column, table.columns)
+                known = format_allowed(column, table.columns)
                 raise SubtuneError(f"{table.path}: no such column: {known}")
     cells = (train.cells(column) for column in text)
     texts = [tuple(str(cell or "") for cell in row) for row in zip(*cells, strict=True)]
@@ -101,13 +103,13 @@ def look_at_tables(paths: Mapping[str, Path | None], options: TableOptions) -> L
     [first, *_] = models.values()
     counts, unknown = first.token_counts(texts)
     longest = min(model.longest_text for model in models.values())
-    window = possible_windows(counts, longest)[0]
+    window = choose_max_lengths(counts, longest)[0]
     lengths = describe_lengths(counts, window, bool(first.directory), unknown)
     guessed = tuple(
         n for n in ("text", "label", "sheet", "kind", "group") if getattr(options, n) is None
     )
     facts = describe_tables(tables, text, label, lengths, options.kind, guessed)
-    return Look(facts, tables, models, counts, problems)
+    return TablesAndModels(facts, tables, models, counts, problems)
 
 
 class ChosenRows(NamedTuple):
@@ -132,7 +134,7 @@ class ChosenRows(NamedTuple):
     predictions: dict[str, list[Cells]]
 
     @property
-    def judges(self) -> str:
+    def scored_split(self) -> str:
         """The split on which methods are scored."""
         return next(s for s in (TEST, "validation", "train") if s in self.numbers)
 
@@ -155,7 +157,7 @@ class ChosenRows(NamedTuple):
             sheet=self.task.sheet,
         )
         write_whole_table(folder, whole)
-        return self._replace(task=self.task.replaced(encoding=None, sheet=None), files=files)
+        return self._replace(task=self.task.replace(encoding=None, sheet=None), files=files)
 
     def write_predictions(self, numbers: Collection[int], folder: Path) -> dict[str, str]:
         """Write the external predictions for some rows, and return the file of each system."""
@@ -164,7 +166,7 @@ class ChosenRows(NamedTuple):
 
 
 def choose_rows(
-    look: Look, task: Task, predictions: Any, results: str, dev_share: float | None
+    look: TablesAndModels, task: Task, predictions: Any, results: str, dev_share: float | None
 ) -> ChosenRows:
     """Collect the rows of a task and the external predictions for them, and draw a dev set.
 
@@ -216,11 +218,11 @@ def write_predictions(
     Returns:
         The file of each system, by the system's name.
     """
-    look, layout = look_at_tables(paths, options), Layout(results)
+    look, layout = read_tables_and_models(paths, options), Layout(results)
     task = make_task(look.facts, options)
     rows = choose_rows(look, task, options.predictions, results, dev_share)
     whole = read_whole_table(judging.parent)
-    numbers = whole.drawn[rows.judges] if whole else rows.numbers[rows.judges]
+    numbers = whole.drawn[rows.scored_split] if whole else rows.numbers[rows.scored_split]
     return rows.write_predictions(numbers, Path(layout.predictions()))
 
 
@@ -228,7 +230,7 @@ def _labelled_rows(table: UserTable, facts: Facts) -> list[PlacedRow]:
     """Return the rows of a table that have a label; multi-label tasks keep all rows."""
     if facts.kind == "multilabel":
         return table.rows
-    return drop_unlabelled_rows(table.rows, *label_names(facts.label))[0]
+    return drop_unlabelled_rows(table.rows, *label_columns(facts.label))[0]
 
 
 def make_task(facts: Facts, options: Options) -> Task:
@@ -240,7 +242,7 @@ def make_task(facts: Facts, options: Options) -> Task:
     require_labels(facts)
     label, kind, parts = facts.label, facts.kind, facts.parts
     train, dev = parts["train"].labels, parts.get("validation", parts["train"]).labels
-    words = sorted({*train, *dev}, key=label_order) if isinstance(label, str) else label
+    words = sorted({*train, *dev}, key=label_sort_key) if isinstance(label, str) else label
     if kind == "classification" and len(words) == 2 and parse_number(words[1]) is None:
         # Binary F1 is computed for the last class, so the last class is the rarer one.
         words = sorted(words, key=lambda word: -train.get(word, 0))

@@ -28,8 +28,8 @@ from subtune.plan.cost import FORWARD_PASSES, STEP_KINDS
 from subtune.runs.spec import Precision, Recipe
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
-from subtune.training.checkpoints import Keeper
-from subtune.training.evaluation import split_logits
+from subtune.training.checkpoints import CheckpointWriter
+from subtune.training.evaluation import compute_split_logits
 from subtune.training.recipe import Run, train
 
 # The number of texts in the timed steps, and the maximum number of tokens per text.
@@ -105,7 +105,7 @@ def measure_pace(
     times, precision, milliseconds = _time_kinds(timer, kinds)
     layers = model.dimensions.num_hidden_layers
     teraflops = model.dimensions.forward_flops(examples.lengths.mean(), encoder.head) / 1e12
-    pace = {kind: draw_line(by_size, layers, teraflops) for kind, by_size in times.items()}
+    pace = {kind: fit_pace(by_size, layers, teraflops) for kind, by_size in times.items()}
     least_batch = BATCHES[0]
     if first := pace.get(next(iter(kinds))):
         start, text = first.per_layer / 1e3 * layers, first.per_teraflop * teraflops
@@ -121,7 +121,7 @@ def measure_pace(
     return MeasuredPace(name, pace, precision, milliseconds, least_batch)
 
 
-def draw_line(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pace:
+def fit_pace(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pace:
     """Fit ``seconds = layers * per_layer + batch_size * teraflops * per_teraflop`` to timed steps.
 
     Neither coefficient is negative. With a single batch size, ``per_layer`` is 0.
@@ -174,7 +174,7 @@ class Timer:
     def _time_forward(self, texts: int, precision: Precision) -> float:
         """Measure the seconds of the forward pass of the first ``texts`` texts."""
         some, started = self.examples.select(np.arange(texts)), time.monotonic()
-        split_logits(self.encoder, some, precision)
+        compute_split_logits(self.encoder, some, precision)
         return time.monotonic() - started
 
     def step(
@@ -221,7 +221,7 @@ class Timer:
         return {batch_size: float(np.median(np.diff(clock.times)[-steps:]))}
 
 
-class _StepTimer(Keeper):
+class _StepTimer(CheckpointWriter):
     """Record the time at the end of each step, where training would keep a checkpoint.
 
     Args:
@@ -233,10 +233,10 @@ class _StepTimer(Keeper):
         self.steps, self.share = steps, share
         self.times: list[float] = []
 
-    def newest(self) -> None:
+    def read_newest(self) -> None:
         """Return None: training starts without a checkpoint."""
 
-    def keep(self, take: object) -> None:
+    def write_if_due(self, take: object) -> None:
         """Record the end of a step.
 
         The first step is not timed, because it also allocates memory: its end is the start time.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from subtune.comparison.user_table import make_name, read_user_table
-from subtune.core.errors import SubtuneError, cut
+from subtune.core.errors import SubtuneError, shorten
 from subtune.data.cells import cell_text
 from subtune.data.predictions import find_columns, parse_predictions
 from subtune.data.table_files import is_file
@@ -98,7 +98,8 @@ def _read_rows(predictions: Any) -> tuple[str, str, list[PlacedRow]]:
     if isinstance(predictions, str | Path):
         if not is_file(predictions):
             raise SubtuneError(
-                f"--predictions: found no file or column {cut(str(predictions))!r}, expected one"
+                f"--predictions: {shorten(str(predictions))!r} is neither a file nor a column; "
+                "name one of them"
             )
         return Path(predictions).stem, str(predictions), read_user_table(Path(predictions)).rows
     name = getattr(predictions, "name", None) or "predictions"

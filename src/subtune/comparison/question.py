@@ -25,10 +25,10 @@ from subtune.comparison.splits import (
     Rows,
     Split,
     column_names,
-    errors_in_python,
     find_splits,
     name_arguments,
-    name_rows,
+    name_arguments_in_errors,
+    name_options_in_errors,
     task_name,
     write_splits,
 )
@@ -36,11 +36,11 @@ from subtune.comparison.workers import Workers
 from subtune.config import parse_config_file
 from subtune.config.checks import check_config, read_config
 from subtune.config.schema import Config
-from subtune.core.errors import SubtuneError, listed, one_line
+from subtune.core.errors import SubtuneError, convert_errors, join_names
 from subtune.core.files import Layout, hash_files, hash_text, write_text
 from subtune.core.ids import content_id
 from subtune.data.table_files import is_directory, is_file
-from subtune.plan.inputs import judging_file
+from subtune.plan.inputs import scored_file
 from subtune.steps.context import preflight
 
 # The file in the results that describes the call that planned them.
@@ -48,7 +48,7 @@ ASKED = "comparison.json"
 Say = Callable[[str], object]
 
 
-class Question(NamedTuple):
+class ComparisonRequest(NamedTuple):
     """The arguments of a call of `compare`, after normalisation.
 
     Attributes:
@@ -118,12 +118,12 @@ def compare(
     def say_in_python(line: str) -> None:
         (say or partial(print, flush=True))(name_arguments(line))
 
-    with errors_in_python():
+    with name_arguments_in_errors():
         asked = Options(**options)
-        return answer_question(train, dev, test, revision, results, say_in_python, asked)
+        return run_comparison(train, dev, test, revision, results, say_in_python, asked)
 
 
-def answer_question(
+def run_comparison(
     train: Rows | Mapping[str, Rows],
     dev: Rows | float | None,
     test: Rows | None,
@@ -139,7 +139,7 @@ def answer_question(
     place = Path(results or Path("results") / default_name).resolve()
     with _lock_directory(place) as lock, ExitStack() as at_end:
         with (
-            name_rows(place / question.name),
+            name_options_in_errors(place / question.name),
             _clean_up_after_errors(place),
             ExitStack() as on_error,
         ):
@@ -153,7 +153,7 @@ def answer_question(
             at_end.push(on_error.pop_all())
         workers.number = context.config.jobs_at_once or 1
         clock = loop.Clock(start, start + 60 * question.options.minutes)
-        loop.train_and_judge(context, clock, workers)
+        loop.train_within_time_limit(context, clock, workers)
     return load(place)
 
 
@@ -163,7 +163,7 @@ def _normalise_arguments(
     test: Rows | None,
     revision: str | None,
     options: Options,
-) -> Question:
+) -> ComparisonRequest:
     """Normalise the arguments of a call: column names become text, and paths of models absolute."""
     how = {"encoding": options.encoding, "sheet": options.sheet}
     dev_share = dev if isinstance(dev, float) else None
@@ -186,7 +186,7 @@ def _normalise_arguments(
         group=column_names(options.group),
         model=_name_models(options.model),
     )
-    return Question(task_name(train), splits, named, dev_share)
+    return ComparisonRequest(task_name(train), splits, named, dev_share)
 
 
 def _identify_predictions(given: Any) -> Any:
@@ -217,7 +217,7 @@ def _name_models(models: Any) -> list[str] | None:
     ]
 
 
-def _configure(place: Path, question: Question, say: Say) -> None:
+def _configure(place: Path, question: ComparisonRequest, say: Say) -> None:
     """Write rows that are not in a file yet, the configuration, and a description of the call."""
     paths = write_splits(question.splits, place, place / question.name)
     target, options = place / CONFIGURATION, question.options
@@ -231,7 +231,11 @@ def _configure(place: Path, question: Question, say: Say) -> None:
 
 
 def _record_call(
-    place: Path, question: Question, minutes: float, predictions: Any, written_as: str | None
+    place: Path,
+    question: ComparisonRequest,
+    minutes: float,
+    predictions: Any,
+    written_as: str | None,
 ) -> None:
     """Write a description of a call to `ASKED`, for later calls with the same results.
 
@@ -250,7 +254,7 @@ def _record_call(
     write_text(place / ASKED, f"{json.dumps(described, indent=2, default=str)}\n")
 
 
-def _continue(place: Path, question: Question, say: Say) -> None:
+def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
     """Update the configuration of an earlier call for this call.
 
     This call may have another time limit, another margin and other predictions.
@@ -266,7 +270,7 @@ def _continue(place: Path, question: Question, say: Say) -> None:
     if differing := [key for key in asked | before if asked.get(key) != before.get(key)]:
         raise SubtuneError(
             f"--results: {place} contains the results of a call with a different value of "
-            f"{listed(differing, joined='and')}; choose another directory"
+            f"{join_names(differing, joined='and')}; choose another directory"
         )
     written = read_config(path)
     if Path(written.results) != place:
@@ -308,7 +312,7 @@ def _continue(place: Path, question: Question, say: Say) -> None:
         )
 
 
-def _set_predictions(text: str, written: Config, place: Path, question: Question) -> str:
+def _set_predictions(text: str, written: Config, place: Path, question: ComparisonRequest) -> str:
     """Write the external predictions of a call to files, and add these files to a configuration.
 
     Args:
@@ -325,7 +329,7 @@ def _set_predictions(text: str, written: Config, place: Path, question: Question
     paths = write_splits(question.splits, place, place / question.name)
     experiment = written.experiments[EXPERIMENT]
     task = written.all_tasks()[experiment.tasks[0]]
-    judging = judging_file(written, task, experiment.folds)
+    judging = scored_file(written, task, experiment.folds)
     options, dev_share = question.options, question.dev_share
     files = write_predictions(paths, options, str(place), dev_share, judging)
     return _set_value(text, "predictions", files, place / CONFIGURATION)
@@ -364,7 +368,7 @@ def _lock_directory(place: Path) -> Iterator[int]:
         SubtuneError: another call is running there, or the directory cannot be written.
     """
     path = Path(Layout(str(place)).lock())
-    with one_line(f"--results: cannot write {place}"):
+    with convert_errors(f"--results: cannot write {place}"):
         place.mkdir(parents=True, exist_ok=True)
         lock = path.open("ab")
     with lock:

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from subtune.analysis.answer import find_answers, short_answer
-from subtune.analysis.candidates import compare_with_reference, judged_runs
+from subtune.analysis.candidates import compare_with_reference, scored_runs
 from subtune.comparison.next_runs import FULL, Method, Progress
-from subtune.core.files import drafts
+from subtune.core.files import write_atomically
 from subtune.runs.learning_rates import describe_search
 from subtune.steps import exhibits, report_page, runs, scores, summary
 from subtune.steps.context import Context
-from subtune.steps.jobs import files, run_job
+from subtune.steps.jobs import list_files, run_job
 
 # A method is unlikely to be the answer if the probability of this is below this threshold.
 LEAST_PROBABILITY = 0.01
@@ -84,7 +84,7 @@ def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set
         row_scores: the scores of each example, by run.
     """
     pseudo_values, found = row_scores.set_index("run"), set[Method]()
-    for model, same in judged_runs(chosen).groupby("model"):
+    for model, same in scored_runs(chosen).groupby("model"):
         methods = dict(same[["title", "method"]].itertuples(index=False))
         best_smaller = 0.0
         for title, candidate in compare_with_reference(same, pseudo_values).methods.items():
@@ -110,17 +110,17 @@ def write_results(context: Context, progress: Progress, log: Path) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w", encoding="utf-8") as file, redirect_stdout(file):
         for job in scores.jobs(context):
-            with drafts(job.outputs) as outputs:
+            with write_atomically(job.outputs) as outputs:
                 rows = _add_planned_columns(finished, job.spec["runs"])
                 for name, table in scores.make_score_tables(job, rows).items():
                     table.to_parquet(outputs[name], index=False)
-            for path in files(job.outputs):
+            for path in list_files(job.outputs):
                 os.utime(path, (1, 1))
         for job in chain(exhibits.jobs(context), summary.jobs(context)):
             run_job(job)
         for job in runs.jobs(context):
             rows = _add_planned_columns(finished, job.spec["planned"])
-            with drafts(job.outputs) as outputs:
+            with write_atomically(job.outputs) as outputs:
                 runs.write_table_of_runs(job, rows, outputs)
         for job in report_page.jobs(context):
             run_job(job)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from subtune.analysis.chosen_runs import are_brought, merge_experiments
+from subtune.analysis.chosen_runs import are_external, merge_experiments
 from subtune.analysis.run_scores import read_row_scores
 from subtune.analysis.tables import find_numbers, read_table
-from subtune.core.errors import SubtuneError, cut, listed, one_of
+from subtune.core.errors import SubtuneError, format_allowed, join_names, shorten
 from subtune.core.files import Layout, require_new
 from subtune.runs import records
 
@@ -76,7 +76,7 @@ class Comparison:
         }
         titles = self._read("answers")[["task", "title"]].itertuples(index=False)
         tasks = {task: {"title": title} for task, title in titles}
-        results = ExperimentResults(tables, tasks, NO_PAPER.printed)
+        results = ExperimentResults(tables, tasks, NO_PAPER.read_printed)
         return draw_front(results)
 
     def export(self, method: str, to: str | Path, minutes: float = 10) -> Path:
@@ -143,10 +143,10 @@ class Comparison:
         Raises:
             SubtuneError: there is no such method.
         """
-        is_trained = self._chosen["decides"] & ~are_brought(self._chosen)
+        is_trained = self._chosen["decides"] & ~are_external(self._chosen)
         runs = self._chosen[is_trained].dropna(subset="value")
         if method not in set(runs["method"]):
-            raise SubtuneError(f"method: {one_of(method, runs['method'].unique())}")
+            raise SubtuneError(f"method: {format_allowed(method, runs['method'].unique())}")
         best = runs[runs["method"] == method].sort_values("value").iloc[-1]
         return str(best["run"])
 
@@ -184,8 +184,10 @@ def _name_cells(columns: Sequence[str], text: Any, number: int) -> dict[str, Any
     cells = [text] if len(columns) == 1 else text
     is_row = isinstance(cells, Sized) and not isinstance(cells, str) and len(cells) == len(columns)
     if not is_row or any(isinstance(cell, Number) for cell in cells):
-        expected = "text" if len(columns) == 1 else f"tuples of {listed(columns)}"
-        raise SubtuneError(f"texts: text {number}: found {cut(repr(text))}, expected {expected}")
+        expected = "text" if len(columns) == 1 else f"tuples of {join_names(columns)}"
+        raise SubtuneError(
+            f"texts: text {number}: found {shorten(repr(text))}, expected {expected}"
+        )
     return dict(zip(columns, cells, strict=True))
 
 

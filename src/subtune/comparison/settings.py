@@ -15,7 +15,7 @@ from subtune.comparison.user_table import make_name
 from subtune.config.fields import HUB_MODELS, REPOSITORY, SearchOfRates
 from subtune.config.schema import Config, Experiment, MethodSettings
 from subtune.core import process
-from subtune.core.errors import SubtuneError, cut, locate_errors
+from subtune.core.errors import SubtuneError, locate_errors, shorten
 from subtune.core.ids import Value
 from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
 from subtune.data.table_files import is_directory
@@ -26,7 +26,7 @@ from subtune.models.model_config import (
     count_parameters,
     known_dimensions,
     longest_text,
-    read_config,
+    read_model_config,
 )
 from subtune.models.model_files import (
     lacks_pooler,
@@ -108,7 +108,7 @@ class StartingModel(Value):
         """The largest `max_length` that the model and the library allow."""
         if not self.directory:
             return DEFAULTS.longest_window
-        return min(longest_text(read_config(self.directory)), DEFAULTS.longest_window)
+        return min(longest_text(read_model_config(self.directory)), DEFAULTS.longest_window)
 
     def token_counts(self, texts: Sequence[tuple[str, ...]]) -> tuple[np.ndarray, float]:
         """Count the tokens in a sample of the texts, including special tokens.
@@ -200,14 +200,14 @@ def find_starting_model(name: str | None) -> StartingModel:
         return StartingModel(source="hub", reference=DEFAULTS.model["hub"], reason=reason)
     with locate_errors("--model"):
         if is_directory(Path(name)):
-            read_config(Path(name))
+            read_model_config(Path(name))
             return StartingModel(source="path", reference=name, reason="a local directory")
         if name.isidentifier() and importlib.util.find_spec(name):
-            read_config(package_directory(name))
+            read_model_config(package_directory(name))
             return StartingModel(source="package", reference=name, reason="an installed package")
     if not re.match(REPOSITORY, name) or Path(name).exists():
         raise SubtuneError(
-            f"--model: found {cut(name)!r}, expected an existing directory, an installed "
+            f"--model: found {shorten(name)!r}, expected an existing directory, an installed "
             "package, or a repository on the hub such as google-bert/bert-base-cased"
         )
     hub = HUB_MODELS.get(name, name)
@@ -226,7 +226,7 @@ class Times(NamedTuple):
     first: float
 
 
-class Choice(NamedTuple):
+class SettingsChoice(NamedTuple):
     """One possible choice of the settings and of the number of training rows.
 
     Attributes:
@@ -250,7 +250,9 @@ class Choice(NamedTuple):
         return counts | {"train": self.rows}
 
 
-def find_learning_rates(methods: Iterable[str], hidden_size: int) -> dict[str, tuple[float, ...]]:
+def nearest_learning_rates(
+    methods: Iterable[str], hidden_size: int
+) -> dict[str, tuple[float, ...]]:
     """Look up the learning rates of each method, for the hidden size nearest to ``hidden_size``."""
     rates = {}
     for method in methods:
@@ -267,7 +269,7 @@ def list_choices(
     rates: Mapping[str, tuple[float, ...]],
     fixed: Mapping[str, Any],
     least_batch: int = 1,
-) -> list[list[Choice]]:
+) -> list[list[SettingsChoice]]:
     """List possible settings for a table and a model, from the best to the fastest.
 
     Each inner list belongs to one reduction of `_reductions`, with a decreasing number of epochs.
@@ -283,7 +285,7 @@ def list_choices(
         least_batch: the smallest efficient batch size. If fewer than `fewest_steps` steps would be
             left, the batch size is smaller.
     """
-    choices, folds = list[list[Choice]](), fixed.get("folds")
+    choices, folds = list[list[SettingsChoice]](), fixed.get("folds")
     for number, max_length, seeds, shorter in _reductions(rows, fewest_rows, windows):
         train_rows = count_training_rows(number, folds)
         size = next(s for s in DEFAULTS.sizes if train_rows <= (s["rows"] or train_rows))
@@ -296,7 +298,7 @@ def list_choices(
             kept = {method: tried[len(tried) // 2 :][:1] for method, tried in kept.items()}
         shortest = Experiment(
             **fixed,
-            methods={method: write_rates(tried) for method, tried in kept.items()},
+            methods={method: learning_rate_setting(tried) for method, tried in kept.items()},
             seeds=tuple(range(min(seeds, folds or seeds))),
             epochs=fewest,
             batch_size=max(batch_size, size["batch_size"]),
@@ -305,12 +307,14 @@ def list_choices(
             warmup=DEFAULTS.warmup,
         )
         epochs = range(size["epochs"], fewest - 1, -1)
-        choices.append([Choice(shortest.model_copy(update={"epochs": n}), number) for n in epochs])
+        choices.append(
+            [SettingsChoice(shortest.model_copy(update={"epochs": n}), number) for n in epochs]
+        )
     best, longer = choices[0][0].experiment, [m for m in rates if m in DEFAULTS.longer["methods"]]
     for times in reversed(DEFAULTS.longer["times"]):
         own = MethodSettings(epochs=times * best.epochs)
         more = best.model_copy(update={"by_method": dict.fromkeys(longer, own)})
-        choices[0].insert(0, Choice(more, rows))
+        choices[0].insert(0, SettingsChoice(more, rows))
     return choices
 
 
@@ -319,7 +323,7 @@ def count_training_rows(rows: int, folds: int | None) -> int:
     return rows - (rows // folds if folds else 0)
 
 
-def write_rates(rates: tuple[float, ...]) -> SearchOfRates | tuple[float, ...] | None:
+def learning_rate_setting(rates: tuple[float, ...]) -> SearchOfRates | tuple[float, ...] | None:
     """Format learning rates as a setting: a search if there are several, None if there is none."""
     return SearchOfRates(search=rates) if len(rates) > 1 else rates or None
 
@@ -355,7 +359,7 @@ def _reductions(
         yield samples[-1], windows[-1], DEFAULTS.fewest_seeds, settings
 
 
-def possible_windows(counts: np.ndarray, longest: int) -> list[int]:
+def choose_max_lengths(counts: np.ndarray, longest: int) -> list[int]:
     """Choose a `max_length` that truncates almost no text, and smaller values that save time.
 
     The smaller values are below the mean length, because the estimated time depends on the mean.

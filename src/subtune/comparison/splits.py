@@ -13,7 +13,7 @@ import pandas as pd
 
 from subtune.comparison.user_table import make_name, make_task_name, read_user_table
 from subtune.config.fields import REPOSITORY
-from subtune.core.errors import SubtuneError, cut, listed, one_line
+from subtune.core.errors import SubtuneError, convert_errors, join_names, shorten
 from subtune.core.files import Layout, hash_files, hash_text
 from subtune.core.hub import pin_revision
 from subtune.data.table_files import FORMATS, is_file
@@ -41,7 +41,7 @@ class Split:
     """
 
     identity: str
-    frame: Callable[[Path], pd.DataFrame | None]
+    read_frame: Callable[[Path], pd.DataFrame | None]
     path: Path | None = None
 
 
@@ -55,7 +55,7 @@ def write_splits(splits: Mapping[str, Split], results: Path, folder: Path) -> di
     for name, split in splits.items():
         if split.path:
             paths[name] = split.path.resolve()
-        elif (frame := split.frame(results)) is not None:
+        elif (frame := split.read_frame(results)) is not None:
             folder.mkdir(parents=True, exist_ok=True)
             paths[name] = folder / f"{name}.jsonl"
             paths[name].write_text(_json_lines(frame), encoding="utf-8")
@@ -63,7 +63,7 @@ def write_splits(splits: Mapping[str, Split], results: Path, folder: Path) -> di
 
 
 @contextmanager
-def name_rows(folder: Path) -> Iterator[None]:
+def name_options_in_errors(folder: Path) -> Iterator[None]:
     """In error messages, replace the files in ``folder`` by the options that gave their rows.
 
     The user has not seen these files: they have rows from memory or from the hub.
@@ -79,7 +79,7 @@ def name_rows(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def errors_in_python() -> Iterator[None]:
+def name_arguments_in_errors() -> Iterator[None]:
     """In error messages, replace options of the terminal by arguments of Python."""
     try:
         yield
@@ -190,7 +190,8 @@ def _find_name(names: Sequence[str], key: str, splits: Mapping[str, Any], where:
             return name
     raise SubtuneError(
         f"--{key}: {where} has no split {names[0]!r}, expected one of its splits "
-        f'({listed(splits)}), as in --dev "test", or a share of the training rows, as in --dev 0.2'
+        f'({join_names(splits)}), as in --dev "test", or a fraction of the training rows, as in '
+        "--dev 0.2"
     )
 
 
@@ -206,7 +207,7 @@ def _download_dataset(reference: str, revision: str | None, results: Path) -> Ma
     import datasets
 
     advice = "a subset is named after a colon, as in nyu-mll/glue:cola"
-    with one_line(f"--train: cannot read {reference} from the hub ({advice})"):
+    with convert_errors(f"--train: cannot read {reference} from the hub ({advice})"):
         return datasets.load_dataset(repository, subset, revision=commit)
 
 
@@ -216,7 +217,7 @@ def _split_of_rows(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
         if not is_file(path):
             share = ", or a share of the training rows such as 0.2" if key == "dev" else ""
             raise SubtuneError(
-                f"--{key}: no such file: {cut(str(rows))!r}, expected the path of a file{share}"
+                f"--{key}: no such file: {shorten(str(rows))!r}, expected the path of a file{share}"
             )
         # A file in another encoding is converted to a new file in UTF-8.
         return Split(
@@ -249,7 +250,7 @@ def _to_frame(rows: Any) -> pd.DataFrame:
 
 
 def _json_lines(frame: pd.DataFrame) -> str:
-    with one_line("the table cannot be written as JSON lines"):
+    with convert_errors("the table cannot be written as JSON lines"):
         # pandas stores integers with missing values as floats, which would be written as 1.0.
         frame = frame.apply(lambda cells: cells.convert_dtypes() if cells.hasnans else cells)
         return frame.to_json(orient="records", lines=True, force_ascii=False, date_format="iso")

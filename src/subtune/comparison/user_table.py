@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from subtune.comparison import DEFAULTS, Kind
 from subtune.config.checks import HEADINGS
-from subtune.core.errors import SubtuneError, cut, listed, one_of
+from subtune.core.errors import SubtuneError, format_allowed, join_names, shorten
 from subtune.data.table_files import FEW, FORMATS, read_rows
 from subtune.tasks import TASKS
 from subtune.tasks.sentences import (
@@ -72,7 +72,7 @@ def read_user_table(path: Path, encoding: str | None = None, sheet: str | None =
     """
     if (ending := path.suffix.lower()) not in FORMATS:
         hint = f"; {HOW_WORDS}" if ending.startswith(".conll") else ""
-        raise SubtuneError(f"{path}: {one_of(path.suffix, FORMATS)} as the ending{hint}")
+        raise SubtuneError(f"{path}: {format_allowed(path.suffix, FORMATS)} as the ending{hint}")
     # Unclosed quotation marks are reported later, when the label column is known.
     rows = [*read_rows(path, encoding=encoding, sheet=sheet)]
     if not rows:
@@ -187,14 +187,14 @@ def guess_label_columns(table: UserTable) -> LabelColumns:
     if len(possible) == 1:
         _require_header(table, possible[0])
         return possible[0]
-    found = f"several columns may be the label ({listed(possible)})"
+    found = f"several columns may be the label ({join_names(possible)})"
     if not possible:
-        why = listed(f"{name}: {reason}" for name, reason in reasons.items())
+        why = join_names(f"{name}: {reason}" for name, reason in reasons.items())
         found = f"no column can be the label ({why})"
     hint = f"; {HOW_OBJECTS}" if OBJECTS in reasons.values() else ""
     raise SubtuneError(
         f"--label: cannot be guessed: in {table.path} {found}, expected one of "
-        f"{listed(table.columns)}{hint}"
+        f"{join_names(table.columns)}{hint}"
     )
 
 
@@ -209,9 +209,9 @@ def _require_header(table: UserTable, label: str) -> None:
     are_numbers = None not in map(parse_number, [label, *labels])
     if has_sentence and (are_numbers or label.strip() in labels):
         raise SubtuneError(
-            f"{table.path}: found {cut(label)!r} as the name of the label column, which looks like "
-            "a label; expected a header such as text,label above the first row (if this is the "
-            "header, --label names the column)"
+            f"{table.path}: found {shorten(label)!r} as the name of the label column, which looks "
+            "like a label; expected a header such as text,label above the first row (if this is "
+            "the header, --label names the column)"
         )
 
 
@@ -277,15 +277,15 @@ def guess_text_columns(table: UserTable, labels: Collection[str]) -> tuple[str, 
         return tuple(columns)
     if not others:
         raise SubtuneError(
-            f"--text: {table.path} has only the label column ({listed(labels)}), expected a column "
-            "of texts"
+            f"--text: {table.path} has only the label column ({join_names(labels)}), expected a "
+            "column of texts"
         )
-    found = f"several columns may be the text ({listed(columns)})"
+    found = f"several columns may be the text ({join_names(columns)})"
     if not columns:
         found = "no column contains text"
     raise SubtuneError(
-        f"--text: cannot be guessed: in {table.path} {found}, expected one of {listed(others)}, "
-        "and for pairs of texts a second one as --text2"
+        f"--text: cannot be guessed: in {table.path} {found}, expected one of "
+        f"{join_names(others)}, and for pairs of texts a second one as --text2"
     )
 
 
@@ -317,12 +317,12 @@ def _sample(cells: list[Any]) -> list[Any]:
     return cells[:: -(-len(cells) // DEFAULTS.rows_measured)]
 
 
-def label_names(label: LabelColumns) -> tuple[str, ...]:
+def label_columns(label: LabelColumns) -> tuple[str, ...]:
     """Return the names of the label columns as a tuple."""
     return (label,) if isinstance(label, str) else label
 
 
-def row_labels(
+def read_row_labels(
     row: Mapping[str, Any], label: LabelColumns, kind: Kind | None, separators: str | None = None
 ) -> tuple[str, ...] | None:
     """Read the labels of a row; return None if the row has no label.
@@ -345,16 +345,16 @@ def row_labels(
 
 @lru_cache(maxsize=10_000)
 def _plain_labels(cell: Any, kind: Kind | None, separators: str | None) -> tuple[str, ...] | None:
-    words = cell_labels(cell, kind, separators)
+    words = read_cell_labels(cell, kind, separators)
     if words is None or kind == "multilabel":
         return None if words is None else tuple(sorted({*map(plain_label, words)}))
     return tuple(filter(None, map(plain_label, words))) or None
 
 
-def cell_labels(cell: Any, kind: Kind | None, separators: str | None) -> list[str] | None:
+def read_cell_labels(cell: Any, kind: Kind | None, separators: str | None) -> list[str] | None:
     """Read the labels of a cell as they are written; return None if the cell has no label.
 
-    `row_labels` describes the arguments ``kind`` and ``separators``.
+    `read_row_labels` describes the arguments ``kind`` and ``separators``.
     """
     if kind == "multilabel":
         return parse_labels(cell, separators or SEPARATORS[0])
@@ -369,7 +369,7 @@ def guess_kind(table: UserTable, label: LabelColumns) -> Kind:
     cells = table.cells(label)
     if _are_sets(cells) or find_separators(cells):
         return "multilabel"
-    labels = {word for _, row in table.rows for word in row_labels(row, label, None) or ()}
+    labels = {word for _, row in table.rows for word in read_row_labels(row, label, None) or ()}
     # Programs write powers of ten with a sign or a point, so 1E5 is a name and not a number.
     words = [word for word in labels if not POWER.fullmatch(word)]
     numbers = {word: n for word in words if (n := parse_number(word)) is not None}
@@ -417,7 +417,7 @@ def find_separators(cells: Sequence[Any]) -> str | None:
     return None
 
 
-def label_order(label: str) -> tuple[float, str]:
+def label_sort_key(label: str) -> tuple[float, str]:
     """Return the sorting key of a label: numbers come first, by size; then words, by letters."""
     number = parse_number(label)
     return (math.inf if number is None else number), label

@@ -174,7 +174,7 @@ class Workers:
                 process.stdin.close()
 
 
-def end_in_words(exit_status: int) -> str:
+def describe_exit(exit_status: int) -> str:
     """Describe how a worker process ended, from its exit status."""
     if exit_status == -signal.SIGKILL:
         return "its process was killed, probably because there was too little memory"

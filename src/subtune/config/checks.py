@@ -15,7 +15,13 @@ from pydantic_core import ErrorDetails
 from subtune.config import parse_config_file
 from subtune.config.fields import PATTERNS_IN_WORDS
 from subtune.config.schema import Config, Experiment
-from subtune.core.errors import SubtuneError, cut, key_path, one_of, problem_text
+from subtune.core.errors import (
+    SubtuneError,
+    describe_pydantic_error,
+    format_allowed,
+    key_path,
+    shorten,
+)
 from subtune.data.sources import MINI_TASKS, OFFICIAL_NAMES, REPOSITORIES
 from subtune.methods import is_built_in
 from subtune.methods.added import FittedRegression
@@ -73,7 +79,7 @@ def _list_problems(config: Config) -> Iterator[str]:
         try:
             tasks[name] = definition.task(name)
         except ValidationError as error:
-            yield f"tasks.{name}.{problem_text(error.errors()[0])}"
+            yield f"tasks.{name}.{describe_pydantic_error(error.errors()[0])}"
         yield from _check_predictions(config, name)
     for name in filter(is_built_in, config.selections):
         yield f"selections.{name}: this is the name of a built-in method; choose another name"
@@ -85,7 +91,9 @@ def _list_problems(config: Config) -> Iterator[str]:
             ("by_task", experiment.by_task, experiment.tasks),
             ("by_model", experiment.by_model, experiment.models),
         ):
-            yield from (f"{path}.{key}: {one_of(n, known)}" for n in names if n not in known)
+            yield from (
+                f"{path}.{key}: {format_allowed(n, known)}" for n in names if n not in known
+            )
         known_tasks = [tasks[task] for task in experiment.tasks if task in tasks]
         yield from _check_tasks(config, path, known_tasks)
         yield from _check_methods(config, path, experiment)
@@ -219,7 +227,8 @@ def _describe_errors(error: ValidationError) -> Iterator[str]:
         if problem["type"] == "extra_forbidden" and last in REMOVED:
             yield f"{key_path([*path, last])}: no longer a setting; {REMOVED[str(last)]}"
         elif problem["type"] == "extra_forbidden":
-            yield f"{key_path([*path, last])}: unknown key, {one_of(str(last), _valid_keys(path))}"
+            allowed = format_allowed(str(last), _valid_keys(path))
+            yield f"{key_path([*path, last])}: unknown key, {allowed}"
         else:
             path += [] if str(last).startswith("[") else [last]
             yield ": ".join([*([key_path(path)] if path else []), _describe_problem(problem)])
@@ -232,10 +241,10 @@ def _describe_problem(problem: ErrorDetails) -> str:
         return f"found {value}, expected a number or text; in YAML yes, no and on need quotes"
     if kind == "literal_error":
         allowed = context["expected"].replace("'", "").replace(" or ", ", ").split(", ")
-        return one_of(value, allowed)
+        return format_allowed(value, allowed)
     if kind == "string_pattern_mismatch":
-        return f"found {cut(value)!r}, expected {PATTERNS_IN_WORDS[context['pattern']]}"
-    return problem_text(problem)
+        return f"found {shorten(value)!r}, expected {PATTERNS_IN_WORDS[context['pattern']]}"
+    return describe_pydantic_error(problem)
 
 
 def _valid_keys(path: list) -> list[str]:

@@ -14,7 +14,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from subtune.core.errors import cut, one_of
+from subtune.core.errors import format_allowed, shorten
 from subtune.data.sources import OFFICIAL_NAMES
 from subtune.runs.spec import LEARNING_RATES_BELOW
 from subtune.tasks.task import KINDS
@@ -63,7 +63,7 @@ DISTINCT = AfterValidator(_require_distinct)
 
 def _require_one_of(name: str, allowed: Iterable[str]) -> str:
     if name not in allowed:
-        raise ValueError(one_of(name, allowed))
+        raise ValueError(format_allowed(name, allowed))
     return name
 
 
@@ -80,7 +80,9 @@ def _parse_row_numbers(given: Any) -> tuple[int | str, ...]:
 
 def _require_search(given: str) -> str:
     if given != "search":
-        raise ValueError(f"found {cut(repr(given))}, expected a list of learning rates, or search")
+        raise ValueError(
+            f"found {shorten(repr(given))}, expected a list of learning rates, or search"
+        )
     return given
 
 

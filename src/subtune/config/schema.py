@@ -288,7 +288,7 @@ class Experiment(Section):
         A search is returned as a single `Rate`.
         """
         own = self.methods_for(model).get(method)
-        given = own or self.settings(task).learning_rates
+        given = own or self.with_overrides(task).learning_rates
         if given == "search":
             return [Rate(SEARCHED[0], SEARCHED)]
         if isinstance(given, SearchOfRates):
@@ -319,7 +319,7 @@ class Experiment(Section):
         partition, number = divmod(self.seeds.index(seed), self.folds)
         return Fold(of=self.folds, number=number, partition=partition)
 
-    def settings(self, task: str, method: str = "") -> Self:
+    def with_overrides(self, task: str, method: str = "") -> Self:
         """Return a copy with the settings of a task, and then those of a method, applied."""
         own = [*self.by_task.get(task, TaskSettings())]
         if settings := self.by_method.get(method):

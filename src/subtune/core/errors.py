@@ -30,10 +30,10 @@ class SubtuneError(Exception):
     """
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        return escape_control_characters(super().__str__())
 
 
-def printable(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     """Escape the control characters of a text, except for line breaks."""
     return "".join(
         letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in text
@@ -41,7 +41,7 @@ def printable(text: str) -> str:
 
 
 @contextmanager
-def one_line(what: str) -> Iterator[None]:
+def convert_errors(what: str) -> Iterator[None]:
     """Convert any exception in this block to a one-line error that begins with ``what``.
 
     Raises:
@@ -82,7 +82,7 @@ def explain_pydantic_errors(what: object) -> Iterator[None]:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
-        parts = [str(what), "".join(steps).removeprefix("."), problem_text(first)]
+        parts = [str(what), "".join(steps).removeprefix("."), describe_pydantic_error(first)]
         raise SubtuneError(": ".join(filter(None, parts))) from None
 
 
@@ -100,16 +100,16 @@ def error_reason(error: Exception) -> str:
     return said or type(error).__name__
 
 
-def one_of(found: object, allowed: Iterable[str]) -> str:
+def format_allowed(found: object, allowed: Iterable[str]) -> str:
     """Format the end of a message: the value found, the allowed ones, and the most similar one."""
     names = list(allowed)
     near = difflib.get_close_matches(str(found), names, n=1, cutoff=0.5)
-    hint = f" (did you mean {cut(near[0])!r}?)" if near else ""
-    found = cut(found) if isinstance(found, str) else found
-    return f"found {found!r}, expected one of {listed(names)}{hint}"
+    hint = f" (did you mean {shorten(near[0])!r}?)" if near else ""
+    found = shorten(found) if isinstance(found, str) else found
+    return f"found {found!r}, expected one of {join_names(names)}{hint}"
 
 
-def problem_text(problem: "ErrorDetails") -> str:
+def describe_pydantic_error(problem: "ErrorDetails") -> str:
     """Describe a problem that pydantic found: the value and what was expected, without the key."""
     value, kind, context = problem["input"], problem["type"], problem.get("ctx", {})
     if kind == "too_short":
@@ -122,10 +122,10 @@ def problem_text(problem: "ErrorDetails") -> str:
         return f"not valid JSON ({context['error']}), expected a complete JSON file"
     message = problem["msg"].removeprefix("Input should be ").removeprefix("String should have ")
     expected = EXPECTED.get(kind, f"{message[0].lower()}{message[1:]}")
-    return f"found {cut(repr(value))}, expected {expected}"
+    return f"found {shorten(repr(value))}, expected {expected}"
 
 
-def listed(names: Iterable[str], most: int = MOST_NAMES, joined: str = "or") -> str:
+def join_names(names: Iterable[str], most: int = MOST_NAMES, joined: str = "or") -> str:
     """Format the first ``most`` names as a comma-separated list, with the number of the others."""
     names = list(names)
     others = len(names) - most
@@ -133,26 +133,26 @@ def listed(names: Iterable[str], most: int = MOST_NAMES, joined: str = "or") -> 
     return ", ".join(map(_quote_name, names[:most])) + rest
 
 
-def plural(number: int, noun: str, more: str = "s") -> str:
+def format_count(number: int, noun: str, more: str = "s") -> str:
     """Format a number with its noun, as in ``1 class`` or ``1,200 classes``."""
     return f"{number:,} {noun}{'' if number == 1 else more}"
 
 
 def key_path(steps: Iterable[object]) -> str:
     """Join the steps to a key with dots, such as ``models.minilm.path``."""
-    return ".".join(_quote_name(cut(str(step))) for step in steps)
+    return ".".join(_quote_name(shorten(str(step))) for step in steps)
 
 
-def cut(text: str, most: int = LONGEST_NAME) -> str:
+def shorten(text: str, most: int = LONGEST_NAME) -> str:
     """Shorten a text to ``most`` characters, with ``...`` at the end if it was longer."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def shown(value: Any) -> str:
+def quote(value: Any) -> str:
     """Format a value for a message: text in quotes, other values as JSON, shortened if long."""
-    return repr(cut(value)) if isinstance(value, str) else cut(json.dumps(value))
+    return repr(shorten(value)) if isinstance(value, str) else shorten(json.dumps(value))
 
 
 def _quote_name(name: str) -> str:
     """Format a name for a message, in quotes if it is empty or has control characters."""
-    return cut(name) if name and name.isprintable() else repr(cut(name))
+    return shorten(name) if name and name.isprintable() else repr(shorten(name))

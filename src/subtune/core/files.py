@@ -17,7 +17,7 @@ from uuid import uuid4
 import yaml
 from safetensors import SafetensorError
 
-from subtune.core.errors import SubtuneError, error_reason, listed
+from subtune.core.errors import SubtuneError, error_reason, join_names
 
 # Drafts older than this come from processes that were killed, and are removed.
 SECONDS_OF_DRAFTS = 24 * 3600
@@ -145,7 +145,7 @@ def find_results(named: Path | None) -> Path:
     if named or (default / "runs").is_dir() or not below:
         return named or default
     if len(below) > 1:
-        places = listed(map(str, below))
+        places = join_names(map(str, below))
         raise SubtuneError(f"--results: missing, expected one of the directories {places}")
     return below[0]
 
@@ -168,7 +168,7 @@ def new_directory(target: Path) -> Iterator[Path]:
         yield draft
         _flush_all(draft)
         draft.rename(target)
-        flush(target.parent)
+        flush_to_disk(target.parent)
     except (OSError, SafetensorError) as error:
         raise SubtuneError(f"cannot write {target}: {error_reason(error)}") from None
     finally:
@@ -193,7 +193,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextmanager
-def drafts(outputs: Mapping[str, str | list[str]]) -> Iterator[Any]:
+def write_atomically(outputs: Mapping[str, str | list[str]]) -> Iterator[Any]:
     """Yield a hidden path (a draft) for each output, and rename the drafts at the end of the block.
 
     A draft has the suffix of its output, because the suffix selects the format of a table or
@@ -244,10 +244,10 @@ def _remove_path(path: Path) -> None:
 def _flush_all(path: Path) -> None:
     """Flush a file to disk, or a directory with all its contents."""
     for part in (*path.rglob("*"), path):
-        flush(part)
+        flush_to_disk(part)
 
 
-def flush(path: Path) -> None:
+def flush_to_disk(path: Path) -> None:
     """Flush the content of a file, or the entries of a directory, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:

@@ -54,7 +54,7 @@ def hold_gpu(
     names = [str(torch.cuda.get_device_properties(n).uuid) for n in range(number)]
     if SLURM in os.environ:
         names = [f"{name}-in-job-{os.environ[SLURM]}" for name in names]
-    with hold_one(names, torch.cuda.set_device, report, check):
+    with reserve_gpu(names, torch.cuda.set_device, report, check):
         try:
             yield
         finally:
@@ -63,7 +63,7 @@ def hold_gpu(
 
 
 @contextmanager
-def hold_one(
+def reserve_gpu(
     names: Sequence[str],
     use: Callable[[int], object],
     report: Callable[[str], object],

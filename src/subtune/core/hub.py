@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from subtune.core.errors import SubtuneError, error_reason, one_line
+from subtune.core.errors import SubtuneError, convert_errors, error_reason
 from subtune.core.files import write_text
 
 GLUE = "nyu-mll/glue"
@@ -117,10 +117,10 @@ def pin_revision(
             )
         return str(about.sha)
 
-    return remember_answer(kept, f"{repository}@{revision}", ask)
+    return cached_answer(kept, f"{repository}@{revision}", ask)
 
 
-def remember_answer(kept: Path, question: str, ask: Callable[[], str]) -> str:
+def cached_answer(kept: Path, question: str, ask: Callable[[], str]) -> str:
     """Return the stored answer to a question, or get the answer from ``ask`` and store it.
 
     Args:
@@ -135,7 +135,7 @@ def remember_answer(kept: Path, question: str, ask: Callable[[], str]) -> str:
     if question not in answers:
         # Another process may have written the file in the meantime.
         answers = {question: ask()} | _read_answers(kept)
-        with one_line(f"cannot write {kept}"):
+        with convert_errors(f"cannot write {kept}"):
             write_text(kept, json.dumps(answers, indent=2, sort_keys=True) + "\n")
     return answers[question]
 

@@ -14,7 +14,7 @@ class Value(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    def written(self) -> dict[str, Any]:
+    def to_json_types(self) -> dict[str, Any]:
         """Return the fields as JSON types, without those that have their default value.
 
         Adding a field with a default therefore changes no id. Fields whose names end with
@@ -31,9 +31,9 @@ class Value(BaseModel):
 
     def canonical(self) -> str:
         """Return the result of `written` as JSON with sorted keys and without spaces."""
-        return canonical_json(self.written())
+        return canonical_json(self.to_json_types())
 
-    def replaced(self, **fields: Any) -> Self:
+    def replace(self, **fields: Any) -> Self:
         """Return a copy in which some fields are replaced."""
         # `model_copy` would also copy the cached id.
         same = {name: getattr(self, name) for name in type(self).model_fields}
@@ -42,12 +42,12 @@ class Value(BaseModel):
     @cached_property
     def id(self) -> str:
         """The content id of the fields that `written` returns."""
-        return content_id(self.written())
+        return content_id(self.to_json_types())
 
 
 def _to_json_types(content: Any) -> Any:
     if isinstance(content, Value):
-        return content.written()
+        return content.to_json_types()
     if isinstance(content, tuple):
         return [_to_json_types(item) for item in content]
     return content

@@ -71,15 +71,15 @@ def job_log(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[No
         else:
             os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": private}
         slurm_job = os.environ.get("SLURM_JOB_ID")
-        report(f"on {socket.gethostname()}" + (f", Slurm job {slurm_job}" if slurm_job else ""))
+        log_line(f"on {socket.gethostname()}" + (f", Slurm job {slurm_job}" if slurm_job else ""))
         try:
             yield
             return
         except Exception as error:
-            message = user_message(error)
+            message = message_for_user(error)
             if message is None:
                 raise
-        report(f"error: {message}")
+        log_line(f"error: {message}")
     print(f"error: {message} (log: {log})", file=sys.stderr)
     sys.exit(1)
 
@@ -97,7 +97,7 @@ def end_process(status: int) -> NoReturn:
     os._exit(status)
 
 
-def user_message(error: BaseException) -> str | None:
+def message_for_user(error: BaseException) -> str | None:
     """Return the message for an error that users can fix, or None for any other error."""
     if isinstance(error, SubtuneError):
         return str(error)
@@ -119,7 +119,7 @@ def ensure_user_name() -> None:
         os.environ["USER"] = str(os.getuid())
 
 
-def report(line: str) -> None:
+def log_line(line: str) -> None:
     """Write a line to the job's log, with the time of day."""
     print(f"{time.strftime('%H:%M:%S')}  {line}", flush=True)
 

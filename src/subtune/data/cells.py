@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from subtune.core.errors import SubtuneError, shown
+from subtune.core.errors import SubtuneError, quote
 
 
 def cell_text(cell: Any) -> Any:
@@ -43,5 +43,5 @@ def require_names(header: Sequence[str | None], cells: Sequence[Any], place: str
     if header[0] and not any(header[1:]) and any(cells[1:]):
         raise SubtuneError(
             f"{place}: found cells in columns without a name, expected the names of the columns in "
-            f"the first row, instead of {shown(header[0])}"
+            f"the first row, instead of {quote(header[0])}"
         )

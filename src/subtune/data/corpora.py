@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from subtune.core.errors import SubtuneError, explain_pydantic_errors, one_of, shown
+from subtune.core.errors import SubtuneError, explain_pydantic_errors, format_allowed, quote
 from subtune.data.table_files import json_rows, read_text, split_lines
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow, Text
@@ -90,7 +90,7 @@ def conllu_sentences(
         for position, (number, cells) in enumerate(words, start=1):
             if cells[0] != str(position):
                 raise SubtuneError(
-                    f"{path}: line {number}: found the id {shown(cells[0])}, expected {position}; "
+                    f"{path}: line {number}: found the id {quote(cells[0])}, expected {position}; "
                     "ids count the words of a sentence from 1, and a blank line ends a sentence"
                 )
         if words:
@@ -167,7 +167,7 @@ def _make_sentence_row(
     row = {}
     for column in columns:
         if column not in names:
-            raise SubtuneError(f"{path}: no such column: {one_of(column, names)}")
+            raise SubtuneError(f"{path}: no such column: {format_allowed(column, names)}")
         row[column] = [cells[names.index(column)] for _, cells in words]
     return f"line {words[0][0]}", row
 
@@ -214,7 +214,7 @@ def read_questions(task: TaskSpec, path: Path, labelled: bool) -> Iterator[Place
         file = _File.model_validate_json(read_text(path), strict=True)
     for paragraph in (paragraph for article in file.data for paragraph in article.paragraphs):
         for question in paragraph.qas:
-            place = f"question {shown(question.id)}"
+            place = f"question {quote(question.id)}"
             answers = (
                 _require_answers_in_context(question, paragraph.context, f"{path}: {place}")
                 if labelled
@@ -246,7 +246,7 @@ def _require_answers_in_context(question: _Question, context: str, place: str) -
         found = context[start : start + len(answer.text)]
         if found != answer.text:
             raise SubtuneError(
-                f"{place}: found {shown(found)} at character {start} of the context, expected the "
-                f"answer {shown(answer.text)}"
+                f"{place}: found {quote(found)} at character {start} of the context, expected the "
+                f"answer {quote(answer.text)}"
             )
     return question.answers

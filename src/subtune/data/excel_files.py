@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 from xml.etree import ElementTree
 
-from subtune.core.errors import SubtuneError, one_line, one_of, shown
+from subtune.core.errors import SubtuneError, convert_errors, format_allowed, quote
 from subtune.data.cells import cell_text, require_names, require_unique_columns
 from subtune.tasks.task_kind import PlacedRow
 
@@ -25,7 +25,7 @@ def sheet_names(path: Path) -> list[str]:
     from openpyxl.reader.excel import ExcelReader
 
     with (
-        one_line(f"{path}: expected a readable .xlsx file"),
+        convert_errors(f"{path}: expected a readable .xlsx file"),
         warnings.catch_warnings(action="ignore"),
     ):
         reader = ExcelReader(path, read_only=True)
@@ -52,10 +52,10 @@ def excel_rows(
     book = _open_workbook(path, data_only=True)
     names = [worksheet.title for worksheet in book.worksheets]
     if sheet is not None and sheet not in names:
-        raise SubtuneError(f"{path}: sheet: {one_of(sheet, names)}")
+        raise SubtuneError(f"{path}: sheet: {format_allowed(sheet, names)}")
     name = sheet or names[0]
-    found, place = book[name], f"{path}: sheet {shown(name)}"
-    with one_line(f"{path}: expected a readable .xlsx file"):
+    found, place = book[name], f"{path}: sheet {quote(name)}"
+    with convert_errors(f"{path}: expected a readable .xlsx file"):
         _require_plain_cells(found, place)
         # The size stated in a file includes cells that have only a format.
         found.reset_dimensions()
@@ -136,7 +136,7 @@ def _open_workbook(path: Path, **options: bool) -> Any:
     # Importing openpyxl takes a while.
     import openpyxl
 
-    with one_line(f"{path}: expected a readable .xlsx file"):
+    with convert_errors(f"{path}: expected a readable .xlsx file"):
         content = path.read_bytes()
         if content.startswith(NO_ZIP):
             raise ValueError("this file has a password, or the format of Excel before 2007")

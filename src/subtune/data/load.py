@@ -5,11 +5,16 @@ from pathlib import Path
 
 import datasets
 
-from subtune.core.errors import SubtuneError, one_line
+from subtune.core.errors import SubtuneError, convert_errors
 from subtune.core.hub import download_snapshot
-from subtune.core.process import report
+from subtune.core.process import log_line
 from subtune.data.sources import OF_GLUE, REPOSITORIES, TRIED, Repository, read_columns
-from subtune.models.model_config import has_one_end, has_token_types, longest_text, read_config
+from subtune.models.model_config import (
+    has_token_types,
+    longest_text,
+    needs_one_end_token,
+    read_model_config,
+)
 from subtune.models.model_files import TOKENIZER, read_tokenizer, unknown_lines, unknown_share
 from subtune.runs.spec import DataSpec
 from subtune.tasks import TaskSpec
@@ -96,7 +101,7 @@ def make_split(task: TaskSpec, columns: Columns) -> datasets.Dataset:
 
 def read_splits(directory: Path) -> datasets.DatasetDict:
     """Read the splits of a dataset that another job has written."""
-    with one_line(f"{directory} is damaged; delete it, and call snakemake again"):
+    with convert_errors(f"{directory} is damaged; delete it, and call snakemake again"):
         return datasets.DatasetDict.load_from_disk(str(directory))
 
 
@@ -142,7 +147,7 @@ def tokenize(
         SubtuneError: the tokenizer cannot be read, has no token for any word or has a larger
             vocabulary than the model, or the model has fewer than ``max_length`` positions.
     """
-    longest = longest_text(read_config(model_directory))
+    longest = longest_text(read_model_config(model_directory))
     if max_length > longest:
         raise SubtuneError(
             f"max_length: found {max_length}, expected at most {longest}, the model's number of "
@@ -154,7 +159,7 @@ def tokenize(
     some = task.of_kind.texts(first.select(range(0, len(first), -(-len(first) // TRIED)))[:])
     tokenizer = read_tokenizer(model_directory)
     for line in unknown_lines(unknown_share(tokenizer, map(" ".join, some), model_directory)):
-        report(line)
+        log_line(line)
     encode = row_encoder(task, model_directory, max_length, doc_stride, apart)
     settings = {"batched": True, "with_indices": True, "remove_columns": first.column_names}
     return rows.map(encode, **settings, desc="tokens")
@@ -172,8 +177,8 @@ def row_encoder(
     The arguments are the same as those of `tokenize`. The function returns the columns of the
     examples.
     """
-    config = read_config(model_directory)
-    tokenizer = read_tokenizer(model_directory, has_one_end(config, task.of_kind.head))
+    config = read_model_config(model_directory)
+    tokenizer = read_tokenizer(model_directory, needs_one_end_token(config, task.of_kind.head))
 
     def encode(batch: Columns, numbers: Sequence[int]) -> dict[str, list]:
         groups = batch.get(GROUP)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from subtune.core.errors import SubtuneError, listed, one_of, shown
+from subtune.core.errors import SubtuneError, format_allowed, join_names, quote
 from subtune.data.sources import task_reader
 from subtune.data.table_files import read_rows
 from subtune.tasks import TaskSpec
@@ -26,7 +26,7 @@ USUAL = ("prediction", "predictions", "predicted", "pred", "answer", "output", "
 BEFORE_LABEL = ("", "probability_", "prob_", "p_")
 
 
-def read_predictions(
+def read_external_predictions(
     task: TaskSpec, path: Path, systems: Mapping[str, str]
 ) -> dict[str, np.ndarray]:
     """Read the predictions of several systems for the labelled rows of a file.
@@ -82,7 +82,7 @@ def find_columns(columns: Sequence[str], labels: Sequence[str] | None, source: s
     if len(columns) == 1:
         return [*columns]
     raise SubtuneError(
-        f"{source}: found columns {listed(columns)}, expected one named {USUAL[0]!r}"
+        f"{source}: found columns {join_names(columns)}, expected one named {USUAL[0]!r}"
         + (", or one for each label" if labels else "")
     )
 
@@ -110,7 +110,9 @@ def parse_predictions(
     for where, row in rows:
         for name in columns:
             if name not in row:
-                raise SubtuneError(f"{source}: {where}: no such column: {one_of(name, row)}")
+                raise SubtuneError(
+                    f"{source}: {where}: no such column: {format_allowed(name, row)}"
+                )
         if len(columns) > 1:
             place = f"{source}: {where}"
             found.append([_parse_probability(row[name], f"{place}: {name}") for name in columns])
@@ -127,14 +129,14 @@ def _parse_prediction(task: TaskSpec, row: Cells, column: str, place: str) -> li
     if not several and not str(cell).strip():
         raise SubtuneError(f"{place}: {column}: found nothing, expected a prediction in each row")
     if task.labels is None:
-        return [Regression().read_label(task.replaced(label=column), row, place)]
+        return [Regression().read_label(task.replace(label=column), row, place)]
     words = parse_labels(cell) if several else [cell]
     if words is None:
-        raise SubtuneError(f"{place}: {column}: found {shown(cell)}, expected a list of labels")
+        raise SubtuneError(f"{place}: {column}: found {quote(cell)}, expected a list of labels")
     # Label numbers are not accepted, because a file does not show which order of labels they use.
     predicted, known = {plain_label(str(word)) for word in words}, [*map(plain_label, task.labels)]
     if unknown := sorted(predicted.difference(known)):
-        raise SubtuneError(f"{place}: {column}: {one_of(unknown[0], task.labels)}")
+        raise SubtuneError(f"{place}: {column}: {format_allowed(unknown[0], task.labels)}")
     return [float(label in predicted) for label in known]
 
 
@@ -144,5 +146,5 @@ def _parse_probability(cell: object, place: str) -> float:
     except ValueError:
         number = -1
     if not 0 <= number <= 1:
-        raise SubtuneError(f"{place}: found {shown(cell)}, expected a probability from 0 to 1")
+        raise SubtuneError(f"{place}: found {quote(cell)}, expected a probability from 0 to 1")
     return number

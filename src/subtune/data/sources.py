@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from subtune.core.errors import SubtuneError, cut, one_of
+from subtune.core.errors import SubtuneError, format_allowed, shorten
 from subtune.core.files import hash_files, read_package_text
 from subtune.core.hub import GLUE, SQUAD, UNIVERSAL_DEPENDENCIES
 from subtune.data import table_files
@@ -91,7 +91,7 @@ def user_task_files(files: Mapping[str, str], task: Task, may_lack: str = "") ->
     key, splits = f"tasks.{task.name}.files", (*task.labelled_splits, *task.test)
     for split in files:
         if split not in splits:
-            raise SubtuneError(f"{key}: {one_of(split, splits)}")
+            raise SubtuneError(f"{key}: {format_allowed(split, splits)}")
     for split in task.labelled_splits:
         if split not in files and split != may_lack:
             or_folds = ", or `folds` in its experiment" if split == task.evaluation[0] else ""
@@ -99,7 +99,9 @@ def user_task_files(files: Mapping[str, str], task: Task, may_lack: str = "") ->
     paths, endings = {split: Path(path) for split, path in files.items()}, task_reader(task).endings
     for split, path in paths.items():
         if path.suffix.lower() not in endings:
-            raise SubtuneError(f"{key}.{split}: {path}: extension: {one_of(path.suffix, endings)}")
+            raise SubtuneError(
+                f"{key}.{split}: {path}: extension: {format_allowed(path.suffix, endings)}"
+            )
         if not is_file(path):
             raise SubtuneError(f"{key}.{split}: found no file {str(path)!r}, expected a path")
     return paths
@@ -174,7 +176,7 @@ def _read_changed_columns(
         labelled = split in task.labelled_splits
         rows = read(task, path, labelled)
         columns[split] = task.of_kind.from_rows(task, rows, labelled=labelled, source=str(path))
-        task.of_kind.require_sound(task, split, path, columns[split])
+        task.of_kind.require_different_labels(task, split, path, columns[split])
     return columns
 
 
@@ -287,19 +289,19 @@ def measure_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
     counts = {"different texts": len(set(map(tuple, train)))}
     if GROUP in columns["train"]:
         counts["different groups"] = len(set(columns["train"][GROUP]))
-    weighed = None
+    weighting_error = None
     if task.labels:
         by_row, every = task.of_kind.head == SEQUENCE_CLASSIFICATION, columns["train"]["label"]
         labels = np.array(every) if by_row else np.concatenate(every)
         if by_row:
             # Every fold must contain the most frequent label, but need not contain rarer labels.
             [(label, rows)] = Counter(task.of_kind.strata(labels).tolist()).most_common(1)
-            name = "none" if label == NO_LABEL else cut(task.labels[label])
+            name = "none" if label == NO_LABEL else shorten(task.labels[label])
             counts[f"rows of label {name!r}"] = rows
         try:
             task.of_kind.balanced_weights(task, labels)
         except SubtuneError as error:
-            weighed = str(error)
+            weighting_error = str(error)
     words = sum(len(text.split()) for row in train for text in row)
     step = -(-len(train) // TRIED)
     return TaskSize(
@@ -308,6 +310,6 @@ def measure_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
         test_rows=sum(map(len, texts.values())) - len(train) - evaluation,
         tokens=SPECIAL_TOKENS + TOKENS_PER_WORD * words / len(train),
         scarcest=min(counts.items(), key=itemgetter(1)),
-        weighed=weighed,
+        weighting_error=weighting_error,
         sample=tuple(map(" ".join, train[::step])),
     )

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from subtune.core.errors import SubtuneError, listed, one_line, shown
+from subtune.core.errors import SubtuneError, convert_errors, join_names, quote
 from subtune.data.cells import cell_text, require_names, require_unique_columns
 from subtune.data.excel_files import excel_rows
 from subtune.tasks import TaskSpec
@@ -161,7 +161,7 @@ def _require_width(cells: Sequence[str], header: Sequence[str], delimiter: str, 
     if len(cells) > len(header):
         hint = f"; put quotation marks around cells that contain {delimiter!r}"
     raise SubtuneError(
-        f"{place}: found {len(cells)} cells, expected {len(header)} ({listed(header)}){hint}"
+        f"{place}: found {len(cells)} cells, expected {len(header)} ({join_names(header)}){hint}"
     )
 
 
@@ -257,7 +257,7 @@ def parquet_rows(path: Path) -> Iterator[PlacedRow]:
     """Read the rows of a Parquet file."""
     from pyarrow.parquet import ParquetFile
 
-    with one_line(f"{path}: expected a readable .parquet file"):
+    with convert_errors(f"{path}: expected a readable .parquet file"):
         rows = ParquetFile(path).read().to_pylist()
     for number, row in enumerate(rows, start=1):
         yield f"row {number}", {column: cell_text(cell) for column, cell in row.items()}
@@ -300,7 +300,7 @@ def json_rows(path: Path) -> Iterator[PlacedRow]:
         rows = ((f"line {number}", _parse_json(line, number, broken)) for number, line in lines)
     for place, row in rows:
         if not isinstance(row, dict):
-            raise SubtuneError(f"{broken}: {place}: found {shown(row)}, expected an object")
+            raise SubtuneError(f"{broken}: {place}: found {quote(row)}, expected an object")
         yield place, {column: cell_text(cell) for column, cell in row.items()}
 
 

@@ -9,14 +9,14 @@ import pandas as pd
 from subtune.analysis.answer import (
     ALL_TASKS,
     find_answers,
-    format_chance,
+    format_probability,
     format_share,
     next_step,
     short_answer,
 )
-from subtune.analysis.candidates import remarks, sort_methods
+from subtune.analysis.candidates import describe_curves, sort_methods
 from subtune.analysis.chosen_runs import FELL, STILL_RISING, title_with_mask
-from subtune.analysis.tables import columns_of, read_table, set_types
+from subtune.analysis.tables import column_declarations, read_table, set_types
 from subtune.exhibits.output import (
     DIVERGED,
     EMPTY,
@@ -63,7 +63,7 @@ def answers_table(results: ExperimentResults) -> Styled:
             row["method"] = candidate.title
         # The candidate's title is replaced, because this column shows the task's title.
         rows.append(row | {"title": titles[answer.task]})
-    answers = pd.DataFrame(rows, columns=[*columns_of("answers")["column"]])
+    answers = pd.DataFrame(rows, columns=[*column_declarations("answers")["column"]])
     judged = chosen[chosen["judges"]]
     how_chosen = ON_SAME_EXAMPLES if judged["decides"].any() else CHOSEN_ON_DEV
     if judged["judged_apart"].all():
@@ -131,7 +131,7 @@ def loss_table(
                 "loss": format_number(0.0 - round(row["difference"], 3), ".3f"),
                 "at most": format_number(row["most_lost"], ".3f"),
                 f"within {row['margin']:g}": (
-                    EMPTY if pd.isna(row["chance"]) else format_chance(row["chance"])
+                    EMPTY if pd.isna(row["chance"]) else format_probability(row["chance"])
                 ),
                 "marks": " ".join(letters[text] for text in texts),
             }
@@ -233,7 +233,7 @@ def summary_table(results: ExperimentResults) -> Styled:
                 "on disk": format_size(row["delta_bytes"]),
                 "seconds": f"{row['seconds']:,.0f}",
                 "best epoch": format_number(row["epoch"], "g"),
-                "remarks": remarks(row) or EMPTY,
+                "remarks": describe_curves(row) or EMPTY,
             }
         )
     return Styled(rows, pd.DataFrame(shown), bold=pd.DataFrame({"method": rows["on_front"]}))

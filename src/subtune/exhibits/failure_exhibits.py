@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis.more_labels import WIDEST
-from subtune.core.errors import cut
+from subtune.core.errors import shorten
 from subtune.exhibits.output import (
     COLOURS,
     EMPTY,
@@ -44,7 +44,7 @@ def classes_table(results: ExperimentResults) -> Styled:
     cells = {
         "task": shown["task"].map(results.task_titles),
         "method": shown["method"],
-        "label": shown["label"].map(cut),
+        "label": shown["label"].map(shorten),
         "rows": shown["support"],
     }
     for name, title in {"precision": "precision", "recall": "recall", "f1": "F1"}.items():
@@ -67,7 +67,7 @@ def suspects_table(results: ExperimentResults) -> Styled:
         if cells[name].dtype == float:
             cells[name] = [format_number(value, ".3g") for value in cells[name]]
         elif cells[name].dtype == object or name in ("text", "second text"):
-            cells[name] = [cut(str(text), LONGEST_TEXT) for text in cells[name]]
+            cells[name] = [shorten(str(text), LONGEST_TEXT) for text in cells[name]]
     note = f"The first {len(shown):,} of {len(table):,}." if len(shown) < len(table) else ""
     return Styled(table, _without_single_task(cells), note=note, wide={"text": 0.5})
 
@@ -127,7 +127,7 @@ def _draw_matrix(panel: "Axes", counts: pd.DataFrame) -> None:
     matrix = counts["rows"].to_numpy().reshape(len(labels), -1)
     shares = matrix / np.maximum(matrix.sum(1, keepdims=True), 1e-9)
     panel.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    names = [cut(str(label), LONGEST_LABEL) for label in labels]
+    names = [shorten(str(label), LONGEST_LABEL) for label in labels]
     small = len(labels) > MOST_WITH_NUMBERS
     panel.set_xticks(range(len(labels)), names, rotation=90, fontsize=4 if small else 6)
     panel.set_yticks(range(len(labels)), names, fontsize=4 if small else 6)
@@ -146,7 +146,7 @@ def _draw_most_frequent(panel: "Axes", counts: pd.DataFrame) -> None:
     wrong = counts[(counts["label"] != counts["prediction"]) & (counts["rows"] > 0)]
     most = wrong.nlargest(MOST_CONFUSIONS, "rows")
     names = [
-        f"{cut(str(label), LONGEST_LABEL)} → {cut(str(prediction), LONGEST_LABEL)}"
+        f"{shorten(str(label), LONGEST_LABEL)} → {shorten(str(prediction), LONGEST_LABEL)}"
         for label, prediction in zip(most["label"], most["prediction"], strict=True)
     ]
     panel.barh(range(len(most)), most["rows"], color=COLOURS[0])

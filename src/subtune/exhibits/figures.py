@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from subtune.analysis.chosen_runs import (
+    add_whole_selection,
     best_of_seeds,
-    masked_runs,
-    whole_methods,
-    with_whole_selection,
+    drop_masked_runs,
+    select_masked_runs,
 )
 from subtune.exhibits.output import (
     COLOURS,
@@ -84,18 +84,18 @@ def draw_scores_by_fraction(
     """
     from matplotlib.ticker import PercentFormatter
 
-    scores = with_whole_selection(results["chosen"])
+    scores = add_whole_selection(results["chosen"])
     columns = [column for column in results.column_titles if column in set(scores["column"])]
     scopes = [scope for scope in scopes if scope in set(scores["scope"])]
     figure, panels = new_panels(len(columns), WIDTH, height_of_panel=0.6)
     for panel, column in zip(panels, columns, strict=True):
         scores_of_column = scores[scores["column"] == column]
-        whole = whole_methods(scores_of_column)
+        whole = drop_masked_runs(scores_of_column)
         for method, line_style in zip(references, REFERENCE_STYLES, strict=False):
             value = whole.loc[whole["method"] == method, "value"].dropna()
             if len(value):
                 panel.axhline(value.mean(), label=method_title(method), **line_style)
-        masks = masked_runs(scores_of_column)
+        masks = select_masked_runs(scores_of_column)
         for scope in scopes:
             seeds = masks[masks["scope"] == scope].groupby("fraction")["value"]
             _plot_with_band(panel, seeds.mean(), seeds.std(), SCOPES[scope] | {"markersize": 2.5})

@@ -8,8 +8,13 @@ from typing import Any
 import pandas as pd
 
 from subtune.analysis import parameters, statistics
-from subtune.analysis.candidates import remarks
-from subtune.analysis.chosen_runs import are_brought, by_method, title_with_mask, whole_methods
+from subtune.analysis.candidates import describe_curves
+from subtune.analysis.chosen_runs import (
+    are_external,
+    drop_masked_runs,
+    pivot_methods,
+    title_with_mask,
+)
 from subtune.analysis.claims import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -26,7 +31,7 @@ from subtune.exhibits.output import (
     format_rate,
     wrap_text,
 )
-from subtune.exhibits.score_tables import exhibit_scores
+from subtune.exhibits.score_tables import select_printed_scores
 
 
 def metrics_table(results: ExperimentResults) -> pd.DataFrame:
@@ -50,7 +55,7 @@ def choices_table(results: ExperimentResults) -> pd.DataFrame:
     If learning rates were searched, the column ``plateau`` lists those with nearly the best score.
     """
     chosen = results["chosen"]
-    table = chosen[chosen["decides"] & ~are_brought(chosen)]
+    table = chosen[chosen["decides"] & ~are_external(chosen)]
     searched = table["plateau"].dropna()
     plateaus = searched.map(lambda rates: ", ".join(map(str, map(format_rate, rates))) or EMPTY)
     choices_table = pd.DataFrame(
@@ -65,7 +70,7 @@ def choices_table(results: ExperimentResults) -> pd.DataFrame:
             "trained parameters": table["trainable"],
             "metric": table["metric"],
             "dev score": table["value"].round(4).astype(object).fillna(DIVERGED),
-            "remarks": [remarks(row) for row in table.to_dict("records")],
+            "remarks": [describe_curves(row) for row in table.to_dict("records")],
             "run": table["run"],
         }
     )
@@ -79,7 +84,7 @@ def learning_rates_table(results: ExperimentResults, printed: str, method: str) 
         printed: the name of the paper's table, with ``task`` and one column per model.
         method: the name of the method.
     """
-    task_titles, runs = results.task_titles, whole_methods(results["chosen"])
+    task_titles, runs = results.task_titles, drop_masked_runs(results["chosen"])
     runs = runs[runs["method"] == method].drop_duplicates(["model", "task"])
     table = pd.DataFrame({"task": [*task_titles.values()]})
     for model in runs["model"].unique():
@@ -110,7 +115,7 @@ def variance_table(results: ExperimentResults) -> pd.DataFrame:
         ``standard_deviation``. Numbers are rounded to six digits. The variance has ``seeds - 1``
         degrees of freedom.
     """
-    chosen = whole_methods(results["chosen"])
+    chosen = drop_masked_runs(results["chosen"])
     groups = chosen.groupby(["model", "column", "method"], sort=False)["value"]
     table = groups.agg(seeds="size", mean="mean", variance="var", standard_deviation="std")
     table = table[table["seeds"] > 1].reset_index().round(6)
@@ -125,7 +130,7 @@ def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> 
     """
     printed, printed_scores = results.printed("kruskal_wallis"), results.printed("scores")
     tables = [results.tables[name] for name in ("chosen", "test_scores") if name in results.tables]
-    ours = [by_method(table).reindex(columns=[*methods]).dropna() for table in tables]
+    ours = [pivot_methods(table).reindex(columns=[*methods]).dropna() for table in tables]
     ours += [pd.concat(ours)] if len(ours) > 1 else []
     tested: list[tuple[str, Mapping[str, pd.Series] | pd.DataFrame, float | None]] = [
         (f"this run's {name.replace('table', 'table ')}", scores, None)
@@ -133,7 +138,7 @@ def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> 
         if len(scores)
     ]
     for name, p_value in zip(printed["scores"], printed["p_value"], strict=True):
-        rows = exhibit_scores(printed_scores, re.findall(r"table\d+", name))
+        rows = select_printed_scores(printed_scores, re.findall(r"table\d+", name))
         scores_of = {m: rows.loc[rows["method"] == m, "value"] for m in methods}
         tested.append((f"paper's {name}", scores_of, p_value))
     counts = [f"n_{method}" for method in methods]
@@ -238,7 +243,7 @@ def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:
 
     Args:
         papers: maps each paper's citation to the CSV files of its claims, which were computed by
-            `subtune.analysis.claims.judge_claims`.
+            `subtune.analysis.claims.evaluate_claims`.
     """
     lines = []
     for citation, paths in papers.items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from subtune.analysis.answer import format_chance
+from subtune.analysis.answer import format_probability
 from subtune.analysis.candidates import QUESTION, sort_methods
 from subtune.analysis.chosen_runs import title_with_mask
 from subtune.exhibits.output import EMPTY, ExperimentResults, empty_figure, new_figure
@@ -162,7 +162,7 @@ def _draw_panel(panel: "Axes", rows: pd.DataFrame, height: int) -> None:
         else:
             write(f"◂ {row['score']:.3f}", 0, y, "left", color=look["color"])
         write(format_count(row["trained"], row["kind"]), PARAMETERS_AT, y)
-        chance = EMPTY if pd.isna(row["chance"]) else format_chance(row["chance"])
+        chance = EMPTY if pd.isna(row["chance"]) else format_probability(row["chance"])
         write(chance, PROBABILITY_AT, y)
     for heading, x in (("parameters", PARAMETERS_AT), (f"within {margin:g}", PROBABILITY_AT)):
         write(heading, x, -1.2, color="0.35", fontsize=6.5)

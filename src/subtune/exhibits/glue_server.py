@@ -101,7 +101,7 @@ def list_submissions(config: Config, experiment: Experiment) -> dict[str, tuple[
     }
 
 
-def scores_of_server(config: Config) -> set[tuple[str, ...]]:
+def expected_server_scores(config: Config) -> set[tuple[str, ...]]:
     """List all scores that the server can return for a configuration, as tuples of `NAMES`."""
     tasks = config.all_tasks()
     return {
@@ -201,7 +201,7 @@ def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = Non
     Args:
         path: a CSV file with the columns `GIVEN`, like a paper's ``printed/scores.csv``. Other
             columns are ignored.
-        known: from `scores_of_server`. If None, names are not checked.
+        known: from `expected_server_scores`. If None, names are not checked.
 
     Returns:
         ``experiment``, ``model``, ``method``, ``task``, and ``value``, the score divided by its
@@ -232,7 +232,7 @@ def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = Non
     return pd.DataFrame(rows, columns=[*NAMES, "value"]).astype({"value": float})
 
 
-def with_test_scores(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
+def replace_dev_scores(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     """Replace dev scores by test scores, for the runs whose predictions were sent to the server.
 
     Args:

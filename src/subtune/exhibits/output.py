@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from subtune.analysis.candidates import summary
+from subtune.analysis.candidates import summarise_methods
 from subtune.analysis.tables import order_columns
 from subtune.tasks.metrics import TITLES
 
@@ -74,7 +74,7 @@ class ExperimentResults:
     @cached_property
     def summary(self) -> pd.DataFrame:
         """The table of `subtune.analysis.candidates.summary`, cached because it takes a second."""
-        return summary(self["chosen"], self["row_scores"])
+        return summarise_methods(self["chosen"], self["row_scores"])
 
     def on_tasks(self, tasks: Collection[str]) -> "ExperimentResults":
         """Select the results of some tasks.

@@ -38,7 +38,7 @@ MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 NUMBERED = re.compile(r"(table|figure)(\d+)")
 
 
-def page(
+def render_page(
     answer: Sequence[Mapping[str, Any]],
     sections: Sequence[Mapping[str, Any]],
     runs: pd.DataFrame,
@@ -65,19 +65,19 @@ def page(
     )
     environment.filters |= {
         "path": Path,
-        "heading": heading,
+        "heading": format_heading,
         "table": lambda path: markdown_table(path.read_text(encoding="utf-8")),
         "data": data_address,
         "inline": lambda text: Markup(MARKDOWN.renderInline(text)),
-        "width": width_of,
+        "width": figure_width,
     }
-    first = first_screen(answer or sections[0]["exhibits"])
+    first = top_of_page(answer or sections[0]["exhibits"])
     replaced = first["exhibits"] if first else []
     answer = [exhibit for exhibit in answer if exhibit not in replaced]
     with_runs = []
     for section in sections:
         curves = read_table(section["curves"])
-        rows = runs_of(read_table(section["scores"]), curves)
+        rows = run_rows(read_table(section["scores"]), curves)
         shown = [exhibit for exhibit in section["exhibits"] if exhibit not in replaced]
         number = curves["run"].nunique()
         with_runs.append({**section, "exhibits": shown, "runs": rows, "number_of_curves": number})
@@ -92,14 +92,14 @@ def page(
         script=Markup(script),
         first=first,
         config=config,
-        cost=cost(runs),
-        origin=origin(runs),
+        cost_rows=cost_rows(runs),
+        version_rows=version_rows(runs),
         seeds=sorted(runs["seed"].unique()),
         margins=EQUIVALENCE_MARGINS,
     )
 
 
-def heading(exhibit: Mapping[str, Any]) -> str:
+def format_heading(exhibit: Mapping[str, Any]) -> str:
     """Return the title with the number in the paper, such as ``Table 2. Dev scores``."""
     found = NUMBERED.match(exhibit["name"])
     title = exhibit["title"]
@@ -117,19 +117,19 @@ def data_address(path: Path) -> str:
     return f"data:{mimetypes.guess_type(path)[0]};base64,{content}"
 
 
-def width_of(path: Path) -> int:
+def figure_width(path: Path) -> int:
     """Return the width of a PNG figure on the page in CSS pixels, the same as in print."""
     dots = int.from_bytes(path.read_bytes()[WIDTH_IN_PNG])
     return round(dots * PIXELS_PER_INCH / DOTS_PER_INCH)
 
 
-def runs_of(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]:
+def run_rows(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of the table of runs, with a learning curve as SVG in each."""
     curve_of = {run: curve["score"].tolist() for run, curve in curves.groupby("run")}
     rows = []
     for row in scores[scores["decides"]].to_dict("records"):
         diverged = pd.isna(row["value"])
-        curve = "" if diverged else Markup(sparkline(curve_of[row["run"]], row["best_epoch"]))
+        curve = "" if diverged else Markup(draw_sparkline(curve_of[row["run"]], row["best_epoch"]))
         rows.append(
             {
                 "run": row["run"],
@@ -146,7 +146,7 @@ def runs_of(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def sparkline(scores: Sequence[float], best_epoch: int) -> str:
+def draw_sparkline(scores: Sequence[float], best_epoch: int) -> str:
     """Draw the score of each epoch as a small SVG image, with a dot at the best epoch."""
     low, high = min(scores), max(scores)
     across, up = (WIDTH - 2 * PADDING) / max(1, len(scores) - 1), HEIGHT - 2 * PADDING
@@ -164,7 +164,7 @@ def sparkline(scores: Sequence[float], best_epoch: int) -> str:
     )
 
 
-def cost(runs: pd.DataFrame) -> list[dict[str, str]]:
+def cost_rows(runs: pd.DataFrame) -> list[dict[str, str]]:
     """Return the rows of the cost table: one for each experiment, and one for all of them.
 
     The last row counts runs that experiments share only once.
@@ -180,22 +180,22 @@ def cost(runs: pd.DataFrame) -> list[dict[str, str]]:
             "runs": f"{len(part):,}",
             "hours": f"{part['seconds'].sum() / 3600:,.2f}",
             "FLOPs (estimated)": f"{part['flops'].sum():.2e}",
-            "device": _distinct(part, "device"),
+            "device": _list_distinct(part, "device"),
         }
         for name, part in parts.items()
     ]
 
 
-def origin(runs: pd.DataFrame) -> list[tuple[str, str]]:
+def version_rows(runs: pd.DataFrame) -> list[tuple[str, str]]:
     """Return the commits, package versions and times of the runs, as pairs of title and text."""
     columns = {"commit": "commit of subtune"}
     columns |= {c: c.removeprefix("versions.") for c in runs if c.startswith("versions.")}
-    rows = [(title, _distinct(runs, column)) for column, title in columns.items()]
+    rows = [(title, _list_distinct(runs, column)) for column, title in columns.items()]
     times = runs["recorded"].dropna()
     return [*rows, ("recorded", f"{times.min()} to {times.max()}" if len(times) else EMPTY)]
 
 
-def _distinct(runs: pd.DataFrame, column: str) -> str:
+def _list_distinct(runs: pd.DataFrame, column: str) -> str:
     """List the distinct values of a column, and the number of runs without a value."""
     names = [str(value) for value in runs[column].dropna().unique()]
     missing = int(runs[column].isna().sum())
@@ -204,7 +204,7 @@ def _distinct(runs: pd.DataFrame, column: str) -> str:
     return ", ".join(names)
 
 
-def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def top_of_page(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return the content of the top of the page, or None without ``answers`` and ``summary``.
 
     Returns:
@@ -223,7 +223,9 @@ def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
     is_single = len(answers) == 1
     return {
         "answers": list_answers(answers[answers["task"] != ALL_TASKS]),
-        "plots": [(panel[0], _png_address(panel)) for panel in list_panels(methods, titles)],
+        "plots": [
+            (panel[0], _draw_forest_address(panel)) for panel in list_panels(methods, titles)
+        ],
         "table": markdown_table(table.to_markdown(index=False, disable_numparse=True))
         if is_single
         else "",
@@ -232,7 +234,7 @@ def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
     }
 
 
-def _png_address(panel: tuple[str, pd.DataFrame]) -> str:
+def _draw_forest_address(panel: tuple[str, pd.DataFrame]) -> str:
     """Draw the forest plot of one panel as a data URL."""
     content = io.BytesIO()
     draw_forest([panel]).savefig(content, dpi=DOTS_PER_INCH)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pandas as pd
 
-from subtune.analysis.chosen_runs import trained_beside_classifier, whole_methods
+from subtune.analysis.chosen_runs import count_encoder_parameters, drop_masked_runs
 from subtune.analysis.statistics import SIGNIFICANCE, wilcoxon
 from subtune.exhibits.output import EMPTY, MARK, ExperimentResults, Styled, format_scores
 from subtune.methods import SELECTION, method_title
@@ -17,20 +17,20 @@ from subtune.tasks.task import list_score_columns
 AVERAGE = "average"
 
 
-def exhibit_scores(printed: pd.DataFrame, exhibits: Collection[str]) -> pd.DataFrame:
+def select_printed_scores(printed: pd.DataFrame, exhibits: Collection[str]) -> pd.DataFrame:
     """Select the scores that certain tables or figures of a paper print, in the order given."""
     parts = [printed[printed["exhibit"] == exhibit] for exhibit in exhibits]
     return pd.concat([printed[:0], *parts], ignore_index=True)
 
 
-def averaged_tasks(printed: pd.DataFrame) -> list[str]:
+def tasks_of_average(printed: pd.DataFrame) -> list[str]:
     """Return the tasks over which a paper averages, or an empty list if it prints no average."""
     if not printed["is_average"].any():
         return []
     return list(printed.loc[~printed["is_average"], "task"].unique())
 
 
-def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+def average_columns(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Compute the mean over score columns for each model, method and seed.
 
     Combinations without a score in each of ``columns`` are left out.
@@ -65,14 +65,16 @@ def compare_with_printed(
     parts = []
     for split, scores in {"validation": chosen, "test": test_scores}.items():
         if scores is not None:
-            whole = whole_methods(scores).dropna(subset=["value"])
-            means = averages(whole, averaged_tasks(printed)).assign(column=AVERAGE, is_average=True)
+            whole = drop_masked_runs(scores).dropna(subset=["value"])
+            means = average_columns(whole, tasks_of_average(printed)).assign(
+                column=AVERAGE, is_average=True
+            )
             groups = pd.concat([whole.assign(is_average=False), means])
             groups = groups.groupby(["model", "method", "column", "is_average"])["value"]
             rows = groups.agg(ours="mean", standard_deviation="std", seeds="size").reset_index()
             parts.append(rows.assign(split=split))
     ours = pd.concat(parts)
-    models = list(whole_methods(chosen)["model"].unique())
+    models = list(drop_masked_runs(chosen)["model"].unique())
     table = printed.rename(columns={"value": "reported"})
     known = table["model"].where(table["model"].isin(models))
     if known.isna().all() and len(models) == 1:
@@ -131,25 +133,25 @@ def comparison_table(
     sources = dict.fromkeys(about["source"] for about in results.tasks.values())
     source = "test set" if test else " and ".join(sources)
     every, tasks = results.printed("scores"), results.column_titles
-    printed = exhibit_scores(every, exhibits)
+    printed = select_printed_scores(every, exhibits)
     if test:
         printed = printed[printed["split"] == "test"]
     if not printed_tasks and not set(tasks) <= set(every["task"]):
         printed = printed[printed["method"].isin(chosen["method"])]
     others = [TASKS[task] for task in printed_tasks if task not in tasks]
     tasks |= {column.key: column.title for column in list_score_columns(others, {})}
-    runs = whole_methods(chosen)
+    runs = drop_masked_runs(chosen)
     of_printed_models = runs["model"].isin(printed["model"])
     runs = runs[of_printed_models] if of_printed_models.any() else runs
-    runs = runs[~runs["method"].isin(_printed_elsewhere(every, printed, [*tasks]))]
-    averaged = averaged_tasks(printed)
-    means = _means(averaged, [*tasks])
-    rows = _rows_of_runs(runs, [*tasks], means.values(), source)
+    runs = runs[~runs["method"].isin(_methods_printed_elsewhere(every, printed, [*tasks]))]
+    averaged = tasks_of_average(printed)
+    means = _columns_of_averages(averaged, [*tasks])
+    rows = _format_our_rows(runs, [*tasks], means.values(), source)
     titles = {method: method_title(method) for method in printed["method"]} | dict(quoted or {})
     printed = printed.assign(title=printed["method"].map(titles))
     counts = results.printed("parameter_counts")
     is_printed = [columns == averaged for columns in means.values()]
-    rows += _rows_of_paper(printed, counts, [*tasks], is_printed)
+    rows += _format_printed_rows(printed, counts, [*tasks], is_printed)
     table = pd.DataFrame(rows, columns=[*ABOUT, *tasks.values(), *means])
     # Cells with a score begin with the score, or with the mean over seeds.
     numbers = table.drop(columns=ABOUT).apply(
@@ -162,7 +164,7 @@ def comparison_table(
     return Styled(table, marked, bold=best, note=NOTE)
 
 
-def _printed_elsewhere(
+def _methods_printed_elsewhere(
     every: pd.DataFrame, shown: pd.DataFrame, tasks: Collection[str]
 ) -> set[str]:
     """Return the methods that only other tables of the paper print for these tasks.
@@ -178,7 +180,7 @@ def _printed_elsewhere(
     return set(every.loc[on_tasks, "method"]) - set(shown["method"])
 
 
-def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
+def _columns_of_averages(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
     """Map the heading of each average to the score columns that it averages over.
 
     The first average is that of the paper. If a task of the paper was not run, the average over the
@@ -192,7 +194,7 @@ def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
     return means
 
 
-def _rows_of_runs(
+def _format_our_rows(
     runs: pd.DataFrame, keys: Sequence[str], means: Collection[Sequence[str]], source: str
 ) -> list[list[str]]:
     """Format our scores as one row of cells for each model and method.
@@ -209,19 +211,19 @@ def _rows_of_runs(
         usual = largest[largest == largest.mode().iloc[-1]].index[0]
         task_runs = model_runs[model_runs["task"] == usual]
         task_runs = task_runs.drop_duplicates("method").set_index("method")
-        trained, beside = task_runs["trainable"], trained_beside_classifier(task_runs)
+        trained, beside = task_runs["trainable"], count_encoder_parameters(task_runs)
         full = beside.get("full")
         for method in model_runs["method"].drop_duplicates():
             scores = model_runs[model_runs["method"] == method]
             values = [scores.loc[scores["column"] == key, "value"] for key in keys]
-            values += [averages(scores, columns)["value"] for columns in means]
+            values += [average_columns(scores, columns)["value"] for columns in means]
             share = f"{beside[method] / full:.3%}" if full else EMPTY
             about = [f"this run: {model}, {source}", method_title(method), f"{trained[method]:,}"]
             rows.append([*about, share, *map(format_scores, values)])
     return rows
 
 
-def _rows_of_paper(
+def _format_printed_rows(
     printed: pd.DataFrame, counts: pd.DataFrame, keys: Sequence[str], is_printed: Sequence[bool]
 ) -> list[list[str]]:
     """Format printed scores as one row of cells for each exhibit, model, split and method.

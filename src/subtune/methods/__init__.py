@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Tag, TypeAdapter
 
-from subtune.core.errors import SubtuneError, one_of
+from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.files import read_package_yaml
 from subtune.methods.added import Adapter, Embeddings, Lora, Peft, TfIdf
 from subtune.methods.selection import WholeTensors
@@ -131,7 +131,7 @@ def _build_spafit(first: int, second: int, kind: str) -> Lora:
     lora = everywhere.lora
     targets = tuple(target.replace("layer.*", f"layer.{adapted}") for target in lora.targets)
     return Lora(
-        lora=lora.replaced(targets=targets),
+        lora=lora.replace(targets=targets),
         parameters=(
             f"encoder.layer.{biases}.**.bias",
             f"encoder.layer.{adapted}.intermediate.dense.bias",
@@ -150,7 +150,7 @@ def _merge_patterns(names: str, known: Mapping[str, NamedSelection]) -> tuple[st
     patterns: set[str] = set()
     for name in map(str.strip, names.split(",")):
         if name not in known:
-            raise SubtuneError(one_of(name, known))
+            raise SubtuneError(format_allowed(name, known))
         part = known[name]
         if not isinstance(part, WholeTensors) or part.without:
             raise SubtuneError(

@@ -92,7 +92,7 @@ class AdapterSettings(Value):
             raise ValueError("expected either size or reduction")
         return self
 
-    def shapes(self, layers: int, width: int) -> dict[str, Shape]:
+    def parameter_shapes(self, layers: int, width: int) -> dict[str, Shape]:
         """Return the shape of every parameter of all adapters, by canonical name.
 
         Args:
@@ -185,7 +185,7 @@ class PeftSettings(Value):
         number = self.fields.get("num_virtual_tokens")
         return number if isinstance(number, int) else 0
 
-    def written(self) -> dict[str, Any]:
+    def to_json_types(self) -> dict[str, Any]:
         return {"type": self.type} | self.fields
 
 

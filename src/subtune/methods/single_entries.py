@@ -17,7 +17,7 @@ import numpy as np
 import safetensors.numpy
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from subtune.core.errors import SubtuneError, one_line
+from subtune.core.errors import SubtuneError, convert_errors
 from subtune.core.ids import Value
 from subtune.methods.roles import is_pretrained
 from subtune.methods.selection import (
@@ -172,7 +172,7 @@ class Top(AbstractSelection):
         # A ranking over several tasks may contain tensors that this task's head does not use.
         ranks = {name: rank for name, rank in ranks.items() if name in shapes}
         every = np.concatenate([rank.ravel() for rank in ranks.values()])
-        kept = top_count(self.top.fraction, len(every))
+        kept = count_of_fraction(self.top.fraction, len(every))
         last = np.partition(every, kept - 1)[kept - 1]
         indices = {name: np.flatnonzero(rank <= last) for name, rank in ranks.items()}
         return {name: Indices(flat) for name, flat in indices.items() if len(flat)}
@@ -185,7 +185,7 @@ class Top(AbstractSelection):
         return self.top.ranking
 
 
-def top_count(fraction: float, n: int) -> int:
+def count_of_fraction(fraction: float, n: int) -> int:
     """Compute ``ceil(fraction * n)`` in decimal arithmetic.
 
     The result for 0.07 and 100 is 7. Binary floating-point numbers would give 8.
@@ -277,7 +277,7 @@ def read_entry_values(path: Path) -> dict[str, np.ndarray]:
     Raises:
         SubtuneError: the file is damaged.
     """
-    with one_line(f"{path} is damaged; delete it, and call snakemake again"):
+    with convert_errors(f"{path} is damaged; delete it, and call snakemake again"):
         return safetensors.numpy.load_file(path)
 
 

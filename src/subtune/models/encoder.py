@@ -22,14 +22,14 @@ from transformers.utils.logging import (
     is_progress_bar_enabled,
 )
 
-from subtune.core.errors import one_line
+from subtune.core.errors import convert_errors
 from subtune.methods.added import AdapterSettings
 from subtune.methods.roles import Shape, is_classifier
 from subtune.models.families import FAMILIES, HEADS, MEAN_CLASSIFICATION, Family
 from subtune.models.folders import CONFIG
-from subtune.models.model_config import Pooling, choose_head, read_config
+from subtune.models.model_config import Pooling, choose_head, read_model_config
 from subtune.models.model_files import list_weight_files, stored_names
-from subtune.models.operations import Fused
+from subtune.models.operations import CompiledOperations
 from subtune.runs.spec import FisherSpec, RunSpec
 from subtune.tasks.examples import Reads
 
@@ -95,7 +95,7 @@ class Encoder:
     head: str
     transformers: TransformersModule | None = None
     adapters: AdapterSettings | None = None
-    fused: Fused | None = None
+    fused: CompiledOperations | None = None
 
     @property
     def family(self) -> Family:
@@ -103,7 +103,7 @@ class Encoder:
         return FAMILIES[self.config.model_type]
 
     @property
-    def reads(self) -> Reads:
+    def tokens_read(self) -> Reads:
         """The tokens of a text that the head reads."""
         return HEADS[self.head]
 
@@ -180,7 +180,7 @@ def add_adapters(encoder: Encoder, settings: AdapterSettings, seed: int) -> Enco
     generator = torch.Generator().manual_seed(seed)
     std = ADAPTER_STANDARD_DEVIATION[settings.type]
     added: dict[str, Tensor] = {}
-    shapes = settings.shapes(encoder.config.num_hidden_layers, encoder.config.hidden_size)
+    shapes = settings.parameter_shapes(encoder.config.num_hidden_layers, encoder.config.hidden_size)
     for name, shape in shapes.items():
         drawn = torch.zeros(shape)
         if len(shape) > 1 and settings.type == "houlsby":
@@ -206,7 +206,7 @@ def read_transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
     Raises:
         SubtuneError: the configuration cannot be read, or transformers does not know the model.
     """
-    with one_line(f"{directory / CONFIG} cannot be read"), quiet():
+    with convert_errors(f"{directory / CONFIG} cannot be read"), silence_transformers():
         config = AutoConfig.from_pretrained(
             directory, local_files_only=True, trust_remote_code=False
         )
@@ -224,7 +224,7 @@ def read_transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_transformers() -> Iterator[None]:
     """Silence transformers' progress bars and warnings, such as those about new classifiers."""
     before, has_bars = logging.root.manager.disable, is_progress_bar_enabled()
     logging.disable(logging.WARNING)
@@ -260,7 +260,7 @@ def load_encoder(
         SubtuneError: a weight is missing or cannot be read, or the model does not support the
             pooling.
     """
-    fields = read_config(directory)
+    fields = read_model_config(directory)
     head = choose_head(pooling, head, fields["model_type"])
     if fields["model_type"] not in FAMILIES:
         # Transformers' code takes seconds to import, and our own forward pass does not need it.

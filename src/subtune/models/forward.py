@@ -31,7 +31,13 @@ from subtune.models.operations import (
     stacked_linear,
     to_product_dtype,
 )
-from subtune.models.packing import WORDS, Bucket, Packed, bucket_of_all, mean_per_example
+from subtune.models.packing import (
+    WORD_EMBEDDINGS,
+    Bucket,
+    PackedBatch,
+    average_logits_per_example,
+    bucket_of_all,
+)
 
 # A function that is called with the name, the input and the output of a module.
 Watch = Callable[[str, Tensor, Tensor], None]
@@ -43,7 +49,7 @@ class _ForwardPass:
 
     encoder: Encoder
     trained: Mapping[str, Weight]
-    batch: Packed
+    batch: PackedBatch
     masks: DropoutMasks | None
     watch: Watch | None
 
@@ -52,9 +58,9 @@ class _ForwardPass:
         return self.trained[name] if name in self.trained else self.encoder.parameters[name]
 
 
-def logits(
+def compute_logits(
     encoder: Encoder,
-    batch: Packed,
+    batch: PackedBatch,
     trained: Mapping[str, Weight] | None = None,
     masks: DropoutMasks | None = None,
     watch: Watch | None = None,
@@ -85,7 +91,7 @@ def logits(
         x = _apply_dropout(forward, x, layer.dropout_probability(encoder.config))
         x = _apply_linear(forward, layer.module, x)
         x = activation(layer.activation)(x)
-    return mean_per_example(x, batch) if encoder.averages else x
+    return average_logits_per_example(x, batch) if encoder.averages else x
 
 
 def _has_flash_attention(device: torch.device) -> bool:
@@ -99,7 +105,7 @@ def _has_flash_attention(device: torch.device) -> bool:
     return is_short and device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
-def hidden_states(encoder: Encoder, batch: Packed) -> Tensor:
+def compute_hidden_states(encoder: Encoder, batch: PackedBatch) -> Tensor:
     """Compute the last hidden states ``[q, h]`` of the tokens in ``batch.reads``.
 
     If ``batch.reads`` is None, these are the first tokens of the examples.
@@ -129,7 +135,7 @@ def _embed(forward: _ForwardPass) -> Tensor:
     start = first_position(forward.encoder.config.model_type, forward.encoder.config.pad_token_id)
     types = torch.zeros_like(batch.ids) if batch.token_type_ids is None else batch.token_type_ids
     ids = {
-        WORDS: batch.ids,
+        WORD_EMBEDDINGS: batch.ids,
         "embeddings.position_embeddings": batch.positions + start,
         "embeddings.token_type_embeddings": types,
     }
@@ -170,7 +176,7 @@ def _apply_layer(forward: _ForwardPass, layer: str, x: Tensor, first_only: bool)
             _apply_linear(forward, between, attended)
         )
     else:
-        activated = fused.activated(
+        activated = fused.add_bias_and_activate(
             _apply_weight(forward, between, attended), _find_vector(forward, f"{between}.bias")
         )
     return _apply_add_and_norm(forward, f"{layer}.output", activated, attended)
@@ -218,7 +224,7 @@ def _apply_add_and_norm(forward: _ForwardPass, part: str, x: Tensor, residual: T
         mask = None if forward.masks is None or p == 0.0 else forward.masks.draw(y.shape[1:], p)
         bias = _find_vector(forward, f"{dense}.bias")
         vectors = [_find_vector(forward, name) for name in (f"{norm}.weight", f"{norm}.bias")]
-        return fused.added_and_normed(y, bias, mask, residual, *vectors)
+        return fused.add_residual_and_normalise(y, bias, mask, residual, *vectors)
     x = _apply_dropout(forward, _apply_linear(forward, dense, x), p)
     if adapters is not None:
         if adapters.type == "houlsby":
@@ -236,14 +242,14 @@ def pad(x: Tensor, bucket: Bucket) -> Tensor:
     heads_of_tokens = x.unflatten(2, (bucket.heads, -1)).flatten(1, 2)
     runs, _, numbers = heads_of_tokens.shape
     zeros = x.new_zeros(runs, bucket.examples * bucket.heads * bucket.longest, numbers)
-    padded = zeros.index_copy(1, bucket.places, heads_of_tokens)
+    padded = zeros.index_copy(1, bucket.padded_positions, heads_of_tokens)
     return padded.view(-1, bucket.longest, numbers)
 
 
 def unpad(x: Tensor, bucket: Bucket) -> Tensor:
     """Remove the padding of a bucket, from ``[k·m·a, l, d]`` to ``[k, s, h]``. Reverses `pad`."""
     padded = x.reshape(-1, bucket.examples * bucket.heads * bucket.longest, x.shape[2])
-    heads_of_tokens = padded.index_select(1, bucket.places)
+    heads_of_tokens = padded.index_select(1, bucket.padded_positions)
     return heads_of_tokens.unflatten(1, (-1, bucket.heads)).flatten(2)
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from subtune.core.errors import SubtuneError, one_line
+from subtune.core.errors import SubtuneError, convert_errors
 from subtune.core.files import read_package_yaml
 from subtune.methods import Selection
 from subtune.methods.added import Adapter, Peft, PeftSettings
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # The default padding id of RoBERTa and similar families.
 PADDING = 1
 # The number of positions of a model whose configuration states none.
-MANY = 1 << 20
+UNLIMITED_POSITIONS = 1 << 20
 # Files of sentence-transformers: the list of a model's modules, the configuration of one module,
 # and a pattern for the configuration of the pooling module.
 MODULES, MODULE_CONFIG, POOLING = "modules.json", "config.json", "*_Pooling/config.json"
@@ -41,7 +41,7 @@ NO_POOLING = (
 POSITIONS = ("max_position_embeddings", "n_positions")
 
 
-def read_config(directory: Path) -> dict[str, Any]:
+def read_model_config(directory: Path) -> dict[str, Any]:
     """Read the fields of a model's ``config.json``.
 
     Raises:
@@ -50,7 +50,7 @@ def read_config(directory: Path) -> dict[str, Any]:
     path = directory / CONFIG
     if not path.is_file():
         raise SubtuneError(explain_missing_config(directory))
-    with one_line(f"{path} is not a model's configuration"):
+    with convert_errors(f"{path} is not a model's configuration"):
         fields = json.loads(path.read_text())
         model_type = fields.get("model_type")
         method = (fields.get("quantization_config") or {}).get("quant_method")
@@ -80,7 +80,9 @@ def find_pooling(read: Callable[[str], str | None]) -> Pooling | None:
     Raises:
         SubtuneError: a file does not have the format of sentence-transformers.
     """
-    with one_line(f"{MODULES} or the {MODULE_CONFIG} of a module that it lists cannot be read"):
+    with convert_errors(
+        f"{MODULES} or the {MODULE_CONFIG} of a module that it lists cannot be read"
+    ):
         for part in json.loads(read(MODULES) or "[]"):
             if part["type"].endswith(".Pooling"):
                 fields = json.loads(read(f"{Path(part['path']).name}/{MODULE_CONFIG}") or "{}")
@@ -118,7 +120,7 @@ def longest_text(config: Mapping[str, Any]) -> int:
     """Compute the largest number of tokens that a model can read, including special tokens."""
     model_type = config["model_type"]
     fields = {**FAMILIES[model_type].defaults, **config} if model_type in FAMILIES else config
-    positions = next((fields[name] for name in POSITIONS if fields.get(name)), MANY)
+    positions = next((fields[name] for name in POSITIONS if fields.get(name)), UNLIMITED_POSITIONS)
     return positions - first_position(model_type, fields.get("pad_token_id", PADDING))
 
 
@@ -127,7 +129,7 @@ def has_token_types(config: Mapping[str, Any]) -> bool:
     return config.get("type_vocab_size", 1) > 1
 
 
-def has_one_end(config: Mapping[str, Any], head: str) -> bool:
+def needs_one_end_token(config: Mapping[str, Any], head: str) -> bool:
     """Return whether a text must contain exactly one end-of-text token.
 
     The sequence classifiers of encoder-decoder models read the state of this token.
@@ -242,7 +244,7 @@ def _peft_shapes(
     return peft.peft_shapes(config, head, settings)
 
 
-def shapes_with_added(
+def shapes_of_selection(
     selection: Selection,
     dimensions: AnyDimensions,
     outputs: int,
@@ -267,7 +269,7 @@ def shapes_with_added(
     shapes = dimensions.shapes(outputs, head)
     if isinstance(selection, Adapter) and isinstance(dimensions, Dimensions):
         layers, width = dimensions.num_hidden_layers, dimensions.hidden_size
-        return selection.adapter.shapes(layers, width) | shapes
+        return selection.adapter.parameter_shapes(layers, width) | shapes
     return shapes
 
 
@@ -296,7 +298,7 @@ def read_dimensions(directory: Path) -> AnyDimensions:
         SubtuneError: the configuration is missing or unreadable, or transformers does not know the
             model.
     """
-    fields = read_config(directory)
+    fields = read_model_config(directory)
     if fields["model_type"] in FAMILIES:
         return FAMILIES[fields["model_type"]].dimensions(fields)
     from subtune.models.transformers_models import (
@@ -364,7 +366,7 @@ def count_parameters(
             pretrained = sum(map(math.prod, shapes.values())) - classifier
             row: dict[str, Any] = {"model": model, "method": method, "classifier": classifier}
             try:
-                shapes = shapes_with_added(selection, dimensions, outputs, head)
+                shapes = shapes_of_selection(selection, dimensions, outputs, head)
                 row["parameters"] = count_trained(selection.resolve(shapes, seed=0), shapes)
                 row["share"] = (row["parameters"] - classifier) / pretrained
             except SubtuneError as error:

@@ -12,7 +12,7 @@ from safetensors import safe_open
 from tokenizers import Tokenizer
 from tokenizers.models import Unigram
 
-from subtune.core.errors import SubtuneError, cut, one_line
+from subtune.core.errors import SubtuneError, convert_errors, shorten
 from subtune.core.files import hash_files
 from subtune.core.hub import download_snapshot
 from subtune.methods.roles import LAYERS, Shape
@@ -22,7 +22,7 @@ from subtune.models.families import (
     Dimensions,
 )
 from subtune.models.folders import ADAPTER, CONFIG
-from subtune.models.model_config import MODULES, POOLING, read_config
+from subtune.models.model_config import MODULES, POOLING, read_model_config
 from subtune.runs.spec import ModelSpec
 
 TOKENIZER = "tokenizer.json"
@@ -58,7 +58,7 @@ def lacks_pooler(directory: Path) -> bool:
     """Return whether a local model is a BERT without a pooler, such as a masked language model."""
     names = [name for path in list_weight_files(directory) for name in stored_shapes(path)]
     has_pooler = any(name.endswith("pooler.dense.weight") for name in names)
-    return read_config(directory)["model_type"] == "bert" and not has_pooler
+    return read_model_config(directory)["model_type"] == "bert" and not has_pooler
 
 
 def package_directory(package: str) -> Path:
@@ -91,7 +91,7 @@ def list_model_files(directory: Path) -> list[Path]:
     Raises:
         SubtuneError: a file is missing, or the weights do not match the configuration.
     """
-    fields = read_config(directory)
+    fields = read_model_config(directory)
     weights = list_weight_files(directory)
     if not any((directory / name).is_file() for name in (TOKENIZER, *VOCABULARIES)):
         raise SubtuneError(f"{directory} has no {TOKENIZER}, expected all files of a tokenizer")
@@ -116,7 +116,7 @@ def list_weight_files(directory: Path) -> list[Path]:
             f"{directory} has no {WEIGHTS}; save the weights in this format, because no other "
             "format is supported"
         )
-    with one_line(f"{directory / INDEX} does not list the files of the weights"):
+    with convert_errors(f"{directory / INDEX} does not list the files of the weights"):
         names = sorted(set(json.loads((directory / INDEX).read_text())["weight_map"].values()))
     for name in names:
         # A name with a folder is refused, because the index is untrusted input.
@@ -212,7 +212,10 @@ def stored_shapes(path: Path) -> dict[str, Shape]:
         SubtuneError: the file cannot be read.
     """
     expected = "expected a complete safetensors file"
-    with one_line(f"{path} cannot be read, {expected}"), safe_open(path, framework="numpy") as file:
+    with (
+        convert_errors(f"{path} cannot be read, {expected}"),
+        safe_open(path, framework="numpy") as file,
+    ):
         names = file.keys()
         return {name: tuple(file.get_slice(name).get_shape()) for name in names}
 
@@ -269,18 +272,18 @@ def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
     """
     path = directory / TOKENIZER
     if path.is_file():
-        with one_line(f"{path} is not a readable tokenizer"):
+        with convert_errors(f"{path} is not a readable tokenizer"):
             tokenizer = Tokenizer.from_file(str(path))
     else:
         # Importing transformers takes seconds.
         from transformers import AutoTokenizer
 
-        from subtune.models.encoder import quiet
+        from subtune.models.encoder import silence_transformers
 
         # The message of transformers names other packages.
         needed = "; sentencepiece files need the packages sentencepiece and protobuf"
         problem = f"{directory} has no {TOKENIZER}, and its other files cannot be converted"
-        with one_line(problem + needed), quiet():
+        with convert_errors(problem + needed), silence_transformers():
             converted = AutoTokenizer.from_pretrained(
                 directory, local_files_only=True, trust_remote_code=False
             )
@@ -305,7 +308,7 @@ def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> 
             tokenizer if files are missing.
     """
     starts = [text[:MAX_LETTERS] for text in texts if text.strip()]
-    with one_line(f"{model}: the tokenizer fails on the texts"):
+    with convert_errors(f"{model}: the tokenizer fails on the texts"):
         encoded = tokenizer.encode_batch_fast(starts, add_special_tokens=False)
     counts = Counter[int | None](chain.from_iterable(encoding.ids for encoding in encoded))
     counts.pop(tokenizer.token_to_id(WORD_START), None)
@@ -318,7 +321,7 @@ def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> 
     if starts and unknown == counts.total():
         raise SubtuneError(
             f"{model}: the tokenizer has no token for any word of texts such as "
-            f"{cut(starts[0])!r}, expected a model for their language, with all tokenizer files"
+            f"{shorten(starts[0])!r}, expected a model for their language, with all tokenizer files"
         )
     return unknown / max(1, counts.total())
 

@@ -65,17 +65,19 @@ class LowRankUpdate:
 Weight = Tensor | PerRun | LowRankUpdate
 
 
-class Fused(NamedTuple):
+class CompiledOperations(NamedTuple):
     """Compiled operations on the result of a matrix product ``[k, t, o]``, each in one kernel.
 
     Attributes:
-        activated: adds the bias and applies the activation function.
-        added_and_normed: adds the bias, applies dropout if there is a mask, adds the residual, and
-            applies LayerNorm with its weight and bias.
+        add_bias_and_activate: adds the bias and applies the activation function.
+        add_residual_and_normalise: adds the bias, applies dropout if there is a mask, adds the
+            residual, and applies LayerNorm with its weight and bias.
     """
 
-    activated: Callable[[Tensor, Tensor], Tensor]
-    added_and_normed: Callable[[Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor], Tensor]
+    add_bias_and_activate: Callable[[Tensor, Tensor], Tensor]
+    add_residual_and_normalise: Callable[
+        [Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor], Tensor
+    ]
 
 
 @cache
@@ -205,9 +207,9 @@ class DropoutMasks:
             generator.set_state(state)
 
 
-def fuse_operations(
+def compile_operations(
     config: PretrainedConfig, parameters: Mapping[str, Tensor], report: Callable[[str], None]
-) -> Fused | None:
+) -> CompiledOperations | None:
     """Compile pointwise operations for the training steps of a packed family's model.
 
     Without compilation, each bias, activation, dropout mask, sum and LayerNorm is a separate kernel
@@ -232,7 +234,7 @@ def fuse_operations(
     return fused
 
 
-def _try_operations(fused: Fused, parameters: Mapping[str, Tensor]) -> None:
+def _try_operations(fused: CompiledOperations, parameters: Mapping[str, Tensor]) -> None:
     """Compile the operations and their backward passes by one call with two runs and a few tokens.
 
     Raises:
@@ -249,8 +251,8 @@ def _try_operations(fused: Fused, parameters: Mapping[str, Tensor]) -> None:
         return vector.repeat(2, 1, 1).requires_grad_()
 
     outputs, inputs = matrix.shape
-    activated = fused.activated(tokens(inputs, matrix.dtype), per_run(wide_bias))
-    normed = fused.added_and_normed(
+    activated = fused.add_bias_and_activate(tokens(inputs, matrix.dtype), per_run(wide_bias))
+    normed = fused.add_residual_and_normalise(
         tokens(outputs, matrix.dtype),
         per_run(bias),
         torch.ones(8, outputs, device=matrix.device),
@@ -263,17 +265,17 @@ def _try_operations(fused: Fused, parameters: Mapping[str, Tensor]) -> None:
 
 # The result is cached, because torch would compile new functions again for every group of runs.
 @cache
-def _compile_operations(activation_name: str, eps: float) -> Fused:
+def _compile_operations(activation_name: str, eps: float) -> CompiledOperations:
     activate = activation(activation_name)
     # torch compiles a separate version for each case: each vector is shared by all runs or not, and
     # trained or frozen.
     torch._dynamo.config.recompile_limit = 64
 
-    def activated(y: Tensor, bias: Tensor) -> Tensor:
+    def add_bias_and_activate(y: Tensor, bias: Tensor) -> Tensor:
         # The next matrix product needs its inputs in the dtype of products.
         return activate(y + bias).to(y.dtype)
 
-    def added_and_normed(
+    def add_residual_and_normalise(
         y: Tensor,
         bias: Tensor,
         mask: Tensor | None,
@@ -285,7 +287,10 @@ def _compile_operations(activation_name: str, eps: float) -> Fused:
         normalised = functional.layer_norm(x + residual, residual.shape[-1:], eps=eps)
         return torch.addcmul(shift, normalised, weight)
 
-    return Fused(_compile_for_any_size(activated), _compile_for_any_size(added_and_normed))
+    return CompiledOperations(
+        _compile_for_any_size(add_bias_and_activate),
+        _compile_for_any_size(add_residual_and_normalise),
+    )
 
 
 def _compile_for_any_size(function: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -48,7 +48,7 @@ EIGHTH_BITS = 3
 # one of these numbers. The first is for our own forward pass, in which attention takes the same
 # time for all lengths up to 128. The second is for transformers' code, which also computes padding.
 LENGTH, PADDED_LENGTH = 128, 16
-WORDS = "embeddings.word_embeddings"
+WORD_EMBEDDINGS = "embeddings.word_embeddings"
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Bucket:
         heads: the number ``a`` of attention heads.
         padding: a mask ``[m·a, 1, l]`` that is added to attention scores: 0 for tokens and -inf for
             padding. All heads have the same mask.
-        places: for each head of each token, its index ``[s·a]`` among the ``m·a·l`` positions of
-            the padded bucket.
+        padded_positions: for each head of each token, its index ``[s·a]`` among the ``m·a·l``
+            positions of the padded bucket.
     """
 
     examples: int
@@ -71,11 +71,11 @@ class Bucket:
     longest: int
     heads: int
     padding: Tensor
-    places: Tensor
+    padded_positions: Tensor
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedBatch:
     """A batch of packed examples.
 
     Attributes:
@@ -122,9 +122,9 @@ class Packed:
         return self.examples, len(self.ids), len(self.read_of), self.longest
 
 
-def pack(
+def pack_batch(
     examples: Examples, index: np.ndarray, encoder: Encoder, fixed_shape: bool = False
-) -> Packed:
+) -> PackedBatch:
     """Pack examples into one batch.
 
     Args:
@@ -142,7 +142,7 @@ def pack(
     labels = examples.labels_at(index)
     longest, tail, unread = int(lengths.max()), 0, 0
     if fixed_shape:
-        size, longest = fixed_size(lengths, int(examples.lengths.max()), encoder)
+        size, longest = compute_fixed_size(lengths, int(examples.lengths.max()), encoder)
         tail, starts = size - count, np.append(starts, count)
         # The number of tokens that the head reads is rounded up, unless each example has one.
         if len(read_of) != len(index):
@@ -154,7 +154,7 @@ def pack(
         # The tail repeats a token of the batch. An embedding table may contain only the rows of the
         # batch's tokens.
         columns[name] = tensor(ids, tail, ids[0])
-    return Packed(
+    return PackedBatch(
         ids=columns["input_ids"],
         token_type_ids=columns.get("token_type_ids"),
         positions=tensor(position, tail),
@@ -214,7 +214,7 @@ def _make_buckets(lengths: np.ndarray, encoder: Encoder) -> tuple[Bucket, ...]:
     return tuple(make_bucket(each, heads, tensor) for each in lengths_per_bucket)
 
 
-def fixed_size(lengths: np.ndarray, maximum: int, encoder: Encoder) -> tuple[int, int]:
+def compute_fixed_size(lengths: np.ndarray, maximum: int, encoder: Encoder) -> tuple[int, int]:
     """Compute the number of tokens of a batch with a fixed shape, including its tail.
 
     Args:
@@ -241,7 +241,9 @@ def round_up(count: int) -> int:
     return -(-count // unit) * unit
 
 
-def rows_read(examples: Examples, index: np.ndarray, encoder: Encoder) -> dict[str, Tensor]:
+def embedding_rows_read(
+    examples: Examples, index: np.ndarray, encoder: Encoder
+) -> dict[str, Tensor]:
     """Return the indices of the rows of embedding tables that examples read.
 
     Transformers' code may read further rows, so the result is empty for models that run this code.
@@ -257,10 +259,10 @@ def rows_read(examples: Examples, index: np.ndarray, encoder: Encoder) -> dict[s
     if encoder.transformers is not None:
         return {}
     ids = np.unique(_concatenate(examples.inputs["input_ids"], index))
-    return {f"{WORDS}.weight": torch.from_numpy(ids).to(encoder.device)}
+    return {f"{WORD_EMBEDDINGS}.weight": torch.from_numpy(ids).to(encoder.device)}
 
 
-def mean_per_example(logits: Tensor, batch: Packed) -> Tensor:
+def average_logits_per_example(logits: Tensor, batch: PackedBatch) -> Tensor:
     """Average logits ``[k, q, o]`` over the tokens of each example, to ``[k, n, o]``."""
     # ``index_add`` would sum in an undefined order on a GPU.
     by_token = logits.transpose(0, 1).contiguous()
@@ -270,7 +272,9 @@ def mean_per_example(logits: Tensor, batch: Packed) -> Tensor:
     return means[: batch.examples].transpose(0, 1)
 
 
-def micro_batches(index: np.ndarray, lengths: np.ndarray, encoder: Encoder) -> list[np.ndarray]:
+def split_into_micro_batches(
+    index: np.ndarray, lengths: np.ndarray, encoder: Encoder
+) -> list[np.ndarray]:
     """Split a batch into micro-batches if padding takes more time than further forward passes.
 
     If padding changes the model's results, all examples of a micro-batch have the same length.
@@ -313,11 +317,13 @@ def make_bucket(lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], 
         longest=longest,
         heads=heads,
         padding=tensor(padding.repeat(heads, axis=0)[:, None]),
-        places=tensor(np.ravel_multi_index(index, (len(lengths), heads, longest)).ravel()),
+        padded_positions=tensor(
+            np.ravel_multi_index(index, (len(lengths), heads, longest)).ravel()
+        ),
     )
 
 
-def bucket_of_all(batch: Packed, heads: int) -> Bucket:
+def bucket_of_all(batch: PackedBatch, heads: int) -> Bucket:
     """Build one bucket with all examples of a batch. The tail counts as a further example.
 
     The bucket is built on the batch's device. Its shape depends only on the shape of the batch.
@@ -334,7 +340,7 @@ def bucket_of_all(batch: Packed, heads: int) -> Bucket:
         longest=longest,
         heads=heads,
         padding=padding[:, None].expand(-1, heads, -1).reshape(-1, 1, longest),
-        places=(rows * longest + positions[:, None]).flatten(),
+        padded_positions=(rows * longest + positions[:, None]).flatten(),
     )
 
 

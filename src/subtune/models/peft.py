@@ -16,10 +16,17 @@ from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
 from peft.utils import ModulesToSaveWrapper
 from transformers import PretrainedConfig, PreTrainedModel
 
-from subtune.core.errors import SubtuneError, cut, error_reason, listed, one_line, one_of
+from subtune.core.errors import (
+    SubtuneError,
+    convert_errors,
+    error_reason,
+    format_allowed,
+    join_names,
+    shorten,
+)
 from subtune.methods.added import PeftSettings
 from subtune.methods.roles import ADDED, FIXED, Shape, is_classifier
-from subtune.models.encoder import Encoder, quiet
+from subtune.models.encoder import Encoder, silence_transformers
 from subtune.models.families import (
     MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
@@ -43,7 +50,7 @@ TASK_TYPES = {
 }
 TYPES = {kind.value: config for kind, config in PEFT_TYPE_TO_CONFIG_MAPPING.items()}
 # The PEFT types that are not supported, and the reasons.
-UNFIT = {
+UNSUPPORTED_TYPES = {
     "ADALORA": "PEFT must be called between steps to move ranks between layers",
     "ADAMSS": "its number of parameters depends on the weights, which planning does not read",
     "ADAPTION_PROMPT": "PEFT supports it only for text generation",
@@ -95,17 +102,17 @@ def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
         SubtuneError: the type, a field or a value is unknown or not supported, or PEFT does not
             support the type for this head.
     """
-    supported = sorted(TYPES.keys() - UNFIT)
+    supported = sorted(TYPES.keys() - UNSUPPORTED_TYPES)
     if settings.type not in supported:
-        reason = UNFIT.get(settings.type)
+        reason = UNSUPPORTED_TYPES.get(settings.type)
         message = f"{settings.type} is not supported, because {reason}"
         raise SubtuneError(
-            f"peft.type: {message if reason else one_of(settings.type.upper(), supported)}"
+            f"peft.type: {message if reason else format_allowed(settings.type.upper(), supported)}"
         )
     config_class = TYPES[settings.type]
     initialisation = settings.fields.get("init_lora_weights")
     if isinstance(initialisation, str) and initialisation.startswith(REFUSED_INITIALISATIONS):
-        raise SubtuneError(f"peft.init_lora_weights: {cut(initialisation)!r} is not supported")
+        raise SubtuneError(f"peft.init_lora_weights: {shorten(initialisation)!r} is not supported")
     for name in RESERVED.intersection(settings.fields):
         raise SubtuneError(f"peft.{name}: this field cannot be set; remove it")
     if issubclass(config_class, peft.PromptLearningConfig):
@@ -115,7 +122,7 @@ def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
             )
         if settings.virtual_tokens < 1:
             raise SubtuneError("peft.num_virtual_tokens: expected a number above 0")
-    with one_line(f"peft: {settings.type}"), quiet():
+    with convert_errors(f"peft: {settings.type}"), silence_transformers():
         return config_class(task_type=TASK_TYPES.get(head), **settings.fields)
 
 
@@ -226,18 +233,18 @@ def _inject_modules(
     ]
     if missing:
         raise SubtuneError(
-            f"peft.modules_to_save: the model has no module {listed(missing)}; name modules of "
+            f"peft.modules_to_save: the model has no module {join_names(missing)}; name modules of "
             "the model"
         )
     try:
-        with torch.random.fork_rng(devices=[]), device, quiet():
+        with torch.random.fork_rng(devices=[]), device, silence_transformers():
             torch.manual_seed(seed)
             peft_model = peft.get_peft_model(module, config, autocast_adapter_dtype=False)
     except Exception as error:
         if device.type == "meta" and isinstance(error, RuntimeError):
             raise
         needs_targets = "target_modules" in str(error)
-        modules_hint = f"; the model's modules: {listed(sorted(modules_with_weights))}"
+        modules_hint = f"; the model's modules: {join_names(sorted(modules_with_weights))}"
         raise SubtuneError(
             f"peft: {settings.type}: {error_reason(error)}{modules_hint if needs_targets else ''}"
         ) from None
@@ -284,7 +291,7 @@ def _try_forward_pass(module: peft.PeftModel, settings: PeftSettings) -> None:
     device = next(module.parameters()).device
     ids = torch.ones(1, 4, dtype=torch.long, device=device)
     try:
-        with device, torch.no_grad(), quiet():
+        with device, torch.no_grad(), silence_transformers():
             module(input_ids=ids, attention_mask=torch.ones_like(ids))
     except Exception as error:
         if device.type == "meta" and isinstance(error, RuntimeError):

@@ -11,10 +11,15 @@ from torch import Tensor, nn
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from subtune.core.errors import SubtuneError, one_line
+from subtune.core.errors import SubtuneError, convert_errors
 from subtune.methods.roles import Shape, family_naming, is_classifier, is_key_bias
 from subtune.methods.selection import LAYER_NUMBER
-from subtune.models.encoder import Encoder, TransformersModule, quiet, read_transformers_config
+from subtune.models.encoder import (
+    Encoder,
+    TransformersModule,
+    read_transformers_config,
+    silence_transformers,
+)
 from subtune.models.families import (
     MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
@@ -68,7 +73,7 @@ def make_transformers_model(encoder: Encoder, **settings: Any) -> PreTrainedMode
         encoder: the encoder.
         settings: further arguments of transformers' ``from_config``.
     """
-    with quiet():
+    with silence_transformers():
         whole = AUTO_CLASSES[encoder.head].from_config(encoder.config, **settings)
     exported = encoder.export_parameters()
     # A tied parameter has several names, of which ``exported`` has only one.
@@ -141,7 +146,7 @@ def read_shapes(
     if any((directory / name).is_file() for name in (WEIGHTS, INDEX)):
         module = _load_module(directory, config, head, "meta")
     else:
-        with one_line(f"{directory / CONFIG} does not describe a model that can be built"):
+        with convert_errors(f"{directory / CONFIG} does not describe a model that can be built"):
             module = make_empty_model(config, head)
     parameters = canonical_parameters(module, own_names(module))
     return {name: tuple(value.shape) for name, value in parameters.items()}
@@ -149,7 +154,7 @@ def read_shapes(
 
 def make_empty_model(config: PretrainedConfig, head: str) -> PreTrainedModel:
     """Build transformers' model on the device ``meta``, where parameters have no values."""
-    with torch.device("meta"), quiet():
+    with torch.device("meta"), silence_transformers():
         return AUTO_CLASSES[head].from_config(config, attn_implementation="eager")
 
 
@@ -163,7 +168,7 @@ def _load_module(
         name: model_class.base_model_prefix for name, model_class in model_classes(config).items()
     }
     prefix, usual = prefixes[head], prefixes.get(SEQUENCE_CLASSIFICATION, prefixes[head])
-    with one_line(f"{directory} cannot be loaded"), quiet():
+    with convert_errors(f"{directory} cannot be loaded"), silence_transformers():
         module, loading = AUTO_CLASSES[head].from_pretrained(
             directory,
             key_mapping={rf"^{usual}\.": f"{prefix}."} if usual != prefix else {},

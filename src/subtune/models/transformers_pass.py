@@ -24,7 +24,7 @@ from subtune.core.process import is_out_of_memory
 from subtune.models.encoder import Encoder, TransformersModule
 from subtune.models.families import QUESTION_ANSWERING
 from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun, Weight
-from subtune.models.packing import Packed
+from subtune.models.packing import PackedBatch
 
 # The two matrices of a low-rank update, ``[r, i]`` and ``[o, r]``, by module name.
 Updates = Mapping[str, tuple[Tensor, Tensor]]
@@ -32,7 +32,7 @@ Updates = Mapping[str, tuple[Tensor, Tensor]]
 
 def transformers_logits(
     encoder: Encoder,
-    batch: Packed,
+    batch: PackedBatch,
     trained: Mapping[str, Weight] | None = None,
     masks: DropoutMasks | None = None,
 ) -> Tensor:
@@ -68,8 +68,8 @@ def transformers_logits(
         return compute(first, {name: (a[0], b[0]) for name, (a, b) in updates.items()})[None]
 
 
-def transformers_hidden_states(encoder: Encoder, batch: Packed) -> Tensor:
-    """Compute hidden states, as `subtune.models.forward.hidden_states` does.
+def transformers_hidden_states(encoder: Encoder, batch: PackedBatch) -> Tensor:
+    """Compute hidden states, as `subtune.models.forward.compute_hidden_states` does.
 
     Raises:
         SubtuneError: transformers' code fails.
@@ -89,7 +89,7 @@ def transformers_hidden_states(encoder: Encoder, batch: Packed) -> Tensor:
 def _compute_run_logits(
     encoder: Encoder,
     theirs: TransformersModule,
-    batch: Packed,
+    batch: PackedBatch,
     shared: Mapping[str, Tensor],
     own: Mapping[str, Tensor],
     updates: Updates,
@@ -124,12 +124,12 @@ def _compute_run_logits(
     return _pick_tokens(logits, batch, batch.reads)
 
 
-def _pick_tokens(padded: Tensor, batch: Packed, reads: Tensor) -> Tensor:
+def _pick_tokens(padded: Tensor, batch: PackedBatch, reads: Tensor) -> Tensor:
     """Pick the values ``[q, …]`` of the tokens in ``reads`` from a padded batch ``[n, l, …]``."""
     return padded[batch.example[reads], batch.positions[reads]]
 
 
-def _pad_inputs(encoder: Encoder, batch: Packed) -> dict[str, Tensor]:
+def _pad_inputs(encoder: Encoder, batch: PackedBatch) -> dict[str, Tensor]:
     """Return the inputs of transformers' model ``[n, l]``, with padding on the right, by name."""
     # An extra row receives the tokens of the tail, which belong to no example. It is cut off below.
     size = len(batch.first) + 1, batch.longest

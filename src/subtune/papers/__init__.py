@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 
 from subtune.config.schema import Config
-from subtune.core.errors import SubtuneError, one_of
+from subtune.core.errors import SubtuneError, format_allowed
 from subtune.papers.paper import Paper
 from subtune.plan.plan import Plan
 
@@ -25,7 +25,7 @@ def find_paper(name: str | None) -> Paper:
     return importlib.import_module(f"{__name__}.{name}").PAPER
 
 
-def with_papers(config: Config) -> Config:
+def set_papers(config: Config) -> Config:
     """Set ``paper`` in each experiment that is named after a paper, and check all papers.
 
     Raises:
@@ -38,7 +38,7 @@ def with_papers(config: Config) -> Config:
             experiment = experiment.model_copy(update={"paper": name})
         named[name] = experiment
         if experiment.paper and experiment.paper not in paper_names():
-            known = one_of(experiment.paper, paper_names())
+            known = format_allowed(experiment.paper, paper_names())
             problems.append(f"experiments.{name}.paper: {known}")
         elif len(experiment.models) > 1 and find_paper(experiment.paper).shows_information():
             problems.append(
@@ -51,7 +51,7 @@ def with_papers(config: Config) -> Config:
     return config.model_copy(update={"experiments": named})
 
 
-def with_information(config: Config) -> set[str]:
+def experiments_with_information(config: Config) -> set[str]:
     """Return the names of the experiments whose tables or figures show Fisher information."""
     return {
         name
@@ -60,7 +60,7 @@ def with_information(config: Config) -> set[str]:
     }
 
 
-def scored_on_training_rows(config: Config, plan: Plan, name: str) -> set[str]:
+def runs_scored_on_training_set(config: Config, plan: Plan, name: str) -> set[str]:
     """Return the keys of an experiment's runs that are also scored on their training set.
 
     These are the runs of the methods in `Paper.scored_on_training_rows` on the largest training

@@ -127,7 +127,7 @@ class Paper:
         """Return whether any table or figure shows Fisher information."""
         return any({*exhibit.needs.tables} & {*INFORMATION} for exhibit in self.exhibits)
 
-    def claims_on(self, tasks: Collection[str]) -> list[Claim]:
+    def claims_for_tasks(self, tasks: Collection[str]) -> list[Claim]:
         """Return the claims that can be tested on these tasks.
 
         A claim about ``tasks_apart`` needs one of these tasks. All other claims need at least one
@@ -151,7 +151,7 @@ class Paper:
         paths = [*self.folder.glob("*.csv"), *self.folder.parent.glob("claims.yaml")]
         return hash_files(*sorted(paths))
 
-    def printed(self, name: str) -> pd.DataFrame:
+    def read_printed(self, name: str) -> pd.DataFrame:
         """Read one of the paper's tables. ``name`` is the stem of its file name.
 
         The columns of the table ``scores``:
@@ -177,7 +177,7 @@ class Paper:
             is_average=rows["metric"] == AVERAGE,
         ).drop(columns="scale")
 
-    def tables_like_ours(self, *, averages: bool) -> dict[str, pd.DataFrame]:
+    def printed_tables(self, *, averages: bool) -> dict[str, pd.DataFrame]:
         """Return the paper's numbers in the format of our tables. Keys are the names of our tables.
 
         Args:
@@ -190,12 +190,15 @@ class Paper:
             "chosen": wanted[wanted["split"] == "validation"],
             "test_scores": wanted[wanted["split"] == "test"],
             "printed": scores,
-            **{data: _with_shares(self.printed(name)) for data, name in self.printed_data.items()},
+            **{
+                data: _with_shares(self.read_printed(name))
+                for data, name in self.printed_data.items()
+            },
         }
 
     def _scores_like_ours(self) -> pd.DataFrame:
         """Return the paper's scores in the format of ``chosen``, with ``exhibit`` and ``split``."""
-        rows = self.printed("scores").rename(columns={"task": "column"})
+        rows = self.read_printed("scores").rename(columns={"task": "column"})
         name = rows["column"].str
         rows = rows.assign(
             task=name.split("_").str[0], decides=~name.endswith("_mismatched").astype(bool)
@@ -203,7 +206,7 @@ class Paper:
         keys = ["model", "method"]
         rows = rows.merge(self._trained_parameters(), on=keys, how="left")
         rates = [
-            self.printed(name)
+            self.read_printed(name)
             .melt("task", var_name="model", value_name="learning_rate")
             .assign(method=method)
             for method, name in self.printed_learning_rates.items()
@@ -218,10 +221,10 @@ class Paper:
 
         If the paper prints percentages instead of counts, ``trainable`` is a fraction of the model.
         """
-        table = self.printed("parameter_counts")
+        table = self.read_printed("parameter_counts")
         table = table[~table["printed"].astype(str).str.endswith("%")]
         if table.empty:
-            rows = self.printed("scores").rename(columns={"params": "printed"})
+            rows = self.read_printed("scores").rename(columns={"params": "printed"})
             table = rows[COUNTS].dropna().drop_duplicates(["model", "method"])
         return table.assign(trainable=table["printed"].map(_parse_count)).drop(columns="printed")
 

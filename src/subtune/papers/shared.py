@@ -48,7 +48,7 @@ COMPARED = (
 )
 
 
-def dev_scores(name: str, title: str, exhibits: Sequence[str], **options: Any) -> Table:
+def dev_score_table(name: str, title: str, exhibits: Sequence[str], **options: Any) -> Table:
     """Declare a table of dev scores, ours above those that the paper prints.
 
     Args:
@@ -60,7 +60,7 @@ def dev_scores(name: str, title: str, exhibits: Sequence[str], **options: Any) -
     )
 
 
-def test_scores(name: str, exhibits: Sequence[str]) -> Table:
+def test_score_table(name: str, exhibits: Sequence[str]) -> Table:
     """Declare a table of test scores from the GLUE server, ours above the paper's."""
     return Table(
         name,
@@ -71,7 +71,7 @@ def test_scores(name: str, exhibits: Sequence[str]) -> Table:
     )
 
 
-def metrics_of_tasks(name: str) -> Table:
+def metric_table(name: str) -> Table:
     """Declare a table that lists the metrics of each task."""
     return Table(
         name,
@@ -82,7 +82,7 @@ def metrics_of_tasks(name: str) -> Table:
     )
 
 
-def changes(name: str, title: str, method: str, task: str) -> Figure:
+def change_figure(name: str, title: str, method: str, task: str) -> Figure:
     """Declare a heat map that shows how much a method changes each parameter on one task."""
     return Figure(
         name,

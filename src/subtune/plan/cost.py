@@ -16,7 +16,7 @@ from operator import add
 from typing import TYPE_CHECKING, cast
 
 from subtune.config.schema import Pace, Trains
-from subtune.core.errors import SubtuneError, one_of
+from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.files import CHECKPOINTS_KEPT, read_package_yaml
 from subtune.methods.selection import Work
 from subtune.models.families import Dimensions
@@ -124,7 +124,7 @@ class Estimates:
             return assumed.pace
         devices = read_package_yaml("subtune.plan", "paces.yaml")
         if assumed.device not in devices:
-            known = one_of(assumed.device, devices)
+            known = format_allowed(assumed.device, devices)
             raise SubtuneError(
                 f"assumptions.device: {known}; for other devices, set `pace` as well"
             )
@@ -155,7 +155,7 @@ class Estimates:
         return flops
 
     @cached_property
-    def runs_beside(self) -> dict[str, int]:
+    def runs_sharing_steps(self) -> dict[str, int]:
         """For each run, by key, the number of runs that share its steps, including the run."""
         sweeps = self.plan.sweeps.values()
         return {key: n for sweep in sweeps for key, n in self._count_sharing_runs(sweep).items()}
@@ -164,7 +164,8 @@ class Estimates:
     def run_costs(self) -> dict[str, Cost]:
         """The cost of each run, by key. Runs that share steps share their cost."""
         return {
-            key: self._run_cost(run, self.runs_beside[key]) for key, run in self.plan.runs.items()
+            key: self._run_cost(run, self.runs_sharing_steps[key])
+            for key, run in self.plan.runs.items()
         }
 
     @property
@@ -203,7 +204,7 @@ class Estimates:
     def checkpoint_bytes(self, sweep: str) -> float:
         """Return the maximum size in bytes of the checkpoints that a sweep has at one time."""
         runs = self.plan.sweeps[sweep]
-        largest = max(self.runs_beside[run.key] * self._trained_bytes(run) for run in runs)
+        largest = max(self.runs_sharing_steps[run.key] * self._trained_bytes(run) for run in runs)
         return CHECKPOINTS_KEPT * COPIES_OF_TRAINED * largest
 
     def fisher_cost(self, fisher: str) -> Cost:

@@ -72,7 +72,7 @@ class Grid:
         First come the runs of all methods with each number of training examples, then those of
         single methods with further numbers, and last the runs with masks on the largest number.
         """
-        settings = self.experiment.settings(self.task_name)
+        settings = self.experiment.with_overrides(self.task_name)
         methods = [*self.experiment.methods_for(self.model_name)]
         numbers = settings.list_row_numbers(self.size.train_rows)
         for train_rows in numbers:
@@ -159,7 +159,7 @@ class Grid:
             names: the other fields of the `PlannedRun`.
         """
         fisher = self.fishers[self.task_name]
-        settings = self.experiment.settings(self.task_name, names["method"])
+        settings = self.experiment.with_overrides(self.task_name, names["method"])
         same = {name: getattr(settings, name) for name in SAME_IN_RECIPES}
         spec = RunSpec(
             model=fisher.model,
@@ -189,7 +189,7 @@ class Grid:
         recipe = Fit(**self._data_settings(names["train_rows"], seed))
         spec = RunSpec(
             model=fisher.model,
-            tokens=fisher.tokens.replaced(apart=embeds_pairs),
+            tokens=fisher.tokens.replace(apart=embeds_pairs),
             selection=selection,
             recipe=recipe,
             seed=0 if recipe.train_rows is None else seed,
@@ -226,5 +226,5 @@ class Grid:
             # A search is scored on at most as many examples as it is trained on.
             limit = train_rows if train_rows < scored else None
             fold = Fold(of=SEARCH_FOLDS, number=0, rows=limit)
-        run = spec.replaced(seed=seed, recipe=spec.recipe.replaced(fold=fold))
+        run = spec.replace(seed=seed, recipe=spec.recipe.replace(fold=fold))
         return SearchSpec(run=run, rates=rate.searched)

@@ -13,7 +13,7 @@ from typing import Literal
 from subtune.config.schema import Config, Experiment, ModelSource
 from subtune.core.errors import SubtuneError, locate_errors
 from subtune.core.files import Layout
-from subtune.core.hub import COMMITS, fetch_text, pin_revision, remember_answer
+from subtune.core.hub import COMMITS, cached_answer, fetch_text, pin_revision
 from subtune.data import sources
 from subtune.data.sources import OF_GLUE, REPOSITORIES, mini_version, task_size
 from subtune.methods.added import Peft
@@ -28,9 +28,9 @@ from subtune.models.model_config import (
     find_pooling,
     known_dimensions,
     longest_text,
-    read_config,
+    read_model_config,
     read_pooling,
-    shapes_with_added,
+    shapes_of_selection,
 )
 from subtune.models.model_files import (
     list_weight_files,
@@ -80,7 +80,7 @@ def find_model(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
             # In these families, transformers' class pools the first token as well.
             pooling = None
         _check_methods(config, name, model, location, dimensions, pooling)
-    return spec.replaced(pooling=pooling), location
+    return spec.replace(pooling=pooling), location
 
 
 def _choose_pooling(
@@ -93,7 +93,7 @@ def _choose_pooling(
         return read_pooling(Path(location))
     read = partial(fetch_text, location, version, f"models.{model}.pooling")
     question = f"pooling of {location}@{version}"
-    answer = remember_answer(pins, question, lambda: find_pooling(read) or "first")
+    answer = cached_answer(pins, question, lambda: find_pooling(read) or "first")
     return "mean" if answer == "mean" else None
 
 
@@ -134,7 +134,7 @@ def find_tokens(
             f"experiments.{name}.folds: found {folds}, but the training set of task {task.name!r} "
             f"has only {scarcest[1]} {scarcest[0]}, expected at least one for each fold"
         )
-    problem = sizes[data.key].weighed
+    problem = sizes[data.key].weighting_error
     if experiment.class_weights and problem:
         raise SubtuneError(f"experiments.{name}.class_weights: task {task.name!r}: {problem}")
     return make_tokens_spec(data, experiment, model)
@@ -161,7 +161,7 @@ def _check_max_length(config: Config, name: str, model: str, directory: str) -> 
     experiment = config.experiments[name]
     selected = [config.selection(method, model) for method in experiment.methods_for(model)]
     virtual = max((s.peft.virtual_tokens for s in selected if isinstance(s, Peft)), default=0)
-    longest = longest_text(read_config(Path(directory))) - virtual
+    longest = longest_text(read_model_config(Path(directory))) - virtual
     if experiment.max_length > longest:
         raise SubtuneError(
             f"experiments.{name}.max_length: found {experiment.max_length}, expected at most "
@@ -213,7 +213,7 @@ def _check_methods(
             continue
         place = f"experiments.{name}.{key}: {method!r} of model {model!r} on task {task!r}"
         with locate_errors(place):
-            shapes = shapes_with_added(selection, dimensions, all_tasks[task].outputs, head)
+            shapes = shapes_of_selection(selection, dimensions, all_tasks[task].outputs, head)
             selection.resolve(shapes, seed=0)
 
 
@@ -263,7 +263,7 @@ def find_files(config: Config, task: TaskSpec, source: str) -> Mapping[str, Path
     return sources.official_files(str(directory), task, source)
 
 
-def judging_file(config: Config, task: Task, folds: int | None) -> Path:
+def scored_file(config: Config, task: Task, folds: int | None) -> Path:
     """Return the file of a user's own task on whose rows methods are compared.
 
     It is the test file or, without a test file, the dev file. With folds instead of a dev file, it

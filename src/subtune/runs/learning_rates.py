@@ -22,7 +22,7 @@ from subtune.runs.spec import LEARNING_RATES_BELOW, RunSpec, SearchSpec
 MAX_ADDED_RATES = 4
 
 
-def next_rates(spec: SearchSpec, scores: Mapping[float, float]) -> list[float]:
+def choose_next_rates(spec: SearchSpec, scores: Mapping[float, float]) -> list[float]:
     """Return the learning rates that a search trains next, or an empty list if the search is done.
 
     Args:
@@ -54,7 +54,7 @@ def best_rate(spec: SearchSpec, scores: Mapping[float, float]) -> float:
 
     Args:
         spec: the search.
-        scores: the scores, as in `next_rates`.
+        scores: the scores, as in `choose_next_rates`.
     """
     first = first_rates(spec)
 
@@ -92,7 +92,7 @@ def recorded_scores(
     """
     scores: dict[float, float] = {}
     while True:
-        rates = next_rates(spec, scores)
+        rates = choose_next_rates(spec, scores)
         known = {rate: score(spec.run.with_learning_rate(rate)) for rate in rates}
         recorded = {rate: value for rate, value in known.items() if value is not None}
         if not recorded:
@@ -119,7 +119,7 @@ def find_learning_rates(
         runs = [
             spec.run.with_learning_rate(rate)
             for spec, known in zip(specs, scores, strict=True)
-            for rate in next_rates(spec, known)
+            for rate in choose_next_rates(spec, known)
         ]
         if not runs:
             break
@@ -133,7 +133,7 @@ def describe_search(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str
 
     Args:
         spec: the search.
-        scores: the scores, as in `next_rates`.
+        scores: the scores, as in `choose_next_rates`.
 
     Returns:
         A dictionary with two keys. ``learning_rate`` is the best learning rate. ``tried`` is a list

@@ -96,7 +96,7 @@ def write_files(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> N
     try:
         with new_directory(store / spec.id) as draft:
             fill(draft)
-            text = json.dumps(spec.written(), indent=2, ensure_ascii=False)
+            text = json.dumps(spec.to_json_types(), indent=2, ensure_ascii=False)
             (draft / "spec.json").write_text(text + "\n", encoding="utf-8")
             write_checksums(draft)
     except SubtuneError as error:
@@ -149,7 +149,7 @@ def read_outcome(store: Path, run_id: str) -> dict[str, Any]:
     return outcome
 
 
-def read_predictions(store: Path, run_id: str) -> dict[str, np.ndarray]:
+def read_recorded_predictions(store: Path, run_id: str) -> dict[str, np.ndarray]:
     """Read the predictions on the evaluation splits at the best epoch, by column name."""
     return _read_columns(store / run_id / "predictions.parquet")
 
@@ -157,18 +157,18 @@ def read_predictions(store: Path, run_id: str) -> dict[str, np.ndarray]:
 def read_predictions_of_epochs(store: Path, run_id: str) -> dict[str, np.ndarray]:
     """Read the predictions of every epoch, by column name. The run must not have diverged.
 
-    ``epoch`` counts from 1. Each epoch has the same examples as `read_predictions`, in the same
-    order.
+    ``epoch`` counts from 1. Each epoch has the same examples as `read_recorded_predictions`, in the
+    same order.
     """
     return _read_columns(store / run_id / EPOCHS)
 
 
 def count_rows(predicted: Mapping[str, np.ndarray], split: str) -> int:
-    """Count the examples of a split in predictions that `read_predictions` returned."""
+    """Count the examples of a split in predictions that `read_recorded_predictions` returned."""
     return len(set(predicted["idx"][predicted["split"] == split]))
 
 
-def gives_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
+def predicts_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
     """Return whether a run predicts the same answer for all examples of a split, in every split.
 
     The accuracy of such a run is the relative frequency of one class, and correlations are

@@ -284,7 +284,7 @@ class RunSpec(Value):
 
     def with_learning_rate(self, learning_rate: float) -> "RunSpec":
         """Return a copy of the run with another learning rate."""
-        return self.replaced(recipe=self.recipe.replaced(learning_rate=learning_rate))
+        return self.replace(recipe=self.recipe.replace(learning_rate=learning_rate))
 
     def make_refit(self, epochs: int) -> "RunSpec":
         """Return the refit of a cross-validated run, which trains on the examples of all folds.
@@ -292,10 +292,10 @@ class RunSpec(Value):
         Args:
             epochs: the number of epochs after which the refit stops.
         """
-        recipe = self.recipe.replaced(fold=None, refit=epochs)
+        recipe = self.recipe.replace(fold=None, refit=epochs)
         if isinstance(recipe, Recipe):
-            recipe = recipe.replaced(patience=None)
-        return self.replaced(recipe=recipe)
+            recipe = recipe.replace(patience=None)
+        return self.replace(recipe=recipe)
 
 
 class SearchSpec(Value):
@@ -350,7 +350,7 @@ class PlannedRun(Value):
         """
         if self.search is None:
             return self.spec.id
-        return content_id({"run": self.spec.written(), "search": self.search})
+        return content_id({"run": self.spec.to_json_types(), "search": self.search})
 
     @property
     def task_name(self) -> str:
@@ -376,7 +376,7 @@ class PlannedRun(Value):
             "seed": self.seed,
         }
 
-    def with_found_rate(self, rates: Mapping[str, float]) -> RunSpec:
+    def with_chosen_rate(self, rates: Mapping[str, float]) -> RunSpec:
         """Return the run's spec, with the learning rate that a search chose, if there is a search.
 
         Args:

@@ -9,12 +9,12 @@ import numpy as np
 import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, metadata_load
 
-from subtune.analysis.tables import find_folds, names_of_run, read_given_names
-from subtune.core.errors import printable
+from subtune.analysis.tables import find_folds, read_given_names, run_names
+from subtune.core.errors import escape_control_characters
 from subtune.core.files import Layout, read_package_text
 from subtune.exhibits.output import escape_markdown
 from subtune.models.families import MEAN_CLASSIFICATION
-from subtune.models.model_config import choose_head, has_token_types, read_config
+from subtune.models.model_config import choose_head, has_token_types, read_model_config
 from subtune.models.model_files import README
 from subtune.models.transformers_models import AUTO_CLASSES
 from subtune.runs import records
@@ -52,10 +52,12 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     store = Path(layout.records())
     spec, outcome = records.read_spec(store, run), records.read_outcome(store, run)
     pretrained = Path(layout.model(spec.model.id))
-    names = names_of_run(store, spec, read_given_names(layout.results))
+    names = run_names(store, spec, read_given_names(layout.results))
     names |= {"selection": spec.selection.describe()}
-    names = {key: printable(" ".join(str(text).split())) for key, text in names.items()}
-    task, config = spec.tokens.data.task, read_config(pretrained)
+    names = {
+        key: escape_control_characters(" ".join(str(text).split())) for key, text in names.items()
+    }
+    task, config = spec.tokens.data.task, read_model_config(pretrained)
     is_fitted = isinstance(spec.recipe, Fit)
     head = choose_head(spec.model.pooling, task.of_kind.head, config["model_type"])
     averages = head == MEAN_CLASSIFICATION or is_fitted

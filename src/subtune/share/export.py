@@ -19,9 +19,9 @@ from subtune.core.files import Layout, new_directory
 from subtune.methods import Selection
 from subtune.methods.added import Adapter, Lora, Peft, PeftSettings
 from subtune.methods.roles import is_added, is_classifier, is_norm
-from subtune.models.encoder import Encoder, load_spec_encoder, quiet
+from subtune.models.encoder import Encoder, load_spec_encoder, silence_transformers
 from subtune.models.folders import ADAPTER, SPEC
-from subtune.models.model_config import has_one_end, has_token_types
+from subtune.models.model_config import has_token_types, needs_one_end_token
 from subtune.models.model_files import OTHER_TOKENIZER_FILES, README, TOKENIZER, TOKENIZER_CONFIG
 from subtune.models.transformers_models import make_transformers_model, transposed_matrices
 from subtune.runs import records
@@ -29,7 +29,7 @@ from subtune.runs.spec import Fit, RunSpec
 from subtune.share.card import find_on_hub, model_card
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
-from subtune.training.embeddings import tokens_pooled
+from subtune.training.embeddings import pooled_tokens
 from subtune.training.recorded_runs import pretrained_directory
 from subtune.training.tf_idf import SCIKIT_LEARN
 from subtune.training.values import LORA_A, LORA_B, Delta, changed_tensors
@@ -78,11 +78,11 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
     if isinstance(records.read_spec(Path(layout.records()), run).selection, Peft):
         return export_adapter(layout, run, target)
     spec, delta, model = _load_run(layout, run)
-    with new_directory(target) as draft, quiet():
+    with new_directory(target) as draft, silence_transformers():
         if isinstance(spec.recipe, Fit):
             _write_encoder(draft, Path(layout.model(spec.model.id)), model.config, {})
             bias, weight = (value for _, value in sorted(delta.items()))
-            read, texts = tokens_pooled(spec.model, model), len(spec.tokens.data.task.text)
+            read, texts = pooled_tokens(spec.model, model), len(spec.tokens.data.task.text)
             _write_sentence_transformer(draft, spec.tokens.max_length, read, weight, bias, texts)
         else:
             config = _make_export_config(model, spec.tokens.data.task)
@@ -94,7 +94,7 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
                 _write_encoder(draft, Path(layout.model(spec.model.id)), config, values)
                 *_, weight, bias = trained.parameters.values()
                 _write_sentence_transformer(
-                    draft, spec.tokens.max_length, model.reads, weight, bias
+                    draft, spec.tokens.max_length, model.tokens_read, weight, bias
                 )
             else:
                 whole.save_pretrained(draft)
@@ -115,7 +115,7 @@ def _write_other_files(
         model: the pretrained model.
         card: the text of the model card.
     """
-    text = json.dumps(spec.written(), indent=2, ensure_ascii=False)
+    text = json.dumps(spec.to_json_types(), indent=2, ensure_ascii=False)
     (draft / SPEC).write_text(text + "\n", encoding="utf-8")
     for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
         path = Path(layout.model(spec.model.id)) / name
@@ -143,7 +143,7 @@ def _complete_tokenizer(directory: Path, config: PretrainedConfig, head: str) ->
         fields["pad_token"] = tokenizer.id_to_token(config.pad_token_id)
     # By default, transformers would use the tokenizer class of the model's family.
     fields.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
-    if has_one_end(config.to_dict(), head):
+    if needs_one_end_token(config.to_dict(), head):
         fields["split_special_tokens"] = True
     types = ["token_type_ids"] if has_token_types(config.to_dict()) else []
     fields["model_input_names"] = ["input_ids", *types, "attention_mask"]
@@ -180,7 +180,7 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
     module, names = make_peft_model(model, settings, spec.seed)
     _fill_adapter(module, names, delta, model)
     module.peft_config["default"].base_model_name_or_path = layout.model(spec.model.id)
-    with new_directory(target) as draft, quiet():
+    with new_directory(target) as draft, silence_transformers():
         module.save_pretrained(str(draft))
         name, revision = find_on_hub(spec.model)
         if name:  # The name is set after saving, because PEFT would access the hub otherwise.

@@ -15,7 +15,7 @@ import torch
 
 from subtune.analysis.chosen_runs import SETTING
 from subtune.analysis.tables import find_numbers, read_table
-from subtune.core.errors import SubtuneError, listed, one_line, one_of
+from subtune.core.errors import SubtuneError, convert_errors, format_allowed, join_names
 from subtune.core.files import Layout, require_new, write_text
 from subtune.core.process import prepare_device
 from subtune.data.load import read_examples, row_encoder
@@ -67,7 +67,7 @@ def run_to_export(layout: Layout, run_id: str, minutes: float = MINUTES) -> str:
     spec, which = _extend_training_set(layout, spec, int(60 * minutes / seconds_per_row))
     if not records.is_recorded(store, spec.id):
         print(f"training {method} once more, on {which}", file=sys.stderr)
-        with one_line(f"training {method} once more"):
+        with convert_errors(f"training {method} once more"):
             _train_refit(layout, spec)
     return spec.id
 
@@ -89,7 +89,7 @@ def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[Ru
     whole = read_whole_table(folder)
     if whole is None or not is_file(whole.path):
         return spec, "the examples of all folds"
-    task = data.task.replaced(encoding=whole.encoding, sheet=whole.sheet)
+    task = data.task.replace(encoding=whole.encoding, sheet=whole.sheet)
     path = Path(whole.path)
     sampled = len(read_columns(data.task, {"train": folder / "train.jsonl"})["train"]["label"])
     if min(number, whole.rows) <= sampled:
@@ -104,16 +104,16 @@ def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[Ru
         {f"train-{len(chosen)}": rows}, {f"train-{len(chosen)}": chosen}, folder
     )
     [file] = files.values()
-    data = data.replaced(version=files_version({"train": Path(file)}), splits=("train",))
-    tokens = spec.tokens.replaced(data=data)
+    data = data.replace(version=files_version({"train": Path(file)}), splits=("train",))
+    tokens = spec.tokens.replace(data=data)
     places, model = {"files": {"train": file}}, layout.model(spec.model.id)
     made = {"rows": layout.dataset(data.key)}
     jobs = [
-        Job("dataset", data.key, data.written(), {}, made, places),
+        Job("dataset", data.key, data.to_json_types(), {}, made, places),
         Job(
             "tokens",
             tokens.key,
-            tokens.written(),
+            tokens.to_json_types(),
             {**made, "model": model},
             {"tokens": layout.tokens(tokens.key)},
             {},
@@ -124,7 +124,7 @@ def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[Ru
         if not Path(output).exists():
             with redirect_stdout(io.StringIO()):
                 run_job(job)
-    return spec.replaced(tokens=tokens), f"{len(chosen):,} of {whole.rows:,} examples"
+    return spec.replace(tokens=tokens), f"{len(chosen):,} of {whole.rows:,} examples"
 
 
 class Refit(NamedTuple):
@@ -237,17 +237,17 @@ def predict_table(
         raise SubtuneError(f"--to: found {str(target)!r}, expected a name that ends in .csv")
     require_new(target)
     spec = records.read_spec(Path(layout.records()), run)
-    task = spec.tokens.data.task.replaced(encoding=encoding, sheet=sheet)
+    task = spec.tokens.data.task.replace(encoding=encoding, sheet=sheet)
     if any(texts):
         if task.of_kind.text or any(texts[len(task.text) :]):
             raise SubtuneError(
-                f"--text, --text2: the model reads only {listed(task.text)}; omit other columns"
+                f"--text, --text2: the model reads only {join_names(task.text)}; omit other columns"
             )
         names = zip(texts, task.text, strict=False)
-        task = task.replaced(text=tuple(new or old for new, old in names))
+        task = task.replace(text=tuple(new or old for new, old in names))
     reader = task_reader(task)
     if table.suffix.lower() not in reader.endings:
-        raise SubtuneError(f"{table}: {one_of(table.suffix, reader.endings)}")
+        raise SubtuneError(f"{table}: {format_allowed(table.suffix, reader.endings)}")
     rows = list(reader.read(task, table, False))
     frame = pd.DataFrame([row for _, row in rows])
     for column in (PREDICTION, *map(PROBABILITY.format, task.labels or ())):
@@ -263,7 +263,7 @@ def predict_table(
     frame = pd.concat([frame, predicted], axis=1)
     text = frame.map(as_text).to_csv(index=False, float_format="%.7g")
     require_new(target)
-    with one_line(f"cannot write {target}"):
+    with convert_errors(f"cannot write {target}"):
         write_text(target, text)
     return len(frame)
 

@@ -11,14 +11,14 @@ from subtune import papers
 from subtune.config.schema import Config
 from subtune.core.errors import locate_errors
 from subtune.core.files import Layout
-from subtune.data.predictions import read_predictions
-from subtune.exhibits.glue_server import read_test_scores, scores_of_server
+from subtune.data.predictions import read_external_predictions
+from subtune.exhibits.glue_server import expected_server_scores, read_test_scores
 from subtune.models.model_files import read_tokenizer, unknown_lines, unknown_share
 from subtune.plan.cost import Cost, Estimates
-from subtune.plan.inputs import find_files, judging_file
+from subtune.plan.inputs import find_files, scored_file
 from subtune.plan.plan import Plan, make_plan
 from subtune.runs.spec import FisherSpec, PlannedRun, RunSpec
-from subtune.steps.jobs import STEPS, Job, Paths, PlannedJobs, files
+from subtune.steps.jobs import STEPS, Job, Paths, PlannedJobs, list_files
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Context:
             "scored_selections": sorted({run.spec.selection.id for run in scored}),
         }
 
-    def finished_inputs(self, sweeps: Iterable[str]) -> Paths:
+    def sweep_inputs(self, sweeps: Iterable[str]) -> Paths:
         """Return the inputs of a job that reads finished sweeps and their searches."""
         sweeps = [*sweeps]
         return {
@@ -99,12 +99,12 @@ class Context:
     def scored_on_training_rows(self) -> set[str]:
         """The keys of runs that are also scored on their training set."""
         found = (
-            papers.scored_on_training_rows(self.config, self.plan, name)
+            papers.runs_scored_on_training_set(self.config, self.plan, name)
             for name in self.config.experiments
         )
         return set().union(*found)
 
-    def named_files(self) -> set[Path]:
+    def input_files(self) -> set[Path]:
         """Return all files and directories on which the plan depends.
 
         One of the files lists the pinned commits of hub repositories.
@@ -135,15 +135,15 @@ def preflight(config: Config) -> Context:
         SubtuneError: a file, model or tokenizer cannot be used, a tokenizer knows none of the
             words in a table, or a file of predictions lacks a row.
     """
-    config = papers.with_papers(config)
+    config = papers.set_papers(config)
     plan, notes = make_plan(config), list[str]()
     if config.test_scores:
-        read_test_scores(Path(config.test_scores), scores_of_server(config))
+        read_test_scores(Path(config.test_scores), expected_server_scores(config))
     for experiment in config.experiments.values():
         for task in (config.all_tasks()[name] for name in experiment.tasks):
             if task.predictions:
-                path = judging_file(config, task, experiment.folds)
-                read_predictions(task, path, dict(task.predictions))
+                path = scored_file(config, task, experiment.folds)
+                read_external_predictions(task, path, dict(task.predictions))
     for name, model in plan.model_ids.items():
         if plan.models[model].source != "files":
             continue
@@ -165,9 +165,9 @@ def plan_jobs(context: Context) -> PlannedJobs:
         for job in import_module(f"subtune.steps.{step}").jobs(context):
             jobs.setdefault(step, {})[job.id] = job
             if step in ("exhibits", "submission"):
-                targets.setdefault(job.id, []).extend(files(job.outputs))
+                targets.setdefault(job.id, []).extend(list_files(job.outputs))
             if step in ("exhibits", "submission", "summary", "runs", "report_page"):
-                targets["all"].extend(files(job.outputs))
+                targets["all"].extend(list_files(job.outputs))
     citations = {
         name: papers.find_paper(experiment.paper).citation
         for name, experiment in config.experiments.items()

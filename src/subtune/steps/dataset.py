@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subtune.core.process import report
+from subtune.core.process import log_line
 from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         paths = find_files(context.config, rows.task, rows.source)
         files = {split: str(path) for split, path in paths.items() if split in rows.splits}
         outputs, places = {"rows": context.paths.dataset(key)}, context.hub | {"files": files}
-        yield Job("dataset", key, rows.written(), {}, outputs, places)
+        yield Job("dataset", key, rows.to_json_types(), {}, outputs, places)
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
@@ -32,5 +32,5 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     paths = {split: Path(path) for split, path in job.resources["files"].items()}
     rows = load_rows(spec, paths)
     require_unchanged_files(spec, paths)
-    report(", ".join(f"{split}: {len(rows[split])} rows" for split in rows))
+    log_line(", ".join(f"{split}: {len(rows[split])} rows" for split in rows))
     rows.save_to_disk(outputs["rows"])

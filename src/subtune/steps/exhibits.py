@@ -29,7 +29,7 @@ INDEX = "exhibits.json"
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each experiment."""
     from subtune.papers import find_paper
-    from subtune.plan.inputs import judging_file
+    from subtune.plan.inputs import scored_file
 
     plan, paths = context.plan, context.paths
     for name, experiment in context.config.experiments.items():
@@ -45,7 +45,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         outputs: Paths = {"folder": paths.exhibits(name)}
         tasks = context.config.all_tasks()
         judging = {
-            task: str(judging_file(context.config, tasks[task], experiment.folds))
+            task: str(scored_file(context.config, tasks[task], experiment.folds))
             for task in experiment.tasks
             if task in context.config.tasks
         }
@@ -132,16 +132,16 @@ def read_results(
     """
     import pandas as pd
 
-    from subtune.analysis.claims import judge_claims
+    from subtune.analysis.claims import evaluate_claims
     from subtune.analysis.parameters import information_tables
-    from subtune.analysis.run_scores import train_and_dev
+    from subtune.analysis.run_scores import train_dev_scores
     from subtune.analysis.tables import read_table
-    from subtune.exhibits.glue_server import read_test_scores, with_test_scores
+    from subtune.exhibits.glue_server import read_test_scores, replace_dev_scores
     from subtune.exhibits.output import ExperimentResults
     from subtune.exhibits.score_tables import compare_with_printed
 
     tasks, store = spec["tasks"], Path(resources["store"])
-    wanted = list_made_tables(paper, tasks)
+    wanted = list_computed_tables(paper, tasks)
     tables = {name: read_table(inputs[name]) for name in SCORE_TABLES}
     if tables["sizes"].groupby("task")["train_rows"].nunique().max() < 2:
         del tables["sizes"]
@@ -152,16 +152,16 @@ def read_results(
             pd.concat([pd.read_csv(path).assign(task=task) for task, path in sums])
         )
     if "train_scores" in wanted:
-        made["train_scores"] = train_and_dev(tables["chosen"], store)
+        made["train_scores"] = train_dev_scores(tables["chosen"], store)
     if not paper.name:
         datasets = dict(zip(tasks, inputs["datasets"], strict=True))
         made |= failure_tables(tables, store, datasets, resources["judging"])
     if inputs["test_scores"]:
         returned = read_test_scores(Path(inputs["test_scores"]))
         returned = returned[returned["experiment"] == spec["experiment"]]
-        made["test_scores"] = with_test_scores(tables["chosen"], returned)
+        made["test_scores"] = replace_dev_scores(tables["chosen"], returned)
     if "reproduction" in wanted:
-        printed = paper.printed("scores")
+        printed = paper.read_printed("scores")
         made["reproduction"] = compare_with_printed(
             tables["chosen"], printed, made.get("test_scores")
         )
@@ -169,15 +169,15 @@ def read_results(
     tables |= {name: table.infer_objects() for name, table in made.items()}
     if "claims" in wanted:
         rows = {"task": [*tasks], "rows": [facts["train_rows"] for facts in tasks.values()]}
-        tables["claims"] = judge_claims(
-            paper.claims_on(tasks),
+        tables["claims"] = evaluate_claims(
+            paper.claims_for_tasks(tasks),
             {**tables, "train_rows": pd.DataFrame(rows)},
-            paper.tables_like_ours(averages=False),
-            paper.tables_like_ours(averages=True),
+            paper.printed_tables(averages=False),
+            paper.printed_tables(averages=True),
             paper.tasks_apart,
         )
     models = dict(zip(spec["models"], map(Path, inputs["models"]), strict=True))
-    return ExperimentResults(tables, tasks, paper.printed, models, spec["selections"])
+    return ExperimentResults(tables, tasks, paper.read_printed, models, spec["selections"])
 
 
 def failure_tables(
@@ -225,15 +225,15 @@ def failure_tables(
     return {name: table for name, table in made.items() if len(table)}
 
 
-def list_made_tables(paper: "Paper", tasks: Collection[str]) -> list[str]:
+def list_computed_tables(paper: "Paper", tasks: Collection[str]) -> list[str]:
     """Return the names of the tables that have to be computed for a paper's tables and figures."""
     from subtune.papers.paper import INFORMATION
 
-    printed_tasks = {*paper.printed("scores")["task"]}
+    printed_tasks = {*paper.read_printed("scores")["task"]}
     if {*tasks} <= {*paper.tasks_apart}:
         printed_tasks &= {*tasks}
     made = {
-        "claims": bool(paper.claims_on(tasks)),
+        "claims": bool(paper.claims_for_tasks(tasks)),
         "reproduction": bool(printed_tasks),
         "train_scores": bool(paper.scored_on_training_rows),
     } | dict.fromkeys(INFORMATION, paper.shows_information())

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subtune.core.process import prepare_device, report
+from subtune.core.process import log_line, prepare_device
 from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         }
         needed = context.computing_resources(fisher, context.estimates.fisher_cost(key))
         inputs = context.computing_inputs(fisher)
-        yield Job("fisher", key, fisher.written(), inputs, outputs, needed)
+        yield Job("fisher", key, fisher.to_json_types(), inputs, outputs, needed)
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
@@ -45,4 +45,4 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     )
     safetensors.numpy.save_file(information.entries, outputs["entries"])
     information.sums.to_csv(outputs["sums"], index=False)
-    report(f"{task.name}: Fisher information of {spec.rows or len(tokens)} examples")
+    log_line(f"{task.name}: Fisher information of {spec.rows or len(tokens)} examples")

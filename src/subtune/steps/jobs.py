@@ -16,10 +16,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from subtune.core.errors import one_line
-from subtune.core.files import drafts, hash_text, write_text
+from subtune.core.errors import convert_errors
+from subtune.core.files import hash_text, write_atomically, write_text
 from subtune.core.gpus import hold_gpu
-from subtune.core.process import StoppedError, report, stop_requests
+from subtune.core.process import StoppedError, log_line, stop_requests
 
 # An environment variable: the paths of the plan files of a call as JSON, one for each workflow
 # module. Snakemake passes the variable to all jobs, also on a cluster. Jobs parse the configuration
@@ -77,7 +77,7 @@ class Job(NamedTuple):
         return hash_text(json.dumps(self.spec, sort_keys=True))
 
 
-def files(paths: Paths) -> list[str]:
+def list_files(paths: Paths) -> list[str]:
     """Return all paths in the inputs or outputs of a job as one list."""
     return [
         path for value in paths.values() for path in ([value] if isinstance(value, str) else value)
@@ -100,12 +100,12 @@ def run_job(job: Job, threads: int = 1) -> None:
         StoppedError: a signal stopped the training.
         SubtuneError: an input cannot be used, or an output cannot be written.
     """
-    with drafts(job.outputs) as outputs, ExitStack() as held:
+    with write_atomically(job.outputs) as outputs, ExitStack() as held:
         if job.step in COMPUTING:
             # These imports take seconds. Another job may use the GPU meanwhile.
             import_module("subtune.training.recorded_runs")
             with stop_requests() as stopping:
-                held.enter_context(hold_gpu(report, partial(_require_no_request, stopping)))
+                held.enter_context(hold_gpu(log_line, partial(_require_no_request, stopping)))
                 _require_no_request(stopping)
         import_module(f"subtune.steps.{job.step}").run(job, outputs, threads)
 
@@ -161,7 +161,7 @@ def read_plan(data: Mapping[str, Any]) -> PlannedJobs:
     return _from_json(json.loads(Path(path).read_bytes()))
 
 
-def offer_plan(data: Mapping[str, Any]) -> None:
+def publish_plan(data: Mapping[str, Any]) -> None:
     """Pass the path of a configuration's plan file to all processes started from now on."""
     os.environ[OFFERED] = json.dumps([*_offered_plans(), str(plan_path(data))])
 
@@ -188,10 +188,10 @@ def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
         from subtune.steps.context import plan_jobs, preflight
 
         context = preflight(check_config(data))
-        read = _read_states(sorted(map(str, context.named_files())))
+        read = _read_states(sorted(map(str, context.input_files())))
         content = {"code": _hash_code(), "read": read} | plan_jobs(context)._asdict()
         path = plan_path(data)
-        with one_line(f"results: cannot write {path}"):
+        with convert_errors(f"results: cannot write {path}"):
             write_text(path, json.dumps(content))
     return _from_json(content)
 

@@ -14,7 +14,9 @@ def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each model."""
     for id, model in context.plan.models.items():
         places = context.hub | {"place": context.plan.locations[id]}
-        yield Job("model", id, model.written(), {}, {"model": context.paths.model(id)}, places)
+        yield Job(
+            "model", id, model.to_json_types(), {}, {"model": context.paths.model(id)}, places
+        )
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:

@@ -15,7 +15,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     for id, ranking in context.plan.rankings.items():
         inputs = {"fishers": [context.paths.fisher_entries(f.key) for f in ranking.fishers]}
         outputs = {"ranking": context.paths.ranking(id)}
-        yield Job("ranking", id, ranking.written(), inputs, outputs, {})
+        yield Job("ranking", id, ranking.to_json_types(), inputs, outputs, {})
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:

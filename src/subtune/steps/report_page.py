@@ -48,7 +48,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     import yaml
 
     from subtune.analysis.tables import read_table
-    from subtune.exhibits.page import page
+    from subtune.exhibits.page import render_page
     from subtune.steps.exhibits import read_index
 
     inputs = job.inputs
@@ -64,5 +64,5 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     ]
     answer = [entry | {"target": entry["files"][0]} for entry in job.spec["answer"]]
     config = yaml.safe_dump(job.spec["config"], sort_keys=False, allow_unicode=True)
-    html = page(answer, sections, read_table(job.inputs["runs"], "runs"), config)
+    html = render_page(answer, sections, read_table(job.inputs["runs"], "runs"), config)
     Path(outputs["page"]).write_text(html, encoding="utf-8")

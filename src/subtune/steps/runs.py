@@ -21,7 +21,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     ]
     outputs = {"csv": paths.table_of_runs()}
     outputs["columns"] = paths.columns_of_runs()
-    inputs, resources = context.finished_inputs(plan.sweeps), {"store": paths.records()}
+    inputs, resources = context.sweep_inputs(plan.sweeps), {"store": paths.records()}
     yield Job("runs", "runs", {"planned": planned}, inputs, outputs, resources)
 
 

@@ -34,7 +34,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each experiment."""
     from subtune import papers
     from subtune.core.files import hash_files
-    from subtune.plan.inputs import judging_file
+    from subtune.plan.inputs import scored_file
     from subtune.tasks.task import list_score_columns
 
     for name, experiment in context.config.experiments.items():
@@ -58,7 +58,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             ],
             "predictions": {
                 task.name: {
-                    "task": task.spec().written(),
+                    "task": task.spec().to_json_types(),
                     "systems": {system: hash_files(Path(f)) for system, f in task.predictions},
                 }
                 for task in tasks
@@ -67,11 +67,11 @@ def jobs(context: "Context") -> Iterator[Job]:
         }
         outputs = {table: context.paths.data(name, table) for table in SCORE_TABLES}
         models = [context.paths.model(context.plan.model_ids[m]) for m in experiment.models]
-        inputs = context.finished_inputs(context.plan.find_sweeps(name)) | {"models": models}
+        inputs = context.sweep_inputs(context.plan.find_sweeps(name)) | {"models": models}
         # The ids of runs, which are part of the spec, depend on the content of these files.
         files = {
             task.name: {
-                "rows": str(judging_file(context.config, task, experiment.folds)),
+                "rows": str(scored_file(context.config, task, experiment.folds)),
                 "systems": dict(task.predictions),
             }
             for task in tasks
@@ -116,7 +116,7 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
 
     from subtune.analysis import chosen_runs, parameters, run_scores
     from subtune.analysis.brought_predictions import score_brought_predictions
-    from subtune.data.predictions import read_predictions
+    from subtune.data.predictions import read_external_predictions
     from subtune.models.model_config import read_dimensions
     from subtune.tasks.task import ScoreColumn, TaskSpec
 
@@ -136,13 +136,13 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
     every = run_scores.collect_scores(with_sizes, store, columns, apart=not asked["paper"])
     best = chosen_runs.choose_rates(every)
     run_scores.require_scores_of_predictions(best["run"], store)
-    chosen = chosen_runs.with_verdicts(chosen_runs.on_most_rows(best), store, columns)
+    chosen = chosen_runs.add_verdicts(chosen_runs.select_largest_training_set(best), store, columns)
     chosen = chosen.assign(margin=asked["margin"])
     drawn = {(method, task) for method, task in asked["drawn"]}
     # Scores on fewer examples show what more labels would gain. Papers do not need them.
-    row_scores = run_scores.row_scores(chosen if asked["paper"] else best, store, columns)
+    row_scores = run_scores.compute_row_scores(chosen if asked["paper"] else best, store, columns)
     predictions = {
-        name: read_predictions(
+        name: read_external_predictions(
             TaskSpec.model_validate(brought["task"]),
             Path(job.resources["files"][name]["rows"]),
             job.resources["files"][name]["systems"],
@@ -157,8 +157,8 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
         "scores": every,
         "chosen": pd.concat([chosen, brought], ignore_index=True) if len(brought) else chosen,
         "row_scores": row_scores,
-        "sizes": run_scores.in_every_metric(best, store, columns),
-        "learning_curves": chosen_runs.learning_curves(every, store),
+        "sizes": run_scores.score_in_all_metrics(best, store, columns),
+        "learning_curves": chosen_runs.read_learning_curves(every, store),
         "changes": parameters.component_changes(chosen, store),
         "parameter_changes": parameters.mean_abs_changes(chosen, drawn, store),
     }

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subtune.core.process import report
+from subtune.core.process import log_line
 from subtune.steps.jobs import Job
-from subtune.steps.train import training
+from subtune.steps.train import open_trainer
 
 if TYPE_CHECKING:
     from subtune.steps.context import Context
@@ -21,7 +21,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         inputs, cost = context.training_inputs(runs), context.estimates.search_cost(key)
         needed = context.training_resources(runs, cost, f"search-{key}")
         searches = [plan.searches[id] for id in ids]
-        spec = {"searches": [search.written() for search in searches]}
+        spec = {"searches": [search.to_json_types() for search in searches]}
         yield Job("search", key, spec, inputs, {"searches": paths.searches(key)}, needed)
 
 
@@ -31,9 +31,9 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     from subtune.runs.spec import SearchSpec
 
     specs = map(SearchSpec.model_validate, job.spec["searches"])
-    with training(job, threads) as train:
+    with open_trainer(job, threads) as train:
         found = find_learning_rates(specs, Path(job.resources["store"]), train)
         for id, outcome in found.items():
-            report(f"search {id} found learning rate {outcome['learning_rate']:g}")
+            log_line(f"search {id} found learning rate {outcome['learning_rate']:g}")
         text = json.dumps(found, indent=2)
         Path(outputs["searches"]).write_text(f"{text}\n", encoding="utf-8")

@@ -15,7 +15,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from subtune.core.errors import SubtuneError, cut, listed, one_line, printable
+from subtune.core.errors import (
+    SubtuneError,
+    convert_errors,
+    escape_control_characters,
+    join_names,
+    shorten,
+)
 from subtune.core.files import Layout
 from subtune.core.gpus import count_gpus
 from subtune.core.process import count_cores
@@ -55,7 +61,7 @@ def snakemake_command(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", "snakemake", *options, *arguments]
 
 
-def offer_library(folder: Path) -> None:
+def add_to_python_path(folder: Path) -> None:
     """Add ``folder`` to the Python path of all processes started from now on.
 
     This is needed because subtune is not installed in the environments of jobs. Python modules in
@@ -74,7 +80,7 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
     Raises:
         SubtuneError: there is no space for temporary files, or Python may not be started.
     """
-    with one_line("TMPDIR"):
+    with convert_errors("TMPDIR"):
         temporary = tempfile.gettempdir()
     if shutil.disk_usage(temporary).free < TEMPORARY_BYTES:
         raise SubtuneError(f"TMPDIR: {temporary} is full; free some space or set another folder")
@@ -88,7 +94,7 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
         gpus = [f"--resources=gpu={count_gpus()}"] if count_gpus() else []
         words = [f"--cores={count_cores()}", *gpus, *words]
     command = snakemake_command(*words)
-    with one_line(f"cannot start {command[0]}"):
+    with convert_errors(f"cannot start {command[0]}"):
         os.execv(command[0], command)
 
 
@@ -137,7 +143,7 @@ class CallEvents(logging.Handler):
     def print_failures(self) -> None:
         """Print why jobs failed, after all other output of Snakemake."""
         if self.failures:
-            lines = failures_in_lines(self.failures.values())
+            lines = format_failures(self.failures.values())
             atexit.register(print, lines, file=sys.stderr)
 
     def print_answers(self, paths: Layout, papers: Mapping[str, str]) -> None:
@@ -165,7 +171,7 @@ class CallEvents(logging.Handler):
             print(format_answers(answers), file=sys.stderr)
 
 
-def failures_in_lines(failures: Iterable[Failure]) -> str:
+def format_failures(failures: Iterable[Failure]) -> str:
     """Return one line for each reason, with the jobs that failed for it and the log of the first.
 
     The reason is the last line of the job's log, or the scheduler's message if the job could not be
@@ -185,10 +191,10 @@ def failures_in_lines(failures: Iterable[Failure]) -> str:
         log = f" (log: {logs[0 if text else -1].resolve()})" if logs else ""
         last = TIME_OF_DAY.sub("", (text or "the job's log is empty").splitlines()[-1], count=1)
         end = END.search(failure.said)
-        reason = cut(last, LAST_LETTERS) + (f" ({end[1]})" if end else "")
+        reason = shorten(last, LAST_LETTERS) + (f" ({end[1]})" if end else "")
         jobs[reason].append((failure.job, log))
     lines = [
-        f"{listed([job for job, _ in alike], 3, 'and')} failed: {reason}{alike[0][1]}"
+        f"{join_names([job for job, _ in alike], 3, 'and')} failed: {reason}{alike[0][1]}"
         for reason, alike in jobs.items()
     ]
-    return printable("\n".join(lines))
+    return escape_control_characters("\n".join(lines))

@@ -47,6 +47,6 @@ def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
         "chosen": merge_experiments([read_table(path) for path in job.inputs["chosen"]]),
         "row_scores": read_row_scores(job.inputs["row_scores"]),
     }
-    results = ExperimentResults(tables, job.spec["tasks"], NO_PAPER.printed)
+    results = ExperimentResults(tables, job.spec["tasks"], NO_PAPER.read_printed)
     for exhibit in SUMMARIES:
         write_exhibit(exhibit, results, outputs[exhibit.name])

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from subtune.core.process import prepare_device, report, stop_requests
+from subtune.core.process import log_line, prepare_device, stop_requests
 from subtune.steps.jobs import Job, Paths
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         inputs = context.training_inputs(sweep)
         inputs["searches"] = [*map(paths.searches, plan.find_search_jobs(key))]
         needed = context.training_resources(sweep, context.estimates.sweep_cost(key), key)
-        spec = {"runs": [run.written() for run in sweep]}
+        spec = {"runs": [run.to_json_types() for run in sweep]}
         yield Job("train", key, spec, inputs, {"sweep": paths.sweep(key)}, needed)
 
 
@@ -43,10 +43,10 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     found = read_searches(job.inputs["searches"])
     rates = {search: outcome["learning_rate"] for search, outcome in found.items()}
     planned = [PlannedRun.model_validate(run) for run in job.spec["runs"]]
-    runs = {run.key: run.with_found_rate(rates) for run in planned}
+    runs = {run.key: run.with_chosen_rate(rates) for run in planned}
     missing = [spec for spec in runs.values() if not records.is_recorded(store, spec.id)]
-    report(f"{len(runs)} runs: {len(runs) - len(missing)} recorded, {len(missing)} to train")
-    with training(job, threads) as train:
+    log_line(f"{len(runs)} runs: {len(runs) - len(missing)} recorded, {len(missing)} to train")
+    with open_trainer(job, threads) as train:
         if missing:
             train([*runs.values()])
     # `compare` trains a sweep or a search in parts, without a table.
@@ -100,7 +100,7 @@ def make_trainer(
 
 
 @contextmanager
-def training(job: Job, threads: int) -> "Iterator[Train]":
+def open_trainer(job: Job, threads: int) -> "Iterator[Train]":
     """Yield a function that trains and records the runs of a job until a signal stops it.
 
     If the block ends without an error, the checkpoints are removed.
@@ -112,5 +112,5 @@ def training(job: Job, threads: int) -> "Iterator[Train]":
         seconds = 60 * needed["checkpoint_minutes"]
         checkpoints = Checkpoints(Path(needed["checkpoints"]), seconds, stopping)
         store, scored_selections = Path(needed["store"]), needed["scored_selections"]
-        yield make_trainer(job.inputs, store, checkpoints, report, threads, scored_selections)
+        yield make_trainer(job.inputs, store, checkpoints, log_line, threads, scored_selections)
         checkpoints.clear()

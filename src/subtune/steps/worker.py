@@ -19,7 +19,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from subtune.core.process import StoppedError, job_log, report, user_message
+from subtune.core.process import StoppedError, job_log, log_line, message_for_user
 from subtune.steps.jobs import Job
 
 
@@ -73,14 +73,14 @@ def _run_order(job: Job, log: Path) -> dict[str, Any]:
         try:
             run_job(job)
         except StoppedError as error:
-            report(str(error))
+            log_line(str(error))
             return {"error": None, "stopped": True}
         except Exception as error:
-            message = user_message(error)
+            message = message_for_user(error)
             if message is None:
                 traceback.print_exc()
                 message = f"{type(error).__name__}: {error} (log: {log})"
-            report(f"error: {message}")
+            log_line(f"error: {message}")
             return {"error": message, "stopped": False}
     return {"error": None, "stopped": False}
 

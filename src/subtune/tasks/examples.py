@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from subtune.core.errors import one_line
+from subtune.core.errors import convert_errors
 
 if TYPE_CHECKING:
     import datasets
@@ -95,7 +95,7 @@ class Examples:
         return np.array([len(positions) for positions in self.reads])
 
     @cached_property
-    def row_numbers(self) -> np.ndarray:
+    def row_indices(self) -> np.ndarray:
         """The indices of all rows, in ascending order."""
         return np.unique(self.row)
 
@@ -104,12 +104,12 @@ class Examples:
         """The group of each row, or None if the task has no groups."""
         if GROUP not in self._split.column_names:
             return None
-        return np.array(self.column(GROUP))[np.searchsorted(self.row, self.row_numbers)]
+        return np.array(self.column(GROUP))[np.searchsorted(self.row, self.row_indices)]
 
     @property
     def row_labels(self) -> np.ndarray:
         """The label of each row. All examples of a row have the same label."""
-        return np.asarray(self.labels)[np.searchsorted(self.row, self.row_numbers)]
+        return np.asarray(self.labels)[np.searchsorted(self.row, self.row_indices)]
 
     def select(self, index: np.ndarray) -> Examples:
         """Return the examples with the indices ``index``, in ascending order.
@@ -124,9 +124,9 @@ class Examples:
         """Return the indices of all examples of some rows, in the order of the rows.
 
         Args:
-            places: indices into `row_numbers`.
+            places: indices into `row_indices`.
         """
-        rows = self.row_numbers[places]
+        rows = self.row_indices[places]
         first, behind = (np.searchsorted(self.row, rows, side) for side in ("left", "right"))
         counts = behind - first
         starts = (first - counts.cumsum() + counts).repeat(counts)
@@ -188,10 +188,10 @@ def evaluation_batches(
         start = end
 
 
-def split_fold(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Examples]:
+def split_off_fold(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Examples]:
     """Split the training set into the examples outside of a fold and the examples of the fold."""
     scored = fold_rows(train, task, fold.of, fold.partition)[fold.number]
-    others = np.setdiff1d(np.arange(len(train.row_numbers)), scored)
+    others = np.setdiff1d(np.arange(len(train.row_indices)), scored)
     if fold.rows is not None:
         scored = np.sort(np.random.default_rng(fold.partition).permutation(scored)[: fold.rows])
     return train.select(train.indices_of_rows(others)), train.select(train.indices_of_rows(scored))
@@ -235,7 +235,7 @@ def fold_rows(train: Examples, task: TaskSpec, folds: int, partition: int) -> li
         parts = StratifiedGroupKFold(**settings).split(texts, labels, texts)
     # The number of different texts was checked before, but texts that differ only in unknown tokens
     # have the same token ids.
-    with one_line(
+    with convert_errors(
         f"task {task.name!r}: found too few texts with different tokens for {folds} folds"
     ):
         return [scored for _, scored in parts]

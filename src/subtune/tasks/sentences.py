@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from tokenizers import Tokenizer
 
-from subtune.core.errors import SubtuneError, one_of, shown
+from subtune.core.errors import SubtuneError, format_allowed, quote
 from subtune.tasks.examples import Examples
 from subtune.tasks.metrics import METRICS
 from subtune.tasks.task_kind import (
@@ -30,7 +30,7 @@ from subtune.tasks.task_kind import (
     Cells,
     Columns,
     TaskKind,
-    require_some,
+    require_weightable_labels,
 )
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def label_number(text: str, task: TaskSpec, place: str) -> int:
     """
     numbers, text = label_numbers(task.labels or ()), plain_label(text)
     if text not in numbers:
-        raise SubtuneError(f"{place}: label: {one_of(text, numbers)}")
+        raise SubtuneError(f"{place}: label: {format_allowed(text, numbers)}")
     return numbers[text]
 
 
@@ -202,7 +202,7 @@ class Sentences(TaskKind):
         if isinstance(cell := row[column], str | None):
             return cell or ""
         raise SubtuneError(
-            f"{place}: column {column!r}: found {shown(cell)}, expected text or a number"
+            f"{place}: column {column!r}: found {quote(cell)}, expected text or a number"
         )
 
     def texts(self, columns: Columns) -> Iterable[Sequence[str]]:
@@ -238,7 +238,7 @@ class Sentences(TaskKind):
         logits = {f"logit_{number}": column for number, column in enumerate(predictions.T)}
         labels = examples.row_labels
         # In multi-label tasks, the label of a row is a list.
-        columns = {"idx": examples.row_numbers, "label": [*labels] if labels.ndim > 1 else labels}
+        columns = {"idx": examples.row_indices, "label": [*labels] if labels.ndim > 1 else labels}
         return pd.DataFrame(columns | logits)
 
 
@@ -272,7 +272,7 @@ class Regression(Sentences):
     problem_type = "regression"
     label_type = "float32"
 
-    def nats(self, outputs: int) -> float:
+    def loss_to_nats_factor(self, outputs: int) -> float:
         """Return ½, because log p is −½·(y−ŷ)² plus a constant for a variance of 1."""
         return 0.5
 
@@ -314,7 +314,7 @@ class MultiLabel(Sentences):
     problem_type = "multi_label_classification"
     label_type: ClassVar[list[str]] = ["int32"]
 
-    def nats(self, outputs: int) -> float:
+    def loss_to_nats_factor(self, outputs: int) -> float:
         """Return the number of labels, because log p is a sum over labels and the loss a mean."""
         return float(outputs)
 
@@ -325,18 +325,20 @@ class MultiLabel(Sentences):
             words = _parse_known_labels(cell, label_numbers(known))
             if words is None:
                 raise SubtuneError(
-                    f"{place}: label: found {shown(cell)}, expected a list such as "
+                    f"{place}: label: found {quote(cell)}, expected a list such as "
                     f"[\"{known[0]}\"], or labels between '|', ';', ',' or '#'"
                 )
             numbers = [label_number(word, task, place) for word in words]
             return [int(number in numbers) for number in range(len(known))]
         flags: dict[str, Any] = {column: parse_flag(row[column]) for column in task.label}
         if wrong := [column for column, flag in flags.items() if flag is None]:
-            found = shown(row[wrong[0]])
+            found = quote(row[wrong[0]])
             raise SubtuneError(f"{place}: column {wrong[0]!r}: found {found}, expected 0 or 1")
         return [*flags.values()]
 
-    def require_sound(self, task: TaskSpec, split: str, path: Path, columns: Columns) -> None:
+    def require_different_labels(
+        self, task: TaskSpec, split: str, path: Path, columns: Columns
+    ) -> None:
         """Check that the training examples do not all have the same labels."""
         if split == "train" and len(set(map(tuple, columns["label"]))) == 1:
             [*words] = np.compress(columns["label"][0], task.labels or ())
@@ -353,7 +355,7 @@ class MultiLabel(Sentences):
     def balanced_weights(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
         """Compute the weight of each label ``[o]``: rows without the label / rows with it."""
         with_label = labels.sum(0)
-        require_some(task, with_label, len(labels))
+        require_weightable_labels(task, with_label, len(labels))
         return (len(labels) - with_label) / with_label
 
     def losses(

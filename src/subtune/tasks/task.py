@@ -145,7 +145,7 @@ class TaskSize(Value):
     test_rows: int
     tokens: float
     scarcest: tuple[str, int] | None = None
-    weighed: str | None = None
+    weighting_error: str | None = None
     sample: tuple[str, ...] = ()
 
     @property
@@ -165,7 +165,7 @@ class TaskSize(Value):
             most: the maximum number of examples of the fold to evaluate on; None means all.
         """
         scored = self.train_rows // folds
-        return self.replaced(
+        return self.replace(
             train_rows=self.train_rows - scored,
             evaluation_rows=min(scored, most or scored) + others,
         )

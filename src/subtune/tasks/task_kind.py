@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import AfterValidator
 from tokenizers import Tokenizer
 
-from subtune.core.errors import SubtuneError, cut, one_of, shown
+from subtune.core.errors import SubtuneError, format_allowed, quote, shorten
 from subtune.tasks import metrics
 from subtune.tasks.examples import GROUP, IGNORED, Examples
 
@@ -39,7 +39,7 @@ Columns = dict[str, list]
 
 def _require_text(text: str) -> str:
     if not text.strip() or NO_CHARACTER.search(text):
-        raise ValueError(f"found {shown(text)}, expected text")
+        raise ValueError(f"found {quote(text)}, expected text")
     return text
 
 
@@ -76,7 +76,7 @@ class TaskKind(ABC):
     """
 
     name: str
-    compares: str = "classes"
+    value_type: str = "classes"
     metrics: tuple[str, ...]
     default_metrics: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
@@ -94,9 +94,9 @@ class TaskKind(ABC):
     @property
     def has_numbers(self) -> bool:
         """True if labels are numbers, as in regression."""
-        return self.compares == "numbers"
+        return self.value_type == "numbers"
 
-    def nats(self, outputs: int) -> float:
+    def loss_to_nats_factor(self, outputs: int) -> float:
         """Return the factor by which the loss is multiplied to get −log p(y|x).
 
         Args:
@@ -133,7 +133,7 @@ class TaskKind(ABC):
             place = f"{source}: {where}"
             for column in task.columns_read(labelled):
                 if column not in row:
-                    raise SubtuneError(f"{place}: no such column: {one_of(column, row)}")
+                    raise SubtuneError(f"{place}: no such column: {format_allowed(column, row)}")
             table.append((number, *self.read_cells(task, row, labelled, place)))
             # A row without a group is a group of its own.
             groups.append(str(row.get(task.group or "") or f"row {number}"))
@@ -151,7 +151,9 @@ class TaskKind(ABC):
             SubtuneError: the row at ``place`` does not fit the task.
         """
 
-    def require_sound(self, task: TaskSpec, split: str, path: Path, columns: Columns) -> None:
+    def require_different_labels(
+        self, task: TaskSpec, split: str, path: Path, columns: Columns
+    ) -> None:
         """Check that a split has at least two different labels.
 
         The check applies to the training set, and to evaluation splits if a metric of the task is
@@ -217,7 +219,7 @@ class TaskKind(ABC):
             SubtuneError: a label word has no example, or all examples have the same label word.
         """
         counts = np.bincount(labels, minlength=task.outputs)
-        require_some(task, counts, len(labels))
+        require_weightable_labels(task, counts, len(labels))
         return len(labels) / (len(counts) * counts)
 
     def strata(self, labels: np.ndarray) -> np.ndarray:
@@ -241,10 +243,10 @@ class TaskKind(ABC):
 
     def score(self, task: TaskSpec, table: pd.DataFrame) -> dict[str, float]:
         """Compute the metrics of the task for a table of `prediction_table`."""
-        return metrics.compute_all(self.compares, task.metrics, *self.metric_inputs(table))
+        return metrics.compute_all(self.value_type, task.metrics, *self.metric_inputs(table))
 
 
-def require_some(task: TaskSpec, counts: np.ndarray, labels: int) -> None:
+def require_weightable_labels(task: TaskSpec, counts: np.ndarray, labels: int) -> None:
     """Check that no label word is in none or all of the examples, because it would have no weight.
 
     Args:
@@ -255,6 +257,6 @@ def require_some(task: TaskSpec, counts: np.ndarray, labels: int) -> None:
     for word, count in zip(task.labels or (), counts, strict=True):
         if count in (0, labels):
             raise SubtuneError(
-                f"found label {cut(word)!r} in {'all' if count else 'none'} of {labels:,} training "
-                "examples, expected some examples with and some without this label"
+                f"found label {shorten(word)!r} in {'all' if count else 'none'} of {labels:,} "
+                "training examples, expected some examples with and some without this label"
             )

@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter
 from tokenizers import Encoding, Tokenizer
 from tokenizers.models import WordLevel
 
-from subtune.core.errors import SubtuneError, explain_pydantic_errors, one_of
+from subtune.core.errors import SubtuneError, explain_pydantic_errors, format_allowed
 from subtune.tasks.examples import IGNORED, Examples
 from subtune.tasks.metrics import METRICS
 from subtune.tasks.task_kind import NO_LABEL, Cells, Columns, TaskKind, Text
@@ -63,7 +63,7 @@ class Tokens(TaskKind):
         numbers = {label: number for number, label in enumerate(task.labels or ())}
         for word, label in enumerate(given[0], start=1):
             if label not in numbers:
-                raise SubtuneError(f"{place}: word {word}: label: {one_of(label, numbers)}")
+                raise SubtuneError(f"{place}: word {word}: label: {format_allowed(label, numbers)}")
         if len(given[0]) != len(words):
             raise SubtuneError(
                 f"{place}: found {len(words)} words but {len(given[0])} labels, expected one label "
@@ -190,7 +190,7 @@ class Span(TaskKind):
     head = "question_answering"
     overlaps = True
 
-    def nats(self, outputs: int) -> float:
+    def loss_to_nats_factor(self, outputs: int) -> float:
         """Return 2, because log p is a sum over start and end, and the loss is a mean."""
         return 2.0
 

@@ -23,7 +23,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from subtune.core.files import CHECKPOINTS_KEPT, flush
+from subtune.core.files import CHECKPOINTS_KEPT, flush_to_disk
 from subtune.core.process import StoppedError
 
 # Raise this number if the contents of a state change: files with another ending are ignored.
@@ -47,7 +47,7 @@ class Checkpoints:
 
     folder: Path
     seconds: float
-    stopping: Callable[[], str | None] = lambda: None
+    stop_reason: Callable[[], str | None] = lambda: None
 
     def groups(self, runs: Iterable[str]) -> list[list[str]]:
         """Group runs by the step of their newest checkpoint.
@@ -66,7 +66,7 @@ class Checkpoints:
 
 
 @dataclass
-class Keeper:
+class CheckpointWriter:
     """Write and read the checkpoints of runs that train side by side.
 
     If a checkpoint cannot be written, training continues without it.
@@ -85,7 +85,7 @@ class Keeper:
         self._folders = [self.checkpoints.folder / run for run in self.runs]
         self._last_write = time.monotonic()
 
-    def newest(self) -> list[State] | None:
+    def read_newest(self) -> list[State] | None:
         """Read the newest step at which the states of all runs are undamaged.
 
         Returns:
@@ -100,13 +100,13 @@ class Keeper:
             self.report(f"a checkpoint {path.name} in {folder} is damaged and is ignored")
         return None
 
-    def keep(self, take: Callable[[], Sequence[State]]) -> None:
+    def write_if_due(self, take: Callable[[], Sequence[State]]) -> None:
         """Write the states that ``take`` returns if a checkpoint is due or training must stop.
 
         Raises:
             StoppedError: training must stop. The states are written first, if possible.
         """
-        reason = self.checkpoints.stopping()
+        reason = self.checkpoints.stop_reason()
         age = time.monotonic() - self._last_write
         if not reason and age < self.checkpoints.seconds:
             return
@@ -150,9 +150,9 @@ def write_state(folder: Path, state: State) -> None:
     temporary = folder / uuid4().hex
     try:
         safetensors.torch.save_file(tensors, temporary, header)
-        flush(temporary)
+        flush_to_disk(temporary)
         temporary.rename(folder / f"{state['step']:012d}{ENDING}")
-        flush(folder)
+        flush_to_disk(folder)
     finally:
         temporary.unlink(missing_ok=True)
     for path in newest_first(folder)[CHECKPOINTS_KEPT:]:

@@ -17,15 +17,15 @@ from subtune.methods.roles import is_classifier
 from subtune.methods.selection import Entries, Indices, Whole
 from subtune.methods.single_entries import DiffPruningSettings
 from subtune.models.encoder import Encoder, with_new_classifier
-from subtune.models.forward import logits
+from subtune.models.forward import compute_logits
 from subtune.models.operations import DropoutMasks
-from subtune.models.packing import micro_batches, pack
+from subtune.models.packing import pack_batch, split_into_micro_batches
 from subtune.runs.spec import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples, shuffled_batches, sort_by_length
-from subtune.training.checkpoints import Keeper, State
+from subtune.training.checkpoints import CheckpointWriter, State
 from subtune.training.evaluation import autocast
-from subtune.training.training_set import training_set
+from subtune.training.training_set import draw_training_set
 from subtune.training.training_step import AdamW, learning_rate_at
 
 # The limits l and r of the stretched distribution, and the initial α (section 4.3). As in the
@@ -33,14 +33,14 @@ from subtune.training.training_step import AdamW, learning_rate_at
 LOWER, UPPER, FIRST_GATE, MARGIN = -1.5, 1.5, 5.0, 1e-4
 
 
-def first_training(
+def select_entries(
     model: Encoder,
     train: Examples,
     task: TaskSpec,
     recipe: Recipe,
     seed: int,
     settings: DiffPruningSettings,
-    keeper: Keeper | None = None,
+    keeper: CheckpointWriter | None = None,
 ) -> tuple[Entries, dict[str, Tensor]]:
     """Run the first training, which selects the entries for the second training.
 
@@ -60,19 +60,19 @@ def first_training(
         StoppedError: the job was asked to stop.
     """
     training = FirstTraining(model, train, task, recipe, seed, settings)
-    earlier = keeper.newest() if keeper else None
+    earlier = keeper.read_newest() if keeper else None
     if earlier is not None:
         training.restore(*earlier)
     while training.step < len(training.batches):
         training.take_step()
         if keeper:
-            keeper.keep(training.states)
+            keeper.write_if_due(training.states)
     if keeper:
         keeper.write(training.states())
-    return training.select(settings.share)
+    return training.select_entries(settings.share)
 
 
-def gate(alpha: Tensor, uniform: Tensor) -> Tensor:
+def compute_gates(alpha: Tensor, uniform: Tensor) -> Tensor:
     """Compute the gates ``z`` from their parameters ``α`` and uniform draws (section 3.1)."""
     stretched = torch.sigmoid(torch.logit(uniform, eps=MARGIN) + alpha) * (UPPER - LOWER) + LOWER
     return stretched.clamp(0, 1)
@@ -100,9 +100,9 @@ class FirstTraining:
     ):
         self._model, self._kind, self._settings = model, task.of_kind, settings
         rate = settings.learning_rate or recipe.learning_rate
-        self._recipe = recipe.replaced(learning_rate=rate)
+        self._recipe = recipe.replace(learning_rate=rate)
         order = np.random.default_rng(seed)
-        chosen = training_set(train, task, recipe, order, model.device)
+        chosen = draw_training_set(train, task, recipe, order, model.device)
         self._train, self._label_weights = chosen.examples, chosen.label_weights
         epochs = [
             shuffled_batches(len(chosen.index), recipe.batch_size, order)
@@ -133,15 +133,15 @@ class FirstTraining:
         """Update ``w`` and ``α`` with the next batch."""
         train, recipe, kind = self._train, self._recipe, self._kind
         index = sort_by_length(self.batches[self.step], train.lengths)
-        parts = micro_batches(index, train.lengths[index], self._model)
-        batches = [pack(train, part, self._model) for part in parts]
+        parts = split_into_micro_batches(index, train.lengths[index], self._model)
+        batches = [pack_batch(train, part, self._model) for part in parts]
         labels = sum(kind.loss_divisor(packed.labels, self._label_weights) for packed in batches)
         differences = self._draw_differences()
         loss = self._settings.penalty * self._expected_size()
         with autocast(self._model.device, recipe.precision):
             weights = {name: self._start[name] + change for name, change in differences.items()}
             for packed in batches:
-                predicted = logits(self._model, packed, weights, self._masks)
+                predicted = compute_logits(self._model, packed, weights, self._masks)
                 losses = kind.losses(predicted, packed.labels, packed.read_of, self._label_weights)
                 loss = loss + losses.sum() / labels
         loss.backward()
@@ -156,7 +156,9 @@ class FirstTraining:
         for name, gates in self._alpha.items():
             for alpha in gates:
                 uniform = torch.rand(alpha.shape, generator=self._gate_generator, dtype=alpha.dtype)
-                differences[name] = differences[name] * gate(alpha, uniform.to(alpha.device))
+                differences[name] = differences[name] * compute_gates(
+                    alpha, uniform.to(alpha.device)
+                )
         return differences
 
     def _expected_size(self) -> Tensor:
@@ -168,7 +170,7 @@ class FirstTraining:
             total = total + math.prod(probability.sum() for probability in open_gates)
         return total
 
-    def select(self, share: float) -> tuple[Entries, dict[str, Tensor]]:
+    def select_entries(self, share: float) -> tuple[Entries, dict[str, Tensor]]:
         """Select the classifier and the entries with the largest differences (section 3.2).
 
         The gates are drawn once more.

@@ -18,13 +18,13 @@ from torch.nn.functional import normalize
 
 from subtune.core.errors import SubtuneError
 from subtune.models.encoder import Encoder
-from subtune.models.forward import hidden_states
-from subtune.models.packing import micro_batches, pack
+from subtune.models.forward import compute_hidden_states
+from subtune.models.packing import pack_batch, split_into_micro_batches
 from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.examples import Examples, Reads, evaluation_batches
 from subtune.training.evaluation import Result, check_padding, score_splits
-from subtune.training.training_set import label_weights, training_examples
+from subtune.training.training_set import compute_label_weights, draw_training_indices
 
 FOLDS = 5
 # The maximum number of iterations of logistic regression. With a small penalty, the solver does not
@@ -35,7 +35,7 @@ STEPS = 1000
 ABSENT = -100.0
 
 
-def tokens_pooled(spec: ModelSpec, model: Encoder) -> Reads:
+def pooled_tokens(spec: ModelSpec, model: Encoder) -> Reads:
     """Return which tokens are pooled: an embedding is the mean of their last hidden states.
 
     If the spec has no ``pooling``, these are the tokens that transformers' class for sequence
@@ -48,14 +48,14 @@ def tokens_pooled(spec: ModelSpec, model: Encoder) -> Reads:
     return "last" if hasattr(module, "score") or model.config.is_encoder_decoder else "first"
 
 
-def fit(
+def fit_embeddings(
     model: Encoder, examples: Mapping[str, Examples], task: TaskSpec, recipe: Fit, seed: int
 ) -> Result:
     """Fit a regression to embeddings of the training set, and evaluate it.
 
     Args:
         examples: the training split and the evaluation splits, if any, by name. They must be built
-            for the tokens that `tokens_pooled` returns.
+            for the tokens that `pooled_tokens` returns.
         seed: the seed that draws the training examples, and the folds that choose the penalty.
 
     Returns:
@@ -65,10 +65,10 @@ def fit(
         SubtuneError: an embedding is not finite.
     """
     started = time.monotonic()
-    model = check_padding(model, examples.values(), hidden_states)
+    model = check_padding(model, examples.values(), compute_hidden_states)
     train = examples["train"]
-    index = training_examples(train, recipe, np.random.default_rng(seed))
-    read = features(model, train, index)
+    index = draw_training_indices(train, recipe, np.random.default_rng(seed))
+    read = compute_features(model, train, index)
     first_texts = index[:: len(index) // len(read)]
     labels = train.labels[first_texts]
     first = task.metrics[0]
@@ -89,16 +89,16 @@ def fit(
     computed = {}
     for split in filter(examples.__contains__, task.evaluation):
         every = np.arange(len(examples[split]))
-        computed[split] = features(model, examples[split], every) @ weight.T + bias
+        computed[split] = compute_features(model, examples[split], every) @ weight.T + bias
     fitted = {"classifier.weight": weight, "classifier.bias": bias}
     result = Result(weight.size + bias.size)
     result.changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
     result.delta = {name: torch.from_numpy(new) for name, new in fitted.items()}
     logits = read @ weight.T + bias
-    return end_fit(result, task, examples, first_texts, recipe, logits, computed, started)
+    return add_scores(result, task, examples, first_texts, recipe, logits, computed, started)
 
 
-def end_fit(
+def add_scores(
     result: Result,
     task: TaskSpec,
     examples: Mapping[str, Examples],
@@ -120,7 +120,7 @@ def end_fit(
         The same ``result``.
     """
     train = examples["train"]
-    weights = label_weights(task, train, index, recipe)
+    weights = compute_label_weights(task, train, index, recipe)
     outputs, labels = torch.from_numpy(logits), torch.from_numpy(train.labels[index])
     losses = task.of_kind.losses(outputs[None], labels, torch.arange(len(index)), weights)
     train_loss = losses.item() / float(task.of_kind.loss_divisor(labels, weights))
@@ -129,7 +129,7 @@ def end_fit(
     return result
 
 
-def features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:
+def compute_features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:
     """Compute the features of examples, ``[n, f]``.
 
     The features of a single text are its embedding. The two texts of a pair are adjacent examples.
@@ -139,19 +139,19 @@ def features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarra
     Raises:
         SubtuneError: an embedding is not finite.
     """
-    embedded = embeddings(model, examples, index)
+    embedded = compute_embeddings(model, examples, index)
     if not np.isfinite(embedded).all():
         raise SubtuneError(
             f"embeddings: a hidden state of the {model.config.model_type} model is not finite, "
             "expected finite numbers"
         )
-    if len(examples) == len(examples.row_numbers):
+    if len(examples) == len(examples.row_indices):
         return embedded
     u, v = embedded[::2], embedded[1::2]
     return np.hstack([u, v, np.abs(u - v), u * v])
 
 
-def embeddings(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:
+def compute_embeddings(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:
     """Compute the embeddings of examples, ``[n·t, h]``.
 
     An embedding is the mean of the last hidden states of the pooled tokens, divided by its
@@ -162,8 +162,8 @@ def embeddings(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndar
     parts, order = [], []
     with torch.inference_mode():
         for batch in evaluation_batches(lengths):
-            for part in micro_batches(batch, lengths[batch], model):
-                states = hidden_states(model, pack(examples, index[part], model))
+            for part in split_into_micro_batches(batch, lengths[batch], model):
+                states = compute_hidden_states(model, pack_batch(examples, index[part], model))
                 tokens = counts[part].to(states.device)
                 # On a GPU, `index_add_` would sum in a different order each time.
                 means = torch.segment_reduce(states, "mean", lengths=tokens, axis=0)

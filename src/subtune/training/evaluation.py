@@ -14,9 +14,9 @@ from torch import Tensor
 
 from subtune.methods.roles import is_embedding
 from subtune.models.encoder import Encoder, with_new_classifier
-from subtune.models.forward import Packed, logits
+from subtune.models.forward import PackedBatch, compute_logits
 from subtune.models.operations import PerRun, Weight
-from subtune.models.packing import micro_batches, pack
+from subtune.models.packing import pack_batch, split_into_micro_batches
 from subtune.runs.spec import Precision, Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import (
@@ -68,7 +68,7 @@ PADDED_EXAMPLES = 8
 def check_padding(
     model: Encoder,
     splits: Iterable[Examples],
-    compute: Callable[[Encoder, Packed], Tensor] = logits,
+    compute: Callable[[Encoder, PackedBatch], Tensor] = compute_logits,
 ) -> Encoder:
     """Check whether padding changes the results of a model.
 
@@ -90,8 +90,8 @@ def check_padding(
     with_classifier = with_new_classifier(model, seed=0)
     # In a lower precision, rounding would hide the effect of padding.
     with torch.inference_mode(), autocast(model.device, "fp32"):
-        padded = compute(with_classifier, replace(pack(first, index, model), longest=longest))
-        texts = (pack(first, one, model) for one in index[:, None])
+        padded = compute(with_classifier, replace(pack_batch(first, index, model), longest=longest))
+        texts = (pack_batch(first, one, model) for one in index[:, None])
         alone = torch.cat([compute(with_classifier, text) for text in texts], dim=-2)
     # There are no logits to compare if the head reads no token of these texts.
     if not alone.numel() or (padded - alone).abs().max() <= PADDING_TOLERANCE * alone.abs().max():
@@ -99,7 +99,7 @@ def check_padding(
     return replace(model, transformers=replace(model.transformers, sees_padding=True))
 
 
-def split_logits(
+def compute_split_logits(
     model: Encoder,
     examples: Examples,
     precision: Precision,
@@ -128,8 +128,8 @@ def split_logits(
     parts, order = [], []
     with torch.inference_mode(), autocast(model.device, precision):
         for batch in evaluation_batches(examples.lengths, tokens):
-            for index in micro_batches(batch, examples.lengths[batch], model):
-                parts.append(logits(model, pack(examples, index, model), trained))
+            for index in split_into_micro_batches(batch, examples.lengths[batch], model):
+                parts.append(compute_logits(model, pack_batch(examples, index, model), trained))
                 order += [np.arange(ends[n] - counts[n], ends[n]) for n in index]
         # One copy of all logits from the GPU is faster than one per batch. The dtype is at least
         # float32, because numpy has no bfloat16.
@@ -163,7 +163,7 @@ class Evaluation:
         return next(iter(next(iter(self.scores.values())).values()))
 
 
-def evaluate(
+def evaluate_runs(
     model: Encoder,
     examples: Mapping[str, Examples],
     task: TaskSpec,
@@ -183,13 +183,15 @@ def evaluate(
         One evaluation per run.
     """
     splits = [split for split in task.evaluation if split in examples]
-    computed = {split: split_logits(model, examples[split], precision, weights) for split in splits}
+    computed = {
+        split: compute_split_logits(model, examples[split], precision, weights) for split in splits
+    }
     return [
         score_splits(
             task,
             examples,
             {
-                split: outputs[position] * unit.deviation + unit.mean
+                split: outputs[position] * unit.standard_deviation + unit.mean
                 for split, outputs in computed.items()
             },
         )

@@ -30,8 +30,8 @@ from torch.nn import functional
 from subtune.core.process import is_out_of_memory
 from subtune.methods.roles import is_embedding, is_key_bias, is_norm
 from subtune.models.encoder import Encoder, with_new_classifier
-from subtune.models.forward import logits
-from subtune.models.packing import Packed, pack
+from subtune.models.forward import compute_logits
+from subtune.models.packing import PackedBatch, pack_batch
 from subtune.runs.spec import Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import (
@@ -48,7 +48,7 @@ TILE = 1 << 18
 GPU_TILE = 1 << 28
 # A function from logits and a batch to −log p of the labels, summed over examples. The logits are
 # ``[1, q, o]``, where ``q`` is the number of tokens that the head reads.
-Nats = Callable[[Tensor, Packed], Tensor]
+Nats = Callable[[Tensor, PackedBatch], Tensor]
 # Maps the name of a tensor to its squared gradients, summed over examples. The value has the shape
 # of the tensor, or is a scalar if the squares are also summed over the tensor.
 Totals = dict[str, Tensor]
@@ -89,13 +89,13 @@ def fisher_information(
         in_full: names of the matrices whose information is computed for every entry.
         labels: ``raw``, or ``standard`` to standardise the labels of a regression.
     """
-    kind, factor = task.of_kind, task.of_kind.nats(task.outputs)
+    kind, factor = task.of_kind, task.of_kind.loss_to_nats_factor(task.outputs)
     if rows is not None:
         sample = np.random.default_rng(seed).permutation(len(tokens))[:rows]
         tokens = tokens.select(sorted(sample))
     model = with_new_classifier(model, seed)
 
-    def nats(outputs: Tensor, batch: Packed) -> Tensor:
+    def nats(outputs: Tensor, batch: PackedBatch) -> Tensor:
         return factor * kind.losses(outputs, batch.labels, batch.read_of).sum()
 
     totals = {}
@@ -103,7 +103,7 @@ def fisher_information(
         if only is None or name in only:
             shape = value.shape if value.ndim == 1 or name in in_full else ()
             totals[name] = torch.zeros(shape, dtype=torch.float64, device=model.device)
-    examples = Examples(tokens, model.reads)
+    examples = Examples(tokens, model.tokens_read)
     examples, _ = to_training_labels(examples, np.arange(len(examples)), labels)
     tokens_per_batch = EVALUATION_TOKENS if model.device.type == "cpu" else GPU_EVALUATION_TOKENS
     with autocast(model.device, "fp32"):
@@ -134,11 +134,11 @@ def _sum_by_module(
     try:
         # The longest examples come first, because they need the most memory.
         for index in reversed([*evaluation_batches(examples.lengths, tokens_per_batch)]):
-            batch = pack(examples, index, model)
+            batch = pack_batch(examples, index, model)
             tokens = _PackedTokens(batch.example, examples.lengths[index])
             read = _PackedTokens(batch.read_of, examples.read_counts[index])
             watch = partial(_add_hook, model, tokens, read, totals)
-            nats(logits(model, batch, watch=watch), batch).backward()
+            nats(compute_logits(model, batch, watch=watch), batch).backward()
         return
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error) or tokens_per_batch <= examples.lengths.max():
@@ -154,8 +154,8 @@ def _sum_by_example(model: Encoder, examples: Examples, nats: Nats, totals: Tota
     """
     leaves = {name: model.parameters[name].clone().requires_grad_(True) for name in totals}
     for number in range(len(examples)):
-        batch = pack(examples, np.array([number]), model)
-        loss = nats(logits(model, batch, leaves), batch)
+        batch = pack_batch(examples, np.array([number]), model)
+        loss = nats(compute_logits(model, batch, leaves), batch)
         gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
         for total, gradient in zip(totals.values(), gradients, strict=True):
             if gradient is not None:

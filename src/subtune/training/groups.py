@@ -14,16 +14,16 @@ from subtune.methods.added import Adapter, Peft
 from subtune.methods.selection import Entries, WholeTensors
 from subtune.methods.single_entries import DiffPruning
 from subtune.models.encoder import Encoder, add_adapters, with_new_classifier
-from subtune.models.forward import logits
+from subtune.models.forward import compute_logits
 from subtune.models.model_config import bytes_per_run
 from subtune.models.operations import DropoutMasks
-from subtune.models.packing import pack
+from subtune.models.packing import pack_batch
 from subtune.runs.spec import Fit, Fold, RunSpec
 from subtune.tasks import TaskSpec
-from subtune.tasks.examples import CPU_TRAINING_TOKENS, Examples, split_fold
+from subtune.tasks.examples import CPU_TRAINING_TOKENS, Examples, split_off_fold
 from subtune.training import embeddings, tf_idf
-from subtune.training.checkpoints import Checkpoints, Keeper
-from subtune.training.diff_pruning import first_training
+from subtune.training.checkpoints import Checkpoints, CheckpointWriter
+from subtune.training.diff_pruning import select_entries
 from subtune.training.evaluation import Result, check_padding, epoch_line
 from subtune.training.recipe import Run, train
 from subtune.training.values import TrainedValues, is_matrix
@@ -138,9 +138,9 @@ def _compute_gradients(
         for position in range(len(runs)):
             for leaf in trained.leaves(position):
                 leaf.add_(0.1 * (first + position + 1))
-        trained.write()
+        trained.update_weights()
     masks = DropoutMasks(seed, model.device)
-    computed = logits(model, pack(train, index, model), trained.weights(), masks)
+    computed = compute_logits(model, pack_batch(train, index, model), trained.weights(), masks)
     # Each logit gets a different factor, because the gradients of a softmax's logits may sum to 0.
     factors = torch.linspace(-1, 1, computed[0].numel(), device=model.device)
     (computed * factors.view_as(computed[0])).sum().backward()
@@ -184,7 +184,7 @@ def train_side_by_side(
         waiting += split_into_groups(model, examples["train"], same_step, report)
     while waiting:
         ids = waiting.pop(0)
-        keeper = Keeper(checkpoints, ids, report) if checkpoints else None
+        keeper = CheckpointWriter(checkpoints, ids, report) if checkpoints else None
         try:
             results = train(model, examples, task, [runs[run_id] for run_id in ids], report, keeper)
         except (RuntimeError, MemoryError) as error:
@@ -239,15 +239,15 @@ def train_runs(
     """
     ranked = {id: WholeTensors(parameters=tuple(ranks)) for id, ranks in rankings.items()}
     # Folds are cached, because splitting off a fold takes as long as a short training.
-    split_off = cache(partial(split_fold, examples["train"]))
+    split_off = cache(partial(split_off_fold, examples["train"]))
     by_step: dict[Hashable, dict[str, tuple[str, RunSpec]]] = {}
     for name, spec in specs.items():
         if isinstance(spec.recipe, Fit):
             task, splits = spec.tokens.data.task, _select_examples(spec, examples, split_off)
             if spec.reads_texts:
-                result = tf_idf.fit(splits, task, spec.recipe, spec.seed)
+                result = tf_idf.fit_tf_idf(splits, task, spec.recipe, spec.seed)
             else:
-                result = embeddings.fit(model, splits, task, spec.recipe, spec.seed)
+                result = embeddings.fit_embeddings(model, splits, task, spec.recipe, spec.seed)
             report(f"{name}  {epoch_line(result.history[0], 1, task)}")
             yield name, result, splits
         else:
@@ -304,9 +304,11 @@ def _resolve_entries(
     """
     if isinstance(spec.selection, DiffPruning):
         # This folder is in the folder of the run, so that it is removed with the run's checkpoints.
-        keeper = Keeper(checkpoints, [f"{spec.id}/first"], report) if checkpoints else None
+        keeper = (
+            CheckpointWriter(checkpoints, [f"{spec.id}/first"], report) if checkpoints else None
+        )
         task, settings = spec.tokens.data.task, spec.selection.diff_pruning
-        return first_training(model, train, task, spec.training_recipe, spec.seed, settings, keeper)
+        return select_entries(model, train, task, spec.training_recipe, spec.seed, settings, keeper)
     ranks = rankings[spec.selection.ranking] if spec.selection.ranking else None
     return spec.selection.resolve(model.shapes, spec.seed, ranks), {}
 

@@ -11,22 +11,27 @@ from torch import Tensor
 
 from subtune.methods.selection import Entries, count_trained
 from subtune.models.encoder import Encoder, with_new_classifier
-from subtune.models.forward import logits
-from subtune.models.operations import DropoutMasks, fuse_operations
-from subtune.models.packing import Packed, micro_batches, pack, rows_read
+from subtune.models.forward import compute_logits
+from subtune.models.operations import DropoutMasks, compile_operations
+from subtune.models.packing import (
+    PackedBatch,
+    embedding_rows_read,
+    pack_batch,
+    split_into_micro_batches,
+)
 from subtune.runs.spec import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples, shuffled_batches, sort_by_length
-from subtune.training.checkpoints import Keeper, State
+from subtune.training.checkpoints import CheckpointWriter, State
 from subtune.training.evaluation import (
     Result,
     autocast,
     cast_frozen_weights,
     epoch_line,
-    evaluate,
+    evaluate_runs,
     without_scores,
 )
-from subtune.training.training_set import to_original_unit, training_set
+from subtune.training.training_set import draw_training_set, to_original_unit
 from subtune.training.training_step import AdamW, Graphs, learning_rate_at
 from subtune.training.values import TrainedValues, mean_changes
 
@@ -63,7 +68,7 @@ def train(
     task: TaskSpec,
     runs: Sequence[Run],
     report: Callable[[str], None] = lambda line: None,
-    keeper: Keeper | None = None,
+    keeper: CheckpointWriter | None = None,
 ) -> list[Result]:
     """Fine-tune several runs of a pretrained model side by side.
 
@@ -90,7 +95,7 @@ def train(
         StoppedError: the job was asked to stop.
     """
     group = _Group(model, examples, task, runs, report)
-    start = keeper.newest() if keeper else None
+    start = keeper.read_newest() if keeper else None
     if start is not None:
         report(f"{runs[0].name}  {group.restore(start)}")
         # `restore` copies the tensors of the checkpoint, so their memory can be freed.
@@ -99,7 +104,7 @@ def train(
         for batch in group.batches_left():
             group.train_batch(batch)
             if keeper:
-                keeper.keep(group.states)
+                keeper.write_if_due(group.states)
         for positions in group.passes_left():
             for number in group.evaluate(positions):
                 name, result = runs[number].name, group.results[number]
@@ -107,7 +112,7 @@ def train(
                 if result.diverged:
                     report(f"{name}  {DIVERGED}")
             if keeper:
-                keeper.keep(group.states)
+                keeper.write_if_due(group.states)
         group.end_epoch()
     return group.results
 
@@ -142,12 +147,12 @@ class _RunningGroup:
         self.numbers = [self.numbers[position] for position in positions]
         if not positions:
             return
-        self.values = self.values.only(positions)
+        self.values = self.values.select_runs(positions)
         self.optimizers = [self.optimizers[position] for position in positions]
         for position, optimizer in enumerate(self.optimizers):
             optimizer.leaves = self.values.leaves(position)
         self.losses = torch.zeros(len(positions), device=self.values.device)
-        self.graphs = self.graphs and self.graphs.of_fewer(len(positions))
+        self.graphs = self.graphs and self.graphs.for_fewer_runs(len(positions))
 
     def state(self, position: int) -> State:
         """Return the state of the run at a position, from which `restore` continues."""
@@ -158,7 +163,7 @@ class _RunningGroup:
         for position, state in enumerate(states):
             self.optimizers[position].restore(state["optimizer"])
             self.losses[position] = state["loss"]
-        self.values.write()
+        self.values.update_weights()
 
 
 class _Group:
@@ -183,7 +188,7 @@ class _Group:
         recipe, seed = runs[0].recipe, runs[0].seed
         self._recipe, self._seed, self.device = recipe, seed, model.device
         self._order_generator = np.random.default_rng(seed)
-        self._training = training_set(
+        self._training = draw_training_set(
             examples["train"], task, recipe, self._order_generator, model.device
         )
         # The loss of an epoch is a mean over examples or, in token classification, over words. So
@@ -214,7 +219,7 @@ class _Group:
         rows = {}
         # Without weight decay, only the embeddings of tokens in the training set change.
         if not self._recipe.weight_decay:
-            rows = rows_read(self._training.examples, self._training.index, self._model)
+            rows = embedding_rows_read(self._training.examples, self._training.index, self._model)
         entries = [run.entries for run in self._runs]
         return TrainedValues(initial, entries, self._seed, self._frozen, rows)
 
@@ -224,7 +229,7 @@ class _Group:
         tokens = int(training.examples.lengths[training.index].sum()) * self._recipe.epochs
         if self._model.transformers is None and tokens * len(self._runs) >= TOKENS_WORTH_COMPILING:
             model = self._frozen
-            fused = fuse_operations(model.config, model.parameters, report)
+            fused = compile_operations(model.config, model.parameters, report)
             self._training_model = replace(model, fused=fused)
 
     def batches_left(self) -> list[np.ndarray]:
@@ -241,39 +246,43 @@ class _Group:
         started = time.monotonic()
         train = self._training.examples
         index = sort_by_length(self._training.index[batch], train.lengths)
-        parts = micro_batches(index, train.lengths[index], self._model)
+        parts = split_into_micro_batches(index, train.lengths[index], self._model)
         graphs, module = self.running.graphs, self._model.transformers
         sees_padding = module is not None and module.sees_padding
         # CUDA graphs need batches of a fixed shape, which end with padding.
         fixed_shape = graphs is not None and not sees_padding
-        batches = [pack(train, part, self._model, fixed_shape) for part in parts]
+        batches = [pack_batch(train, part, self._model, fixed_shape) for part in parts]
         recipes = [self._runs[number].recipe for number in self.running.numbers]
         rates = [learning_rate_at(self.step, self.steps, recipe) for recipe in recipes]
         if graphs is None:
             self._update_values(batches, rates)
         else:
-            graphs.take(self._update_values, batches, rates)
+            graphs.take_step(self._update_values, batches, rates)
         self.step += 1
         self._seconds += (time.monotonic() - started) / len(self.running)
 
-    def _update_values(self, batches: Sequence[Packed], rates: Sequence[float | Tensor]) -> None:
+    def _update_values(
+        self, batches: Sequence[PackedBatch], rates: Sequence[float | Tensor]
+    ) -> None:
         """Compute the gradients of every run, and update its trained values."""
         running, values = self.running, self.running.values
         kind, weights = self._task.of_kind, self._training.label_weights
         labels = sum(kind.loss_divisor(packed.labels, weights) for packed in batches)
         # If capturing this step failed before, gradients may be left over.
-        values.clear()
+        values.clear_gradients()
         for packed in batches:
             with autocast(self.device, self._recipe.precision):
-                predicted = logits(self._training_model, packed, values.weights(), self._masks)
+                predicted = compute_logits(
+                    self._training_model, packed, values.weights(), self._masks
+                )
             losses = kind.losses(predicted, packed.labels, packed.read_of, weights)
             (losses.sum() / labels).backward()
             running.losses += losses.detach()
         for position, rate in enumerate(rates):
             gradients, norm = values.gradients(position), self._recipe.max_grad_norm
             running.optimizers[position].step(gradients, rate, norm)
-        values.clear()
-        values.write()
+        values.clear_gradients()
+        values.update_weights()
 
     def passes_left(self) -> list[list[int]]:
         """Return the positions of the runs that each remaining evaluation pass computes."""
@@ -296,11 +305,11 @@ class _Group:
         # Reading the losses waits for the GPU, so the measured time includes all its work.
         means = (running.losses / self._loss_divisor).tolist()
         shared = self._frozen, self._examples, self._task, self._recipe.precision
-        evaluations = evaluate(*shared, running.values.weights(positions), unit)
+        evaluations = evaluate_runs(*shared, running.values.weights(positions), unit)
         seconds = self._seconds + (time.monotonic() - started) / len(positions)
         numbers = [running.numbers[position] for position in positions]
         for position, number, evaluation in zip(positions, numbers, evaluations, strict=True):
-            result, mean = self.results[number], means[position] * unit.deviation**2
+            result, mean = self.results[number], means[position] * unit.standard_deviation**2
             if not math.isfinite(mean):
                 evaluation = without_scores(self._task)
             result.end_epoch(self.epoch, mean, seconds, evaluation)

@@ -23,17 +23,17 @@ from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout
 from subtune.core.process import device_name
 from subtune.models.encoder import Encoder
-from subtune.models.forward import hidden_states
+from subtune.models.forward import compute_hidden_states
 from subtune.runs import records
 from subtune.runs.spec import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training import embeddings
 from subtune.training.checkpoints import Checkpoints
-from subtune.training.embeddings import features, tokens_pooled
-from subtune.training.evaluation import Result, check_padding, split_logits
+from subtune.training.embeddings import compute_features, pooled_tokens
+from subtune.training.evaluation import Result, check_padding, compute_split_logits
 from subtune.training.groups import add_modules, train_runs
-from subtune.training.training_set import training_examples
+from subtune.training.training_set import draw_training_indices
 from subtune.training.values import Delta, changed_tensors
 
 # Packages whose versions are recorded, in addition to the version of this package.
@@ -98,9 +98,9 @@ def _build_examples(
     spec: RunSpec, model: Encoder, tokens: datasets.DatasetDict
 ) -> dict[str, Examples]:
     """Build the examples of a run by split, with the tokens that its head or regression reads."""
-    reads = model.reads
+    reads = model.tokens_read
     if isinstance(spec.recipe, Fit):
-        reads = embeddings.tokens_pooled(spec.model, model)
+        reads = embeddings.pooled_tokens(spec.model, model)
     splits = [split for split in spec.tokens.data.task.labelled_splits if split in tokens]
     return {split: Examples(tokens[split], reads) for split in splits}
 
@@ -228,7 +228,7 @@ def score_training_rows(
         train: the training split, without the examples of the run's fold.
     """
     task = spec.tokens.data.task
-    training = training_examples(train, spec.recipe, np.random.default_rng(spec.seed))
+    training = draw_training_indices(train, spec.recipe, np.random.default_rng(spec.seed))
     examples = train.select(np.sort(training))
     if delta:
         logits = _compute_logits(spec, model, delta, examples)
@@ -284,7 +284,7 @@ def predict_logits(
         SubtuneError: the delta of the run cannot be read, or the run diverged.
     """
     is_fitted = isinstance(spec.recipe, Fit)
-    examples = Examples(split, tokens_pooled(spec.model, model) if is_fitted else model.reads)
+    examples = Examples(split, pooled_tokens(spec.model, model) if is_fitted else model.tokens_read)
     return examples, _compute_logits(spec, model, records.read_delta(store, spec.id), examples)
 
 
@@ -320,7 +320,7 @@ def _compute_logits(
     if isinstance(spec.recipe, Fit):
         # A regression on embeddings uses the pretrained model without changes.
         bias, weight = (np.asarray(values) for _, values in sorted(delta.items()))
-        model = check_padding(model, [examples], hidden_states)
-        return features(model, examples, np.arange(len(examples))) @ weight.T + bias
+        model = check_padding(model, [examples], compute_hidden_states)
+        return compute_features(model, examples, np.arange(len(examples))) @ weight.T + bias
     trained = check_padding(with_delta(spec, model, delta), [examples])
-    return split_logits(trained, examples, spec.recipe.precision)[0]
+    return compute_split_logits(trained, examples, spec.recipe.precision)[0]

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from subtune.core.process import report
+from subtune.core.process import log_line
 from subtune.runs.spec import Fit
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.tasks.sentences import TEXT_COLUMNS
-from subtune.training.embeddings import ABSENT, STEPS, end_fit
+from subtune.training.embeddings import ABSENT, STEPS, add_scores
 from subtune.training.evaluation import Result
-from subtune.training.training_set import training_examples
+from subtune.training.training_set import draw_training_indices
 
 # Word unigrams and bigrams. Punctuation counts as a word, so that every text has at least one word.
 WORDS: dict[str, Any] = {"token_pattern": r"\w+|[^\w\s]+", "ngram_range": (1, 2)}
@@ -86,7 +86,7 @@ class TextRegression:
         return -np.logaddexp(0, -decisions)
 
 
-def fit(examples: Mapping[str, Examples], task: TaskSpec, recipe: Fit, seed: int) -> Result:
+def fit_tf_idf(examples: Mapping[str, Examples], task: TaskSpec, recipe: Fit, seed: int) -> Result:
     """Fit a regression to the texts of the training set, and evaluate it.
 
     Args:
@@ -101,7 +101,7 @@ def fit(examples: Mapping[str, Examples], task: TaskSpec, recipe: Fit, seed: int
     started = time.monotonic()
     regression, features, index = fit_texts(examples["train"], task, recipe, seed)
     computed = {
-        split: regression.predict_logits(read_texts(examples[split], task))
+        split: regression.predict_logits(read_text_columns(examples[split], task))
         for split in filter(examples.__contains__, task.evaluation)
     }
     fitted = {"classifier.weight": regression.weight, "classifier.bias": regression.bias}
@@ -109,7 +109,7 @@ def fit(examples: Mapping[str, Examples], task: TaskSpec, recipe: Fit, seed: int
     # The method trains only a classifier, so its changes are the weights themselves.
     result.changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
     logits = regression.logits(features)
-    return end_fit(result, task, examples, index, recipe, logits, computed, started)
+    return add_scores(result, task, examples, index, recipe, logits, computed, started)
 
 
 def fit_texts(
@@ -121,13 +121,13 @@ def fit_texts(
         The regression, and the features ``[n, f]`` and the indices ``[n]`` of the training examples
         to which it was fitted.
     """
-    index = training_examples(train, recipe, np.random.default_rng(seed))
-    texts = [[column[row] for row in index] for column in read_texts(train, task)]
+    index = draw_training_indices(train, recipe, np.random.default_rng(seed))
+    texts = [[column[row] for row in index] for column in read_text_columns(train, task)]
     targets = _regression_targets(task, train.labels[index])
     characters = sum(len(text) for column in texts for text in column) / len(index)
     rows = max(1, int(MOST_WORK / characters / (READING + targets.shape[1])))
     if rows < len(index):
-        report(f"TF-IDF: to save time, fitted to {rows:,} of {len(index):,} training examples")
+        log_line(f"TF-IDF: to save time, fitted to {rows:,} of {len(index):,} training examples")
         index, targets, texts = index[:rows], targets[:rows], [column[:rows] for column in texts]
     vectorizer = make_vectorizer()
     read = vectorizer.fit_transform([text for column in texts for text in column])
@@ -144,7 +144,7 @@ def fit_texts(
     return TextRegression(task, vectorizer, weight, bias), features, index
 
 
-def read_texts(examples: Examples, task: TaskSpec) -> Texts:
+def read_text_columns(examples: Examples, task: TaskSpec) -> Texts:
     """Return the texts of all examples, by column."""
     return [examples.column(name) for name in TEXT_COLUMNS[: len(task.text)]]
 

@@ -24,7 +24,7 @@ class Unit(NamedTuple):
     """The mean and standard deviation that standardise labels. Raw labels have 0 and 1."""
 
     mean: float = 0.0
-    deviation: float = 1.0
+    standard_deviation: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class TrainingSet:
     label_weights: Tensor | None
 
 
-def training_set(
+def draw_training_set(
     train: Examples,
     task: TaskSpec,
     recipe: Recipe,
@@ -61,13 +61,13 @@ def training_set(
     Raises:
         SubtuneError: the labels cannot be standardised or weighted.
     """
-    index = training_examples(train, recipe, generator)
+    index = draw_training_indices(train, recipe, generator)
     examples, unit = to_training_labels(train, index, recipe.labels)
-    weights = label_weights(task, examples, index, recipe, device)
+    weights = compute_label_weights(task, examples, index, recipe, device)
     return TrainingSet(examples, index, unit, weights)
 
 
-def training_examples(
+def draw_training_indices(
     train: Examples, recipe: Recipe | Fit, generator: np.random.Generator
 ) -> np.ndarray:
     """Draw the indices of a run's training examples.
@@ -75,7 +75,7 @@ def training_examples(
     The recipe's ``train_rows`` is the number of rows to draw; None means all. If a row has several
     examples, such as the windows of a long text, either all or none of them are drawn.
     """
-    return train.indices_of_rows(generator.permutation(len(train.row_numbers))[: recipe.train_rows])
+    return train.indices_of_rows(generator.permutation(len(train.row_indices))[: recipe.train_rows])
 
 
 def to_training_labels(
@@ -100,13 +100,13 @@ def to_training_labels(
     all_labels = np.asarray(examples.labels, np.float64)
     drawn = all_labels[index]
     unit = Unit(float(drawn.mean()), float(drawn.std()))
-    if not unit.deviation:
+    if not unit.standard_deviation:
         raise SubtuneError(
             f"labels: all {len(index)} training examples have the label {unit.mean:g}, expected at "
             "least two different labels to standardise"
         )
     standardised = copy.copy(examples)
-    standardised.labels = ((all_labels - unit.mean) / unit.deviation).astype(np.float32)
+    standardised.labels = ((all_labels - unit.mean) / unit.standard_deviation).astype(np.float32)
     return standardised, unit
 
 
@@ -122,11 +122,11 @@ def to_original_unit(delta: Delta, names: Iterable[str], unit: Unit) -> Delta:
     if unit == Unit() or not delta:
         return delta
     *_, weight, bias = names
-    scaled = {name: unit.deviation * delta[name] for name in (weight, bias)}
+    scaled = {name: unit.standard_deviation * delta[name] for name in (weight, bias)}
     return delta | scaled | {bias: scaled[bias] + unit.mean}
 
 
-def label_weights(
+def compute_label_weights(
     task: TaskSpec,
     examples: Examples,
     index: np.ndarray,

@@ -19,7 +19,7 @@ from torch.optim.adamw import adamw
 
 from subtune.core.errors import error_reason
 from subtune.core.process import is_out_of_memory
-from subtune.models.packing import Packed
+from subtune.models.packing import PackedBatch
 from subtune.runs.spec import Recipe
 
 
@@ -115,10 +115,10 @@ def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:
 
 
 # A function that takes a step, from its batches and the learning rate of each run.
-Step = Callable[[Sequence[Packed], Sequence[Tensor]], None]
+Step = Callable[[Sequence[PackedBatch], Sequence[Tensor]], None]
 Shape = tuple[tuple[int, ...], ...]
 # The graph of a captured step, and the batches whose tensors the graph reads.
-Captured = tuple[torch.cuda.CUDAGraph, Sequence[Packed]]
+Captured = tuple[torch.cuda.CUDAGraph, Sequence[PackedBatch]]
 
 
 class Graphs:
@@ -143,13 +143,13 @@ class Graphs:
         self._pool = torch.cuda.graph_pool_handle()
         self._can_capture = True
 
-    def of_fewer(self, runs: int) -> "Graphs":
+    def for_fewer_runs(self, runs: int) -> "Graphs":
         """Return new graphs for fewer runs, because captured steps compute all runs."""
         fewer = Graphs(runs, self._generators, self._report)
         fewer._can_capture = self._can_capture
         return fewer
 
-    def take(self, step: Step, batches: Sequence[Packed], rates: Sequence[float]) -> None:
+    def take_step(self, step: Step, batches: Sequence[PackedBatch], rates: Sequence[float]) -> None:
         """Take a step: replay its graph if the shape of the batches was captured.
 
         Args:
@@ -166,7 +166,7 @@ class Graphs:
         finally:
             outside.wait_stream(self._stream)
 
-    def _take_on_stream(self, step: Step, batches: Sequence[Packed]) -> None:
+    def _take_on_stream(self, step: Step, batches: Sequence[PackedBatch]) -> None:
         shape = tuple(batch.shape for batch in batches)
         if shape in self._seen and shape not in self._captured and self._can_capture:
             captured = self._capture(step, batches)
@@ -178,12 +178,12 @@ class Graphs:
             return
         graph, inputs = self._captured[shape]
         for new, old in zip(batches, inputs, strict=True):
-            for name in (field.name for field in fields(Packed)):
+            for name in (field.name for field in fields(PackedBatch)):
                 if isinstance(values := getattr(new, name), Tensor):
                     getattr(old, name).copy_(values, non_blocking=True)
         graph.replay()
 
-    def _capture(self, step: Step, batches: Sequence[Packed]) -> Captured | None:
+    def _capture(self, step: Step, batches: Sequence[PackedBatch]) -> Captured | None:
         """Capture a step without running it. Return None if it cannot be captured."""
         graph = torch.cuda.CUDAGraph()
         for generator in self._generators:

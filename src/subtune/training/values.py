@@ -133,16 +133,16 @@ class TrainedValues:
         """Return the gradient of each leaf of a run, or None if the loss does not depend on it."""
         return [part.gradient(position) for part in self._parts]
 
-    def clear(self) -> None:
+    def clear_gradients(self) -> None:
         """Clear the gradients of all runs."""
         for part in self._parts:
-            part.clear()
+            part.clear_gradients()
 
     @torch.no_grad()
-    def write(self) -> None:
+    def update_weights(self) -> None:
         """Copy the values of the leaves to the tensors that the forward pass reads."""
         for part in self._parts:
-            part.write()
+            part.update_weights()
 
     def weights(self, positions: Sequence[int] | None = None) -> dict[str, Weight]:
         """Return the weights of runs for the forward pass, by tensor name.
@@ -160,10 +160,10 @@ class TrainedValues:
         """Copy the tensors that a run has changed so far."""
         return {key: values for part in self._parts for key, values in part.delta(position).items()}
 
-    def only(self, positions: Sequence[int]) -> Self:
+    def select_runs(self, positions: Sequence[int]) -> Self:
         """Return the trained values of the runs at these positions only."""
         kept = copy.copy(self)
-        kept._parts = [part.only(positions) for part in self._parts]
+        kept._parts = [part.select_runs(positions) for part in self._parts]
         return kept
 
 
@@ -216,11 +216,11 @@ class FlatTensors:
     def gradient(self, position: int) -> Tensor | None:
         return self.leaves[position].grad
 
-    def clear(self) -> None:
+    def clear_gradients(self) -> None:
         for leaf in self.leaves:
             leaf.grad = None
 
-    def write(self) -> None:
+    def update_weights(self) -> None:
         """Do nothing, because `weights` reads the leaves directly."""
 
     def weights(self, positions: Sequence[int]) -> dict[str, Weight]:
@@ -250,7 +250,7 @@ class FlatTensors:
                     delta[name + LORA_SCALE] = tensors[name + LORA_A].new_full((1,), scale)
         return delta
 
-    def only(self, positions: Sequence[int]) -> Self:
+    def select_runs(self, positions: Sequence[int]) -> Self:
         kept = copy.copy(self)
         kept._members = [self._members[position] for position in positions]
         kept._trained = [self._trained[position] for position in positions]
@@ -342,10 +342,10 @@ class StackedMatrix:
             return gradient.to(self._master_weights.dtype)
         return gradient if self._cast is None else self._cast.copy_(gradient)
 
-    def clear(self) -> None:
+    def clear_gradients(self) -> None:
         self._working_copies.grad = None
 
-    def write(self) -> None:
+    def update_weights(self) -> None:
         for master, leaf, index in zip(
             self._master_weights, self.leaves, self._indices, strict=True
         ):
@@ -367,7 +367,7 @@ class StackedMatrix:
         values = {self._name: leaf.clone()}
         return values if index is None else values | {self._name + INDEX: index}
 
-    def only(self, positions: Sequence[int]) -> Self:
+    def select_runs(self, positions: Sequence[int]) -> Self:
         entries = [self._entries[position] for position in positions]
         dtype, masters = self._working_copies.dtype, self._master_weights[list(positions)]
         return type(self)(self._name, self._pretrained, entries, dtype, self._rows, masters)

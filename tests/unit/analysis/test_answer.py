@@ -8,7 +8,7 @@ import pytest
 
 from subtune.analysis import candidates, intervals
 from subtune.analysis.answer import ALL_TASKS
-from subtune.analysis.run_scores import PART_COLUMNS, no_rows
+from subtune.analysis.run_scores import PART_COLUMNS, empty_row_scores
 from subtune.exhibits.answer_tables import answers_table
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import results
@@ -39,7 +39,7 @@ def runs(scores, task="rte", fraction=1.0, scope=None):
 
 
 def answer_of(table, task="rte", row_scores=None):
-    row_scores = no_rows() if row_scores is None else row_scores
+    row_scores = empty_row_scores() if row_scores is None else row_scores
     titles = {name: name for name in table["task"]}
     rows = answers_table(results(titles, chosen=table, row_scores=row_scores)).table
     return rows[rows["task"] == task].iloc[0]
@@ -150,7 +150,7 @@ def test_the_smallest_margin_of_the_experiments_decides(margin, decision, chance
     table["margin"] = table["method"].map({"full": margin, "bitfit": 0.1})
     row = answer_of(table)
     assert (row["margin"], row["decision"]) == (margin, decision)
-    methods = candidates.summary(table).set_index("method")
+    methods = candidates.summarise_methods(table).set_index("method")
     assert set(methods["margin"]) == {margin}
     assert methods.loc["bitfit", "chance"] == pytest.approx(chance, abs=5e-5)
 
@@ -161,7 +161,7 @@ FULL = [0.7, 0.71, 0.72]
 def test_full_is_compared_with_a_larger_method_that_beats_it():
     table = runs({"full": FULL, "lora-I": [0.8, 0.81, 0.82]})
     table.loc[table["method"] == "lora-I", "trainable"] = 2 * TRAINED["full"]
-    rows = candidates.summary(table).set_index("method")
+    rows = candidates.summarise_methods(table).set_index("method")
     assert rows.loc["full", "difference"] == pytest.approx(-0.1) and not rows.loc["full", "sure"]
     assert answer_of(table)["method"] == "LoRA-I" and rows.loc["lora-I", "sure"]
 
@@ -234,7 +234,7 @@ def test_rows_are_nested_in_folds_and_count_once_in_every_partition(partitions):
     full, bitfit = np.split(values, 2)
     differences = [b - f for f, b in zip(*scores.values(), strict=True)] * partitions
     study = intervals.estimate_nested_study(differences, bitfit - full, 400, 5)
-    assert row["chance"] == pytest.approx(intervals.chance_within([study], 0.02))
+    assert row["chance"] == pytest.approx(intervals.probability_within([study], 0.02))
 
 
 def test_methods_are_compared_on_the_folds_that_both_have():
@@ -242,7 +242,7 @@ def test_methods_are_compared_on_the_folds_that_both_have():
     table = runs(scores | {"lora-I": [0.9]})
     table["fold"] = table["seed"].where(table["method"] != "lora-I", 4)
     numbers = numbers_of(table, 0.1, rows=80)
-    rows = candidates.summary(table, numbers).set_index("method")
+    rows = candidates.summarise_methods(table, numbers).set_index("method")
     values = numbers[PART_COLUMNS].to_numpy()[:6]
     differences = [-0.01, 0.01, 0.01]
     study = intervals.estimate_nested_study(differences, values[3:] - values[:3], 240, 3)
@@ -260,7 +260,7 @@ def test_a_score_is_that_of_the_reference_plus_the_difference_on_the_folds_of_bo
     """The fold that BitFit lacks is an easy one, so its own mean would be too low."""
     table = runs({"full": [0.8, 0.7, 0.96], "bitfit": [0.81, 0.71]})
     table["fold"] = table["seed"]
-    rows = candidates.summary(table).set_index("method")
+    rows = candidates.summarise_methods(table).set_index("method")
     assert rows.loc[["full", "bitfit"], "score"].tolist() == pytest.approx([0.82, 0.83])
     assert rows.loc["bitfit", "difference"] == pytest.approx(0.01)
 
@@ -318,7 +318,7 @@ def test_predictions_that_the_user_brings_are_compared_and_never_named():
     table.loc[brought, "trainable"] = CLASSIFIER
     row = answer_of(table)
     assert (row["decision"], row["method"], row["reference"]) == ("everything", "BitFit", "Full")
-    rows = candidates.summary(table).set_index("method")
+    rows = candidates.summarise_methods(table).set_index("method")
     assert rows.loc["gpt", "difference"] == pytest.approx(0.05)
     assert candidates.sort_methods(rows.reset_index())["method"].iloc[-1] == "gpt"
 

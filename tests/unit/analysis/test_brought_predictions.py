@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from subtune.analysis import chosen_runs, run_scores
 from subtune.analysis.answer import find_answers
 from subtune.analysis.brought_predictions import score_brought_predictions
-from subtune.analysis.candidates import summary
+from subtune.analysis.candidates import summarise_methods
 from subtune.analysis.tables import set_types
 from subtune.tasks.task import list_score_columns
 from tests.helpers import examples
@@ -24,10 +24,10 @@ def compare_brought(store, task, brought, seeds=1):
     columns = list_score_columns([examples.TASKS[task]], {})
     best = chosen_runs.choose_rates(collected(store, task, runs))
     chosen = set_types(best.assign(margin=0.02, curve="converged", encoder_size=100), "scores")
-    rows = run_scores.row_scores(chosen, store, columns)
+    rows = run_scores.compute_row_scores(chosen, store, columns)
     if callable(brought):
         row = chosen.iloc[0].to_dict()
-        brought = brought(run_scores.read_judged_predictions(store, row, "validation")[1])
+        brought = brought(run_scores.read_scored_predictions(store, row, "validation")[1])
     added, added_rows = score_brought_predictions(chosen, store, columns, {task: brought})
     return pd.concat([chosen, added], ignore_index=True), pd.concat([rows, added_rows])
 
@@ -41,7 +41,7 @@ def test_full_fine_tunings_own_predictions_lose_nothing_against_it(task, tmp_pat
     full, system = chosen.to_dict("records")
     assert system["value"] == full["value"]
     assert np.array_equal(*rows.iloc[:, 1:].to_numpy(float), equal_nan=True)
-    found = summary(chosen, rows).set_index("method").loc["own"]
+    found = summarise_methods(chosen, rows).set_index("method").loc["own"]
     assert (found["score"], found["difference"]) == (round(full["value"], 10), 0)
     assert pd.isna(found["encoder_size"]) and not found["on_front"]
 
@@ -72,4 +72,4 @@ def test_a_system_is_compared_but_never_what_to_train(tmp_path):
     assert accuracy_score(tables_of("mrpc")[1]["label"], truth.argmax(1)) == 1
     [answer] = find_answers(chosen, rows)
     assert (answer.reference, answer.candidate) == ("Full", None)
-    assert summary(chosen, rows).set_index("method").loc["truth", "sure"]
+    assert summarise_methods(chosen, rows).set_index("method").loc["truth", "sure"]

@@ -9,9 +9,9 @@ import pytest
 
 from subtune import papers
 from subtune.analysis import chosen_runs, run_scores
-from subtune.analysis.chosen_runs import CONVERGED, FELL, STILL_RISING, verdict
+from subtune.analysis.chosen_runs import CONVERGED, FELL, STILL_RISING, curve_verdict
 from subtune.analysis.statistics import minus, paired_tests
-from subtune.analysis.tables import columns_of, read_table
+from subtune.analysis.tables import column_declarations, read_table
 from subtune.papers.layernorm import mask_minus
 from subtune.runs.records import write_checksums
 from subtune.tasks import TASKS
@@ -84,7 +84,7 @@ def test_both_columns_of_mnli_come_from_the_run_that_is_best_on_matched():
 def test_every_curve_ends_at_the_whole_selection():
     whole = [at_rates({1e-3: [0.7]}, "layernorm"), at_rates({1e-3: [0.9]})]
     mask = at_rates({1e-3: [0.6]}, "layernorm", fraction=0.2, scope="cv")
-    curves = chosen_runs.with_whole_selection(pd.concat([*whole, mask]))
+    curves = chosen_runs.add_whole_selection(pd.concat([*whole, mask]))
     ends = curves[(curves["scope"] == "cv") & (curves["fraction"] == 1)]
     assert ends["value"].tolist() == [0.7]
 
@@ -92,7 +92,7 @@ def test_every_curve_ends_at_the_whole_selection():
 def test_a_setting_that_diverged_is_in_no_mean_and_in_no_test():
     diverged = at_rates({1e-5: [math.nan, math.nan]})
     chosen = pd.concat([diverged, at_rates({1e-3: [0.7]}, "bitfit")])
-    means = chosen_runs.by_method(chosen).loc[("minilm", "rte")]
+    means = chosen_runs.pivot_methods(chosen).loc[("minilm", "rte")]
     assert means["bitfit"] == 0.7 and math.isnan(means["full"])
     assert minus(chosen, "full", "bitfit").empty
     assert minus(chosen, "full|bitfit", "bitfit").empty
@@ -184,16 +184,16 @@ def test_other_folds_choose_an_epoch_by_their_mean_score(tmp_path):
 def test_scores_have_the_declared_columns(tmp_path):
     recorded(tmp_path, "a", "rte", [(0.9,)])
     chosen = chosen_runs.choose_rates(collected(tmp_path, "bitfit", "rte", [("a", 1e-3)]))
-    judged = chosen_runs.with_verdicts(chosen, tmp_path, list_score_columns([TASKS["rte"]], {}))
+    judged = chosen_runs.add_verdicts(chosen, tmp_path, list_score_columns([TASKS["rte"]], {}))
     of_experiment = {"planned": 3, "encoder_size": 9, "across_models": True, "margin": 0.02}
-    assert list(judged.assign(**of_experiment)) == [*columns_of("scores")["column"]]
+    assert list(judged.assign(**of_experiment)) == [*column_declarations("scores")["column"]]
 
 
 def test_what_trains_is_counted_with_the_classifier_and_without(tmp_path):
     recorded(tmp_path, "a", "rte", [(0.9,)])
     table = collected(tmp_path, "bitfit", "rte", [("a", 1e-3)])
     assert (table["trainable"].item(), table["classifier"].item()) == (10, 6)
-    assert chosen_runs.trained_beside_classifier(table).tolist() == [4]
+    assert chosen_runs.count_encoder_parameters(table).tolist() == [4]
     assert (table["delta_bytes"].item(), table["seconds"].item()) == (80, 1.0)
 
 
@@ -203,7 +203,7 @@ def test_a_learning_curve_is_in_the_metric_which_the_paper_shows(tmp_path):
     (tmp_path / spec.id / "spec.json").write_text(spec.canonical())
     write_checksums(tmp_path / spec.id)
     table = collected(tmp_path, "spafit", "stsb", [(spec.id, 1e-3)])
-    curve = chosen_runs.learning_curves(table, tmp_path)
+    curve = chosen_runs.read_learning_curves(table, tmp_path)
     assert curve["metric"].unique().tolist() == ["pearsonr"]
     assert curve["score"].tolist() == [0.7, 0.8]
 
@@ -248,7 +248,7 @@ def test_a_curve_has_one_verdict_by_the_metric_that_the_paper_shows(tmp_path):
     table = collected(tmp_path, "spafit", "stsb", runs)
     table["method"] = table["learning_rate"].map({1e-3: "full", 1e-2: "bitfit"})
     columns = list_score_columns([TASKS["stsb"]], papers.find_paper("spafit").metrics)
-    judged = chosen_runs.with_verdicts(chosen_runs.choose_rates(table), tmp_path, columns)
+    judged = chosen_runs.add_verdicts(chosen_runs.choose_rates(table), tmp_path, columns)
     assert judged["curve"].fillna("").tolist() == ["still rising"] * 3 + [""] * 3
 
 
@@ -260,7 +260,7 @@ def test_each_number_of_training_rows_has_its_best_learning_rate():
     assert dict(zip(chosen["train_rows"], chosen["value"], strict=True)) == {
         10: 0.6, 100: 0.9, 50: 0.5
     }  # fmt: skip
-    most = chosen_runs.on_most_rows(chosen)
+    most = chosen_runs.select_largest_training_set(chosen)
     assert dict(zip(most["task"], most["value"], strict=True)) == {"rte": 0.9, "cola": 0.5}
 
 
@@ -269,7 +269,7 @@ def test_every_metric_is_that_of_the_epoch_that_was_chosen(tmp_path):
     recorded(tmp_path, "a", "stsb", [(0.6, 0.8), (0.9, 0.7)])
     columns = list_score_columns([TASKS["stsb"]], {})
     chosen = chosen_runs.choose_rates(collected(tmp_path, "bitfit", "stsb", [("a", 1e-3)]))
-    table = run_scores.in_every_metric(chosen, tmp_path, columns).set_index("metric")
+    table = run_scores.score_in_all_metrics(chosen, tmp_path, columns).set_index("metric")
     assert table["value"].to_dict() == {"spearmanr": 0.9, "pearsonr": 0.7}
     assert table["decides"].to_dict() == {"spearmanr": True, "pearsonr": False}
 
@@ -278,7 +278,7 @@ def test_a_recorded_run_that_diverged_has_no_score_and_is_not_chosen(tmp_path):
     recorded(tmp_path, "a", "stsb", [(0.6, 0.8)], diverged=True)
     table = collected(tmp_path, "bitfit", "stsb", [("a", 1e-3)])
     assert table[["value", "best_epoch"]].isna().all(axis=None)
-    every = run_scores.in_every_metric(
+    every = run_scores.score_in_all_metrics(
         chosen_runs.choose_rates(table), tmp_path, list_score_columns([TASKS["stsb"]], {})
     )
     assert len(every) == 2 and every["value"].isna().all()
@@ -308,7 +308,7 @@ ROWS = 100
     ],
 )
 def test_a_run_rises_or_falls_by_more_than_the_noise_of_its_rows(curve, expected):
-    assert verdict([curve], ROWS) == expected
+    assert curve_verdict([curve], ROWS) == expected
 
 
 @pytest.mark.parametrize(
@@ -322,17 +322,17 @@ def test_a_run_rises_or_falls_by_more_than_the_noise_of_its_rows(curve, expected
 )
 def test_several_seeds_have_students_interval_whatever_the_rows(rises, expected):
     curves = [[0.5, 0.7, 0.7 + rise] for rise in rises]
-    assert {verdict(curves, rows) for rows in (10, 10_000)} == {expected}
+    assert {curve_verdict(curves, rows) for rows in (10, 10_000)} == {expected}
 
 
 def test_two_seeds_are_too_few_for_an_interval():
-    assert verdict([[0.7, 0.72], [0.7, 0.721]], ROWS) == CONVERGED
+    assert curve_verdict([[0.7, 0.72], [0.7, 0.721]], ROWS) == CONVERGED
 
 
 def test_runs_that_ended_early_are_aligned_at_their_last_epochs():
     curves = [[0.1, 0.2, 0.8, 0.5], [0.9, 0.6], [0.2, 0.8, 0.51]]
-    assert verdict(curves, ROWS) == FELL
-    assert verdict([curve[::-1] for curve in curves], ROWS) == CONVERGED
+    assert curve_verdict(curves, ROWS) == FELL
+    assert curve_verdict([curve[::-1] for curve in curves], ROWS) == CONVERGED
 
 
 @pytest.mark.parametrize(("seeds", "epochs"), [(1, 3), (1, 8), (5, 3), (5, 8)])
@@ -340,6 +340,6 @@ def test_flat_curves_seldom_rise_or_fall(seeds, epochs):
     """The answers to a tenth of the rows are random in each epoch; the others do not change."""
     generator = np.random.default_rng(0)
     undecided = generator.binomial(ROWS // 10, 0.5, (1000, seeds, epochs))
-    verdicts = [verdict(curves, ROWS) for curves in 0.7 + undecided / ROWS]
+    verdicts = [curve_verdict(curves, ROWS) for curves in 0.7 + undecided / ROWS]
     assert verdicts.count(STILL_RISING) < 30
     assert verdicts.count(FELL) < 100

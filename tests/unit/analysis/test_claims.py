@@ -32,15 +32,15 @@ CLAIMS = [
 
 def claims_of(paper, **tables):
     """The claims of a paper, tested on these tables and on the printed ones."""
-    printed = [paper.tables_like_ours(averages=averages) for averages in (False, True)]
-    return claims.judge_claims(paper.claims, tables, *printed, paper.tasks_apart)
+    printed = [paper.printed_tables(averages=averages) for averages in (False, True)]
+    return claims.evaluate_claims(paper.claims, tables, *printed, paper.tasks_apart)
 
 
 @cache
 def claims_of_print(name, averages):
     """The claims of a paper, by their text, tested on its printed numbers."""
     paper = papers.find_paper(name)
-    return claims_of(paper, **paper.tables_like_ours(averages=averages)).set_index("claim")
+    return claims_of(paper, **paper.printed_tables(averages=averages)).set_index("claim")
 
 
 def verdict_of(name, text, **tables):
@@ -145,7 +145,7 @@ def test_a_count_holds_on_as_large_a_share_of_our_tasks(tasks, second, cells, ju
     better = claims.Claim("Better", "1", "a − b", "more", of=("a", "b"), at_least=(5, 9))
     tables, printed = {"chosen": scores(a=[0.5] * 3, b=second)}, {"printed": pd.DataFrame()}
     asked = [replace(better, tasks=tasks)]
-    [row] = claims.judge_claims(asked, tables, printed, printed).to_dict("records")
+    [row] = claims.evaluate_claims(asked, tables, printed, printed).to_dict("records")
     assert (row["cells"], row["judged"]) == (cells, judged)
 
 
@@ -197,11 +197,11 @@ def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
 def test_a_printed_layer_with_an_unreadable_cell_is_left_out():
     """QNLI's weights lack four layers; the biases of these layers must not count either."""
     paper = papers.find_paper("layernorm")
-    shares = paper.tables_like_ours(averages=False)["layernorm_information"]
+    shares = paper.printed_tables(averages=False)["layernorm_information"]
     layers = shares[shares["task"] == "qnli"]
     assert set(layers["layer"]) == set(range(24)) - {2, 7, 8, 17}
     assert layers["share"].sum() == pytest.approx(1)
-    printed_cells = paper.printed("figure3").query("task == 'qnli'")
+    printed_cells = paper.read_printed("figure3").query("task == 'qnli'")
     wide = printed_cells.pivot(index="layer", columns="part", values="value").dropna()
     expected = (wide["bias"] - wide["weight"]).sum() / wide.to_numpy().sum()
     assert bias_minus_weight(layers)["qnli"] == pytest.approx(expected)
@@ -317,7 +317,7 @@ def test_fewer_than_three_units_are_not_enough():
     [("more", 0.001, 0.0), ("same", 0.019, -0.02), ("no less", -0.02, -0.021)],
 )
 def test_a_number_holds_by_the_claims_kind(kind, holding, failing):
-    assert claims.holds(kind, holding, 0.02) and not claims.holds(kind, failing, 0.02)
+    assert claims.claim_holds(kind, holding, 0.02) and not claims.claim_holds(kind, failing, 0.02)
 
 
 TWO_TASKS = [("m", task, seed, n + seed / 10) for n, task in enumerate("ab") for seed in range(4)]

@@ -28,7 +28,7 @@ COLOURS = Task(
     metrics=("accuracy",),
 )
 NUMBERS = Task(name="mine", title="mine", text=("text",), metrics=("pearsonr",))
-TOPICS = COLOURS.replaced(kind="multilabel", metrics=("f1_micro",))
+TOPICS = COLOURS.replace(kind="multilabel", metrics=("f1_micro",))
 
 
 def predicted(task, label, output, row=None):
@@ -87,7 +87,7 @@ def test_confusions_are_counted_in_rows_even_if_several_seeds_predict_them():
 def test_the_least_probable_labels_are_the_first_suspects():
     # Rows 2 and 5 have labels whose probability is small where another is certain.
     output = np.array([[0.9, 0.1], [0.8, 0.2], [0.05, 0.95], [0.1, 0.9], [0.2, 0.8], [0.99, 0.01]])
-    task = COLOURS.replaced(labels=("red", "green"))
+    task = COLOURS.replace(labels=("red", "green"))
     found = find_suspects(predicted(task, [0, 0, 0, 1, 1, 1], output), {"text_a": list("abcdef")})
     assert found["row"].tolist() == [6, 3]
     assert found["text"].tolist() == ["f", "c"]
@@ -97,7 +97,7 @@ def test_the_least_probable_labels_are_the_first_suspects():
 
 
 def test_probabilities_of_several_seeds_are_averaged():
-    task = COLOURS.replaced(labels=("red", "green"))
+    task = COLOURS.replace(labels=("red", "green"))
     output = [[0.1, 0.9], [0.3, 0.7], [0.3, 0.7], [0.8, 0.2], [0.8, 0.2]]
     found = find_suspects(predicted(task, [0, 0, 1, 0, 0], output, [0, 0, 1, 2, 3]), {})
     assert found[["row", "probability"]].to_numpy().tolist() == [[1, pytest.approx(0.2)]]
@@ -142,7 +142,9 @@ def test_a_table_of_suspects_ends():
 def test_records_give_probabilities_of_texts(task, is_read, tmp_path):
     runs = {recorded(tmp_path, task, tables_of(task), seed=s): {"seed": s} for s in range(2)}
     chosen = chosen_runs.choose_rates(collected(tmp_path, task, runs)).assign(margin=0.02, curve="")
-    rows = run_scores.row_scores(chosen, tmp_path, list_score_columns([examples.TASKS[task]], {}))
+    rows = run_scores.compute_row_scores(
+        chosen, tmp_path, list_score_columns([examples.TASKS[task]], {})
+    )
     found = read_predicted(chosen, rows, tmp_path)
     assert bool(found) == is_read
     for each in found:
@@ -150,7 +152,7 @@ def test_records_give_probabilities_of_texts(task, is_read, tmp_path):
         assert len(each.row) == 2 * ROWS
         assert ((each.output > 0) & (each.output < 1)).all()
         assert task != "mrpc" or each.output.sum(1) == pytest.approx(1)
-        table = run_scores.read_judged_predictions(tmp_path, chosen.iloc[0].to_dict(), "validation")
+        table = run_scores.read_scored_predictions(tmp_path, chosen.iloc[0].to_dict(), "validation")
         assert (
             each.output[:ROWS].argmax(1) == table[1].filter(like="logit").to_numpy().argmax(1)
         ).all()

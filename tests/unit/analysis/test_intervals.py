@@ -95,8 +95,8 @@ def test_a_fold_without_a_score_leaves_no_interval_and_no_chance():
     study = intervals.estimate_nested_study(values.mean(1).tolist(), values, 200, 5)
     numbers = [
         *intervals.mean_interval([study]),
-        intervals.chance_within([study], 1),
-        intervals.most_lost([study]),
+        intervals.probability_within([study], 1),
+        intervals.loss_bound([study]),
     ]
     assert np.isnan(numbers).all()
 
@@ -117,14 +117,14 @@ def test_the_interval_covers_the_truth_nearly_as_often_as_it_says(seeds, seed_sp
 def test_more_seeds_or_more_rows_make_the_margin_that_was_asked_for_sure():
     values = crossed_values(np.random.default_rng(0), 4, 50)
     study = intervals.estimate_study(values.mean(1).tolist(), values, 200)
-    most, lost = intervals.most_lost([study]), -study.mean
+    most, lost = intervals.loss_bound([study]), -study.mean
     margin = lost + 0.95 * (most - lost)
     seeds = intervals.additional_seeds_needed([study], margin)
-    wider, enough = (intervals.most_lost([study], more) for more in (seeds - 1, seeds))
+    wider, enough = (intervals.loss_bound([study], more) for more in (seeds - 1, seeds))
     assert enough <= margin < wider
     margin = lost + 0.9 * (most - lost)
     rows = intervals.additional_rows_needed(study, margin)
-    assert intervals.most_lost([study], 0, 1 + rows / 200) <= margin
+    assert intervals.loss_bound([study], 0, 1 + rows / 200) <= margin
     assert (
         intervals.additional_seeds_needed([study], lost) is None
         and intervals.additional_rows_needed(study, lost) is None
@@ -164,7 +164,7 @@ def test_more_seeds_of_folds_are_whole_partitions():
     values = np.random.default_rng(0).normal(-0.01, 0.05, (5, 40))
     values += np.array([[0.01], [-0.01], [0.02], [-0.02], [0]])
     study = intervals.estimate_nested_study(values.mean(1).tolist(), values, 200, 5)
-    margin = 0.999 * intervals.most_lost([study])
+    margin = 0.999 * intervals.loss_bound([study])
     assert intervals.additional_seeds_needed([study], margin) == 5
 
 
@@ -173,11 +173,11 @@ def test_pseudo_values_of_a_mean_are_the_rows_and_of_f1_near_it():
     labels = generator.integers(0, 2, 40)
     predicted = np.where(generator.random(40) < 0.8, labels, 1 - labels)
     right = (predicted == labels).astype(float)
-    values = intervals.pseudo_values(lambda mask: right[mask].mean(), np.arange(40), 40)
+    values = intervals.compute_pseudo_values(lambda mask: right[mask].mean(), np.arange(40), 40)
     assert values == pytest.approx(right)
 
     def f1(mask):
         return f1_score(labels[mask], predicted[mask])
 
-    values = intervals.pseudo_values(f1, np.arange(40), 40)
+    values = intervals.compute_pseudo_values(f1, np.arange(40), 40)
     assert values.mean() == pytest.approx(f1(np.ones(40, bool)), abs=0.01)

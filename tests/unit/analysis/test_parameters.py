@@ -51,9 +51,11 @@ def test_layernorm_shares_sum_to_1_and_global_ones_to_the_number_of_tasks():
     assert len(total) == 4
 
 
-FIGURE_3 = papers.find_paper("layernorm").printed("figure3").rename(columns={"value": "share"})
+FIGURE_3 = papers.find_paper("layernorm").read_printed("figure3").rename(columns={"value": "share"})
 # The paper prints two digits, so each number may be off by half a unit of the last digit.
-FIGURE_4 = papers.find_paper("layernorm").printed("figure4").set_index(["part", "layer"])["value"]
+FIGURE_4 = (
+    papers.find_paper("layernorm").read_printed("figure4").set_index(["part", "layer"])["value"]
+)
 
 
 def off_figure_4(shares):

@@ -10,8 +10,8 @@ from subtune.analysis import chosen_runs, run_scores
 from subtune.analysis.run_scores import (
     EPOCH_PARTS,
     PART_COLUMNS,
+    compute_row_scores,
     require_scores_of_predictions,
-    row_scores,
 )
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
@@ -65,14 +65,14 @@ def recorded(store, task, tables, best=1, seed=0, off=0.0, diverged=False):
 
     ``best`` is the recorded best epoch.
     """
-    spec = examples.run_spec(task=task).replaced(seed=seed)
+    spec = examples.run_spec(task=task).replace(seed=seed)
     kind, folder = examples.TASKS[task].of_kind, store / spec.id
     folder.mkdir(parents=True)
     (folder / "spec.json").write_text(spec.canonical())
     rows = []
     for epoch, table in tables.items():
         names = examples.TASKS[task].metrics
-        found = metrics.compute_all(kind.compares, names, *kind.metric_inputs(table))
+        found = metrics.compute_all(kind.value_type, names, *kind.metric_inputs(table))
         scored = {f"validation/{name}": value + off for name, value in found.items()}
         rows.append({"epoch": epoch, "train_loss": 0.5, "seconds": 1.0} | scored)
     pd.DataFrame(rows).to_csv(folder / "history.csv", index=False)
@@ -104,14 +104,14 @@ def collected(store, task, runs, apart=True, columns=None):
 def test_each_row_is_judged_at_the_epoch_that_other_parts_choose(task, seed):
     spec, tables = examples.TASKS[task].spec(), tables_of(task, seed)
     kind, metric = spec.of_kind, spec.metrics[0]
-    found, epochs = run_scores.judge_parts(spec, metric, tables)
+    found, epochs = run_scores.choose_part_epochs(spec, metric, tables)
     part_of = np.random.default_rng(0).permutation(ROWS) % EPOCH_PARTS
     for row in range(ROWS):
         best, highest = None, None
         for epoch, table in tables.items():
             others = table[[part_of[idx] != part_of[row] for idx in table["idx"]]]
             compared = kind.metric_inputs(others)
-            score = metrics.compute_all(kind.compares, [metric], *compared)[metric]
+            score = metrics.compute_all(kind.value_type, [metric], *compared)[metric]
             if highest is None or score > highest:
                 best, highest = epoch, score
         assert epochs[part_of[row]] == best
@@ -131,17 +131,17 @@ def test_own_experiments_are_judged_apart_and_papers_at_the_best_epoch(task, tmp
 
     table = collected(tmp_path, task, {run: {}})
     [own] = table.to_dict("records")
-    found, epochs = run_scores.judge_parts(spec, metric, tables)
+    found, epochs = run_scores.choose_part_epochs(spec, metric, tables)
     score = run_scores.make_masked_metric(spec, metric, found)(np.full(len(found), True))
     assert (own["value"], own["judged_apart"]) == (score, True)
     assert own["judged_at"] == epochs
     assert own["best_epoch"] == paper["best_epoch"]
 
     columns = list_score_columns([examples.TASKS[task]], {})
-    every = run_scores.in_every_metric(chosen_runs.choose_rates(table), tmp_path, columns)
+    every = run_scores.score_in_all_metrics(chosen_runs.choose_rates(table), tmp_path, columns)
     assert every.set_index("metric")["value"][metric] == score
     assert every["metric"].tolist() == list(spec.metrics)
-    [values] = row_scores(table, tmp_path, columns).to_dict("records")
+    [values] = compute_row_scores(table, tmp_path, columns).to_dict("records")
     whole = len(found["idx"].unique())
     without = found[found["idx"] != np.argmin(np.random.default_rng(0).permutation(whole))]
     without = run_scores.make_masked_metric(spec, metric, without)(np.full(len(without), True))
@@ -171,7 +171,7 @@ def test_rows_are_scored_at_the_epoch_that_a_paper_shows(tmp_path):
     columns = list_score_columns([examples.TASKS["mrpc"]], {"mrpc": "accuracy"})
     table = collected(tmp_path, "mrpc", {run: {}}, apart=False, columns=columns)
     assert table["best_epoch"].item() != 3
-    found = row_scores(table, tmp_path, columns)
+    found = compute_row_scores(table, tmp_path, columns)
     assert found[PART_COLUMNS].mean(axis=1).item() == pytest.approx(table["value"].item())
 
 
@@ -196,7 +196,7 @@ def test_a_fold_is_judged_at_the_epoch_that_other_folds_choose(tmp_path):
         assert table.loc[run, "value"] == curves[run][best]
         assert table.loc[run, "judged_at"] == [best + 1]
     task = examples.TASKS["mrpc"].spec()
-    _, epochs = run_scores.judge_parts(task, task.metrics[0], tables_of("mrpc"))
+    _, epochs = run_scores.choose_part_epochs(task, task.metrics[0], tables_of("mrpc"))
     assert table.loc[alone, "judged_at"] == epochs
     assert table["judged_apart"].all() and table["judged_apart"].dtype == bool
     assert not collected(tmp_path, "mrpc", planned, apart=False)["judged_apart"].any()

@@ -8,12 +8,12 @@ import pytest
 
 from subtune import cli
 from subtune.analysis import tables
-from subtune.analysis.candidates import summary
+from subtune.analysis.candidates import summarise_methods
 from subtune.analysis.chosen_runs import CONVERGED, FELL, STILL_RISING
 from subtune.analysis.tables import (
     DTYPES,
+    column_declarations,
     column_meanings,
-    columns_of,
     join_run_ids,
     list_runs,
     order_columns,
@@ -36,23 +36,25 @@ TABLES = ("runs", "scores", "summary", "answers")
 
 
 def names(table):
-    return [*columns_of(table)["column"]]
+    return [*column_declarations(table)["column"]]
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_column_is_declared_once_with_a_type_and_a_meaning(table):
     assert len(set(names(table))) == len(names(table)) > 20
-    assert {*columns_of(table)["type"]} <= {*DTYPES} and columns_of(table)["meaning"].all()
+    assert {*column_declarations(table)["type"]} <= {*DTYPES} and column_declarations(table)[
+        "meaning"
+    ].all()
 
 
 def test_the_tables_have_the_declared_columns_and_types(tmp_path):
     chosen = runs({"full": [0.9] * 3, "bitfit": [0.88, 0.89, 0.9]})
     answers = answers_table(results({"rte": "RTE"}, chosen=chosen)).table
-    for name, table in {"summary": summary(chosen), "answers": answers}.items():
+    for name, table in {"summary": summarise_methods(chosen), "answers": answers}.items():
         assert list(table) == names(name)
         table.to_csv(tmp_path / "table.csv", index=False)
         again = read_table(tmp_path / "table.csv", name)
-        types = {row.column: DTYPES[row.type] for row in columns_of(name).itertuples()}
+        types = {row.column: DTYPES[row.type] for row in column_declarations(name).itertuples()}
         assert again.dtypes.astype(str).to_dict() == types
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from subtune.comparison import loop
 from subtune.comparison.loop import Clock, Loop
-from subtune.comparison.next_runs import next_runs
+from subtune.comparison.next_runs import rank_missing_runs
 from subtune.comparison.workers import Ended
 from subtune.core.errors import SubtuneError
 from subtune.steps.jobs import Job
@@ -41,9 +41,9 @@ def state(lines):
 
 def job_of(state: Loop, *methods: str, model: str = "a") -> Job:
     """A job that trains the next runs of some methods."""
-    every = [run for _, runs in next_runs(state.progress) for run in runs]
+    every = [run for _, runs in rank_missing_runs(state.progress) for run in runs]
     runs = [run for run in every if run.method in methods and run.model_name == model]
-    return Job("train", "+".join(methods), {"runs": [r.written() for r in runs]}, {}, {}, {})
+    return Job("train", "+".join(methods), {"runs": [r.to_json_types() for r in runs]}, {}, {}, {})
 
 
 def test_a_method_that_fails_is_left_out_with_one_line(state, lines):
@@ -101,7 +101,7 @@ def test_a_second_interrupt_ends_the_call(monkeypatch, lines):
     monkeypatch.setattr(loop, "_train_until_stopped", lambda *_: signal.raise_signal(signal.SIGINT))
     workers = SimpleNamespace(stop=interrupt)
     with pytest.raises(KeyboardInterrupt):
-        loop.train_and_judge(context, Clock(0, 60), workers)
+        loop.train_within_time_limit(context, Clock(0, 60), workers)
     assert [line.split(":")[0] for line in lines] == ["stopping"]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from subtune.comparison.next_runs import next_runs
+from subtune.comparison.next_runs import rank_missing_runs
 from tests.helpers.comparisons import SEARCHED, progress, score_id
 
 FLOORS = {score_id("embeddings", fold): 0.6 for fold in (0, 1)}
@@ -25,7 +25,7 @@ def described(found) -> list[str]:
 
 
 def test_floors_come_first_then_full_and_each_method_at_its_middle_rate():
-    assert described(next_runs(progress()))[:3] == [
+    assert described(rank_missing_runs(progress()))[:3] == [
         "embeddings/0",
         "full@0.001/0",
         "bitfit@0.001/0 layernorm@0.001/0",
@@ -33,7 +33,7 @@ def test_floors_come_first_then_full_and_each_method_at_its_middle_rate():
 
 
 def test_then_come_the_other_rates_and_no_other_fold_before_a_rate_is_found():
-    assert described(next_runs(progress(MIDDLE | FLOORS))) == [
+    assert described(rank_missing_runs(progress(MIDDLE | FLOORS))) == [
         "full@0.0001/0 full@0.01/0",
         "bitfit@0.0001/0 bitfit@0.01/0 layernorm@0.0001/0 layernorm@0.01/0",
     ]
@@ -41,7 +41,7 @@ def test_then_come_the_other_rates_and_no_other_fold_before_a_rate_is_found():
 
 def test_a_search_goes_on_at_its_edge_while_other_methods_train_on_their_second_fold():
     rising = TUNED | {score_id("bitfit", 0, 1e-2): 0.9}
-    assert described(next_runs(progress(rising | FLOORS))) == [
+    assert described(rank_missing_runs(progress(rising | FLOORS))) == [
         "full@0.001/1",
         "bitfit@0.1/0 layernorm@0.001/1",
     ]
@@ -49,7 +49,7 @@ def test_a_search_goes_on_at_its_edge_while_other_methods_train_on_their_second_
 
 def test_then_the_other_folds_train_at_the_best_rate():
     best = TUNED | FLOORS | {score_id("bitfit", 0, 1e-4): 0.9, score_id("bitfit", 0, 1e-5): 0.5}
-    assert described(next_runs(progress(best))) == [
+    assert described(rank_missing_runs(progress(best))) == [
         "full@0.001/1",
         "bitfit@0.0001/1 layernorm@0.001/1",
     ]
@@ -59,15 +59,15 @@ def test_floors_on_fewer_rows_come_after_the_rates_and_then_after_the_folds():
     found = progress(MIDDLE | FLOORS)
     floors = [run for run in found.planned if run.method == "embeddings"]
     fewer = [
-        run.replaced(
-            spec=run.spec.replaced(recipe=run.spec.recipe.replaced(train_rows=2)), train_rows=2
+        run.replace(
+            spec=run.spec.replace(recipe=run.spec.recipe.replace(train_rows=2)), train_rows=2
         )
         for run in floors
     ]
     both = found._replace(planned=[*found.planned, *fewer])
-    assert described(next_runs(both))[-2:] == ["embeddings/0", "embeddings/1"]
+    assert described(rank_missing_runs(both))[-2:] == ["embeddings/0", "embeddings/1"]
     tuned = both._replace(scores=TUNED | FLOORS)
-    assert described(next_runs(tuned)) == [
+    assert described(rank_missing_runs(tuned)) == [
         "embeddings/0",
         "full@0.001/1",
         "bitfit@0.001/1 layernorm@0.001/1",
@@ -76,27 +76,27 @@ def test_floors_on_fewer_rows_come_after_the_rates_and_then_after_the_folds():
 
 
 def test_a_method_that_can_hardly_be_the_answer_is_last():
-    found = described(next_runs(progress(TUNED | FLOORS), {("a", "bitfit"), ("a", "full")}))
+    found = described(rank_missing_runs(progress(TUNED | FLOORS), {("a", "bitfit"), ("a", "full")}))
     assert found == ["full@0.001/1", "layernorm@0.001/1", "bitfit@0.001/1"]
 
 
 def test_a_method_that_failed_is_left_out():
-    found = described(next_runs(progress(TUNED | FLOORS, left_out={("a", "bitfit")})))
+    found = described(rank_missing_runs(progress(TUNED | FLOORS, left_out={("a", "bitfit")})))
     assert found == ["full@0.001/1", "layernorm@0.001/1"]
 
 
 def test_nothing_is_left_when_everything_is_recorded():
     every = TUNED | FLOORS | {score_id(method, 1, 1e-3): 0.7 for method in SEARCHED}
-    assert next_runs(progress(every)) == []
+    assert rank_missing_runs(progress(every)) == []
 
 
 def test_methods_train_on_the_model_with_the_best_floor_first():
     floors = {score_id("embeddings", 0): 0.6, score_id("embeddings", 0, model="b"): 0.8}
-    found = next_runs(progress(floors, models=("a", "b")))
+    found = rank_missing_runs(progress(floors, models=("a", "b")))
     models = [runs[0].model_name for _, runs in found]
     assert models == sorted(models, reverse=True)
     # Before the floors are there, both are trained first.
-    (_, first), *_ = next_runs(progress(models=("a", "b")))
+    (_, first), *_ = rank_missing_runs(progress(models=("a", "b")))
     assert [run.model_name for run in first] == ["a", "b"]
 
 

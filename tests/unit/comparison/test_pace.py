@@ -7,14 +7,14 @@ import pytest
 from transformers import XmodConfig, XmodModel
 
 from subtune.comparison import pace
-from subtune.comparison.pace import draw_line, measure_pace
+from subtune.comparison.pace import fit_pace, measure_pace
 from subtune.comparison.settings import find_starting_model
 from subtune.config.schema import Pace
 from subtune.core.errors import SubtuneError
 from subtune.models.encoder import load_encoder
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
-from subtune.training.evaluation import split_logits
+from subtune.training.evaluation import compute_split_logits
 from tests.helpers import examples
 from tests.helpers.families import save_tokenizer
 
@@ -65,10 +65,10 @@ def test_a_model_that_is_not_here_counts_like_a_known_device(monkeypatch):
 
 
 def test_a_line_through_one_step_has_a_time_per_operation_only():
-    assert draw_line({8: 4.0}, layers=2, teraflops=0.5) == Pace(per_layer=0, per_teraflop=1)
-    assert draw_line({8: 4.0, 32: 4.0}, 2, 0.5) == Pace(per_layer=2000, per_teraflop=0)
-    assert draw_line({8: 6.0, 32: 18.0}, 2, 0.5) == Pace(per_layer=1000, per_teraflop=1)
-    assert draw_line({8: 1.0, 32: 8.0}, 2, 0.5) == Pace(per_layer=0, per_teraflop=0.5)
+    assert fit_pace({8: 4.0}, layers=2, teraflops=0.5) == Pace(per_layer=0, per_teraflop=1)
+    assert fit_pace({8: 4.0, 32: 4.0}, 2, 0.5) == Pace(per_layer=2000, per_teraflop=0)
+    assert fit_pace({8: 6.0, 32: 18.0}, 2, 0.5) == Pace(per_layer=1000, per_teraflop=1)
+    assert fit_pace({8: 1.0, 32: 8.0}, 2, 0.5) == Pace(per_layer=0, per_teraflop=0.5)
 
 
 @pytest.mark.parametrize(("bf16", "chosen"), [(0.5, "bf16"), (0.99, "fp32"), (2.0, "fp32")])
@@ -148,9 +148,9 @@ def test_a_model_whose_code_fails_in_bf16_is_trained_in_fp32(tmp_path):
     assert found.precision == "fp32" and {*found.pace} == KINDS
     encoder = load_encoder(tmp_path, "sequence_classification", 2)
     rows = Examples(examples.tokens(TASKS["sst2"], tmp_path)["train"])
-    assert np.isfinite(split_logits(encoder, rows, "fp32")).all()
+    assert np.isfinite(compute_split_logits(encoder, rows, "fp32")).all()
     with pytest.raises(SubtuneError, match=r"fails on texts .*; try `precision: fp"):
-        split_logits(encoder, rows, "bf16")
+        compute_split_logits(encoder, rows, "bf16")
 
 
 @pytest.mark.parametrize(("shared", "size"), [(0, 8), (10, 16), (1000, 32)])

@@ -33,7 +33,7 @@ def test_columns_of_the_table_are_probabilities_in_the_order_of_the_labels():
 def test_a_label_that_is_a_usual_name_has_a_column_of_its_own(tmp_path):
     path = tmp_path / "gpt.csv"
     path.write_text("answer,question\n0.1,0.9\n0.8,0.2\n")
-    task = CLASSES.replaced(labels=("question", "answer"))
+    task = CLASSES.replace(labels=("question", "answer"))
     assert checked(path, task).rows[0] == {"question": "0.9", "answer": "0.1"}
 
 

@@ -40,7 +40,7 @@ def untrained(monkeypatch):
     def write_page(context, *_):
         Path(context.config.results, "report.html").touch()
 
-    monkeypatch.setattr(loop, "train_and_judge", write_page)
+    monkeypatch.setattr(loop, "train_within_time_limit", write_page)
 
 
 def test_predictions_of_rows_keep_their_index(answer):

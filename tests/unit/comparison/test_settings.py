@@ -8,12 +8,12 @@ import pytest
 
 from subtune.comparison import DEFAULTS, settings
 from subtune.comparison.settings import (
-    find_learning_rates,
+    choose_max_lengths,
     find_starting_model,
     find_starting_models,
+    learning_rate_setting,
     list_choices,
-    possible_windows,
-    write_rates,
+    nearest_learning_rates,
 )
 from subtune.config.fields import SearchOfRates
 from subtune.core.errors import SubtuneError
@@ -87,14 +87,14 @@ def test_tokens_are_those_of_the_tokenizer_or_are_guessed(tiny_bert):
 
 @pytest.mark.parametrize(("width", "nearest"), [(32, 384), (384, 384), (512, 384), (4096, 768)])
 def test_learning_rates_are_those_of_the_nearest_width(width, nearest):
-    rates = find_learning_rates(["full", "embeddings"], width)
+    rates = nearest_learning_rates(["full", "embeddings"], width)
     usual = tuple(DEFAULTS.methods["full"]["learning_rates"][nearest])
     assert rates == {"full": usual, "embeddings": ()}
-    assert [*map(write_rates, rates.values())] == [SearchOfRates(search=usual), None]
+    assert [*map(learning_rate_setting, rates.values())] == [SearchOfRates(search=usual), None]
 
 
 def choices(rows, windows=(32,), methods=("full",), **options) -> list:
-    rates = find_learning_rates(methods, 384)
+    rates = nearest_learning_rates(methods, 384)
     found = list_choices(rows, 1, windows, rates, FIXED | options.pop("fixed", {}), **options)
     return [*chain.from_iterable(found)]
 
@@ -143,7 +143,7 @@ def test_quicker_settings_have_fewer_epochs_then_fewer_seeds_then_fewer_rows_and
 
 def test_a_small_table_keeps_its_rows_and_a_sample_has_rows_of_each_class():
     assert {choice.rows for choice in choices(50)} == {50}
-    rates = find_learning_rates(["full"], 384)
+    rates = nearest_learning_rates(["full"], 384)
     found = list_choices(10_000, 1000, (32,), rates, FIXED)
     assert min(choice.rows for reduction in found for choice in reduction) == 1000
 
@@ -188,7 +188,7 @@ def test_models_of_one_name_are_told_apart_and_one_that_is_none_is_left_out(tiny
     ],
 )
 def test_windows_are_shorter_than_usual_texts(counts, found):
-    assert possible_windows(np.array(counts), longest=512) == found
+    assert choose_max_lengths(np.array(counts), longest=512) == found
 
 
 def test_the_library_knows_the_defaults():

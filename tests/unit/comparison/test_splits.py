@@ -9,10 +9,10 @@ import pytest
 
 from subtune.comparison import splits
 from subtune.comparison.splits import (
-    errors_in_python,
     find_splits,
     name_arguments,
-    name_rows,
+    name_arguments_in_errors,
+    name_options_in_errors,
     task_name,
     write_splits,
 )
@@ -99,7 +99,7 @@ def test_rows_need_no_dev_rows(tmp_path, monkeypatch):
     assert [*write_splits(of_hub, tmp_path, tmp_path)] == ["train"]
     assert len(lines(of_hub["train"], tmp_path)) == 10
     with pytest.raises(SubtuneError, match="dev: someone/reviews has no split 'valid'"):
-        find_splits("someone/reviews", "valid")["validation"].frame(tmp_path)
+        find_splits("someone/reviews", "valid")["validation"].read_frame(tmp_path)
 
 
 def test_the_identity_follows_the_rows_and_not_the_path(tmp_path):
@@ -138,7 +138,11 @@ def test_a_task_is_named_after_its_rows(train, name):
 
 
 def test_errors_name_arguments_and_no_file_that_is_gone(tmp_path):
-    with pytest.raises(SubtuneError) as error, errors_in_python(), name_rows(tmp_path):
+    with (
+        pytest.raises(SubtuneError) as error,
+        name_arguments_in_errors(),
+        name_options_in_errors(tmp_path),
+    ):
         raise SubtuneError(
             f"{tmp_path}/validation.jsonl: line 3: found no text, expected --label or "
             f"labels of {tmp_path}/train.jsonl"

@@ -10,7 +10,7 @@ import safetensors.torch
 import torch
 
 from subtune.core.errors import SubtuneError
-from subtune.core.files import drafts, find_results, new_directory
+from subtune.core.files import find_results, new_directory, write_atomically
 from tests.helpers.messages import refused
 
 
@@ -59,7 +59,7 @@ def test_outputs_have_their_names_only_once_all_are_whole(tmp_path):
     table, folder = tmp_path / "a" / "table.csv", tmp_path / "folder"
     folder.mkdir()
     (folder / "old").touch()
-    with drafts({"tables": [str(table)], "folder": str(folder)}) as outputs:
+    with write_atomically({"tables": [str(table)], "folder": str(folder)}) as outputs:
         [draft] = outputs["tables"]
         assert draft.endswith(".csv")
         with open(draft, "w") as file:
@@ -73,7 +73,7 @@ def test_outputs_have_their_names_only_once_all_are_whole(tmp_path):
 def test_an_error_leaves_outputs_as_they_were(tmp_path):
     table = tmp_path / "table.csv"
     table.write_text("old")
-    with pytest.raises(ZeroDivisionError), drafts({"table": str(table)}) as outputs:
+    with pytest.raises(ZeroDivisionError), write_atomically({"table": str(table)}) as outputs:
         with open(outputs["table"], "w") as file:
             file.write("1")
         _ = 1 / 0
@@ -87,7 +87,10 @@ def test_only_drafts_that_have_been_left_for_a_day_are_removed(tmp_path):
         draft.touch()
     for draft in (old, other):
         os.utime(draft, (0, 0))
-    with drafts({"table": str(tmp_path / "table.csv")}) as outputs, open(outputs["table"], "w"):
+    with (
+        write_atomically({"table": str(tmp_path / "table.csv")}) as outputs,
+        open(outputs["table"], "w"),
+    ):
         pass
     assert {*tmp_path.iterdir()} == {young, other, tmp_path / "table.csv"}
 

@@ -9,15 +9,15 @@ import time
 import pytest
 
 from subtune.core import gpus
-from subtune.core.gpus import hold_gpu, hold_one
+from subtune.core.gpus import hold_gpu, reserve_gpu
 from subtune.core.process import StoppedError
 from tests.helpers.messages import refused
 
 # Holds one of the GPUs that are named, says which, and ends with its standard input.
 HOLDER = """
 import sys
-from subtune.core.gpus import hold_one
-with hold_one(sys.argv[1:], lambda number: None, lambda line: None) as number:
+from subtune.core.gpus import reserve_gpu
+with reserve_gpu(sys.argv[1:], lambda number: None, lambda line: None) as number:
     print(number, flush=True)
     sys.stdin.read()
 """
@@ -48,7 +48,7 @@ def start():
 
 
 def held(names, use=lambda number: None, report=lambda line: None) -> int:
-    with hold_one(names, use, report) as number:
+    with reserve_gpu(names, use, report) as number:
         return number
 
 
@@ -110,7 +110,7 @@ def test_a_wait_ends_when_the_job_is_asked_to_stop(start):
 
     with (
         pytest.raises(StoppedError),
-        hold_one(["GPU-a"], lambda number: None, lambda line: None, stop),
+        reserve_gpu(["GPU-a"], lambda number: None, lambda line: None, stop),
     ):
         pass
 

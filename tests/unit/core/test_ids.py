@@ -154,14 +154,14 @@ RECIPES = [
     )
 ]
 EMBEDDINGS = METHODS["embeddings"]
-FITTED = run_spec().replaced(selection=EMBEDDINGS, recipe=spec.Fit(train_rows=5))
+FITTED = run_spec().replace(selection=EMBEDDINGS, recipe=spec.Fit(train_rows=5))
 SPECS = [
-    *(MODEL, MODEL.replaced(pooling="mean"), MODEL.replaced(version="2")),
-    *(*DATA, DATA[0].replaced(splits=("test",))),
-    *(TOKENS, TOKENS.replaced(doc_stride=3), TOKENS.replaced(apart=True)),
-    *(FISHER, FISHER.replaced(rows=5), FISHER.replaced(in_full=WHOLE)),
+    *(MODEL, MODEL.replace(pooling="mean"), MODEL.replace(version="2")),
+    *(*DATA, DATA[0].replace(splits=("test",))),
+    *(TOKENS, TOKENS.replace(doc_stride=3), TOKENS.replace(apart=True)),
+    *(FISHER, FISHER.replace(rows=5), FISHER.replace(in_full=WHOLE)),
     *(spec.RankingSpec(of=WHOLE, fishers=fishers) for fishers in ((FISHER,), (FISHER, FISHER))),
-    *(*RECIPES, *(run_spec().replaced(recipe=recipe) for recipe in RECIPES)),
+    *(*RECIPES, *(run_spec().replace(recipe=recipe) for recipe in RECIPES)),
     *(run_spec(), run_spec(task="cola"), run_spec(WHOLE), FITTED, FITTED.make_refit(3)),
     *(spec.PlannedRun(spec=run_spec(), search=search) for search in (None, "s", "t")),
     *(spec.SearchSpec(run=run_spec(), rates=rates) for rates in ((0.01, 0.1), (0.01, 0.2))),
@@ -188,7 +188,7 @@ def test_an_id_depends_on_neither_order_nor_defaults_that_are_written_out(value,
     if whole:
         read = reader.validate_python(shuffled(value.model_dump(), order))
     else:
-        read = reader.validate_json(json.dumps(shuffled(value.written(), order)))
+        read = reader.validate_json(json.dumps(shuffled(value.to_json_types(), order)))
     assert read == value
     assert read.id == value.id
 
@@ -203,7 +203,8 @@ def test_defaults_are_left_out_and_versions_are_always_written(value):
     }
     computed = COMPUTED_DEFAULTS.get(type(value), [])
     assert (
-        value.written().keys() - computed == type(value).model_fields.keys() - computed - left_out
+        value.to_json_types().keys() - computed
+        == type(value).model_fields.keys() - computed - left_out
     )
 
 

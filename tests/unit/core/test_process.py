@@ -15,20 +15,20 @@ import torch
 from subtune.core.process import (
     ensure_user_name,
     is_out_of_memory,
+    message_for_user,
     stop_requests,
-    user_message,
 )
 
 
 def test_the_message_of_a_full_disk_names_the_file_that_was_written():
     full = OSError(errno.ENOSPC, "No space left on device", "here/weights", None, "results/weights")
-    assert user_message(full) == "the disk is full (results/weights); free some space"
+    assert message_for_user(full) == "the disk is full (results/weights); free some space"
     full = OSError(errno.ENOSPC, "No space left on device", "results/scores.csv")
-    assert user_message(full) == "the disk is full (results/scores.csv); free some space"
+    assert message_for_user(full) == "the disk is full (results/scores.csv); free some space"
 
 
 def test_an_error_that_users_cannot_fix_has_no_message():
-    assert user_message(KeyError("x")) is None
+    assert message_for_user(KeyError("x")) is None
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGINT"])

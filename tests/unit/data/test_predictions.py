@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from subtune.data.predictions import read_predictions
+from subtune.data.predictions import read_external_predictions
 from subtune.tasks import Task
 from tests.helpers.messages import refused
 
@@ -11,7 +11,7 @@ SENTIMENT = Task(
     name="mine", title="mine", text=("text",), labels=("bad", "good"), metrics=("accuracy",)
 )
 SCORES = Task(name="mine", title="mine", text=("text",), metrics=("pearsonr",))
-TOPICS = SENTIMENT.replaced(kind="multilabel", metrics=("f1_micro",))
+TOPICS = SENTIMENT.replace(kind="multilabel", metrics=("f1_micro",))
 
 
 def read(tmp_path, task, text, label="bad", rows=None):
@@ -20,7 +20,7 @@ def read(tmp_path, task, text, label="bad", rows=None):
     (tmp_path / "rows.csv").write_text("text,label\n" + f"a,{label}\n" * lines)
     path = tmp_path / "gpt.csv"
     path.write_text(text)
-    return read_predictions(task, tmp_path / "rows.csv", {"gpt": str(path)})["gpt"]
+    return read_external_predictions(task, tmp_path / "rows.csv", {"gpt": str(path)})["gpt"]
 
 
 def test_labels_are_read(tmp_path):
@@ -55,7 +55,7 @@ def test_a_row_that_has_no_label_has_no_prediction(tmp_path):
     rows.write_text("text,label\n" + "a text,good\n" * 200 + "no label,\nlast,bad\n")
     path = tmp_path / "gpt.csv"
     path.write_text("prediction\n" + "bad\n" * 200 + "good\n")
-    found = read_predictions(SENTIMENT, rows, {"gpt": str(path)})["gpt"]
+    found = read_external_predictions(SENTIMENT, rows, {"gpt": str(path)})["gpt"]
     assert np.array_equal(found.argmax(1), [0] * 200 + [1])
 
 

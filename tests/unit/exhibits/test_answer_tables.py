@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from subtune.analysis.answer import find_answers, format_chance, short_answer
+from subtune.analysis.answer import find_answers, format_probability, short_answer
 from subtune.exhibits import output
 from subtune.exhibits.answer_tables import answers_table, format_answers, format_size, summary_table
 from tests.helpers.exhibits import results
@@ -84,7 +84,7 @@ def test_an_answer_so_far_is_the_sentence_of_the_answer(scores, words):
     ("chance", "words"), [(0.001, "< 1 %"), (0.5, "50 %"), (0.949, "95 %"), (1.0, "> 99 %")]
 )
 def test_a_chance_is_never_certain(chance, words):
-    assert format_chance(chance) == words
+    assert format_probability(chance) == words
 
 
 @pytest.mark.parametrize("columns", [40, 80, 300])

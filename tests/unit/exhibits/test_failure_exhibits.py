@@ -23,7 +23,7 @@ from tests.unit.analysis.test_more_labels import measured
 
 def of_labels(count, rows=500):
     rng = np.random.default_rng(0)
-    task = COLOURS.replaced(labels=tuple(f"label {number}" for number in range(count)))
+    task = COLOURS.replace(labels=tuple(f"label {number}" for number in range(count)))
     return predicted(task, rng.integers(0, count, rows), rng.dirichlet(np.ones(count), rows))
 
 

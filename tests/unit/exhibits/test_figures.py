@@ -105,7 +105,7 @@ DEV = scored(("rte", "bitfit", 1.0, None, 1e-3, 0, 0.7))
     [(None, ""), (DEV.assign(value=0.6), "\nand 1 of the 36 test scores (half filled)")],
 )
 def test_dev_and_test_scores_are_told_apart_and_counted(test, words):
-    table = compare_with_printed(DEV, papers.find_paper("layernorm").printed("scores"), test)
+    table = compare_with_printed(DEV, papers.find_paper("layernorm").read_printed("scores"), test)
     [axes] = figures.draw_reproduction(results(TITLES, reproduction=table)).axes
     assert axes.get_title() == f"1 of the 36 dev scores that the paper prints{words}"
     points = {line.get_fillstyle(): len(line.get_xdata()) for line in axes.lines}

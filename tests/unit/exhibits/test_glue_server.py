@@ -10,7 +10,7 @@ from subtune.data import sources
 from subtune.data.corpora import read_glue_rows
 from subtune.exhibits import glue_server
 from subtune.exhibits.glue_server import FILES, format_predictions
-from subtune.exhibits.score_tables import exhibit_scores
+from subtune.exhibits.score_tables import select_printed_scores
 from subtune.tasks import TASKS
 from tests.helpers.examples import config, experiment
 from tests.helpers.exhibits import made
@@ -117,12 +117,12 @@ def known():
         tasks=[name for name in TASKS if name != "wnli"],
         methods={method: [1e-3] for method in ("full", "bitfit", "layernorm", "random")},
     )
-    return glue_server.scores_of_server(config(settings, experiments={"layernorm": settings}))
+    return glue_server.expected_server_scores(config(settings, experiments={"layernorm": settings}))
 
 
 def as_ours(exhibit):
     """Return a printed table of the LayerNorm paper, as if it were ours."""
-    table = exhibit_scores(papers.find_paper("layernorm").printed("scores"), [exhibit])
+    table = select_printed_scores(papers.find_paper("layernorm").read_printed("scores"), [exhibit])
     table = table.rename(columns={"task": "column"})
     table = table.drop(columns=["exhibit", "is_average", "params", "split"])
     task = table["column"].str.partition("_")[0]
@@ -139,7 +139,9 @@ def as_ours(exhibit):
 @pytest.fixture
 def given(tmp_path):
     """A function that writes the paper's Table 3 as the server's scores, and changes a row."""
-    scores = exhibit_scores(papers.find_paper("layernorm").printed("scores"), ["table3"])
+    scores = select_printed_scores(
+        papers.find_paper("layernorm").read_printed("scores"), ["table3"]
+    )
     scores = scores.assign(experiment="layernorm", value=100 * scores["value"], scale=100)
 
     def write(**changed):
@@ -152,7 +154,7 @@ def given(tmp_path):
 
 def test_the_papers_own_test_scores_give_the_papers_p_values(known, given):
     dev = as_ours("table2")
-    test = glue_server.with_test_scores(dev, glue_server.read_test_scores(given(), known))
+    test = glue_server.replace_dev_scores(dev, glue_server.read_test_scores(given(), known))
     table = made("layernorm", "kruskal_wallis", {"chosen": dev, "test_scores": test})
     table = table.set_index("scores")
     for ours, theirs in (
@@ -190,6 +192,6 @@ def test_a_score_of_constants_counts_for_no_run(known, given):
     dev = as_ours("table2")
     diverged = (dev["method"] == "bitfit") & (dev["task"] == "rte")
     dev["value"] = dev["value"].mask(diverged)
-    test = glue_server.with_test_scores(dev, scores)
+    test = glue_server.replace_dev_scores(dev, scores)
     assert not ((test["method"] == "bitfit") & (test["task"] == "rte")).any()
     assert len(test) == len(dev) - 1

@@ -43,7 +43,7 @@ def test_ours_and_the_papers_global_information_are_on_one_scale():
     assert texts(run) == ["1.00"] * 4
     values = (
         papers.find_paper("layernorm")
-        .printed("figure4")
+        .read_printed("figure4")
         .pivot(index="layer", columns="part")["value"]
     )
     assert texts(paper) == [f"{value:.2f}" for value in np.ravel(values[["weight", "bias"]])]

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 
 from subtune import papers
-from subtune.analysis.run_scores import train_and_dev
+from subtune.analysis.run_scores import train_dev_scores
 from subtune.core.files import read_package_yaml
 from subtune.exhibits import output
 from subtune.exhibits.score_tables import (
     compare_with_printed,
-    exhibit_scores,
     mark_differences,
+    select_printed_scores,
     sizes_table,
 )
 from subtune.methods import find_selection
@@ -39,7 +39,9 @@ AVERAGE = "average of CoLA, MRPC, RTE"
 
 def averaged(*rows, tasks=("cola", "mrpc", "rte")):
     table = scored(*[(task, "bitfit", 1.0, None, 1e-3, seed, v) for task, seed, v in rows])
-    reproduced = compare_with_printed(table, papers.find_paper("bitfit_plus").printed("scores"))
+    reproduced = compare_with_printed(
+        table, papers.find_paper("bitfit_plus").read_printed("scores")
+    )
     return compared(table, "bitfit_plus", "figure3", tasks), reproduced
 
 
@@ -207,7 +209,7 @@ def test_the_table_says_train_minus_dev_beside_what_the_paper_says(monkeypatch):
         "layernorm": dev,
     }
     monkeypatch.setattr(records, "read_outcome", lambda store, run: {"scores": on_record[run]})
-    scores = train_and_dev(chosen, Path("runs"))
+    scores = train_dev_scores(chosen, Path("runs"))
     rte = titled(TASKS["rte"])
     table = made("bitfit", "generalisation_gap", {"train_scores": scores}, tasks=rte)
     assert table[["method", "score", "RTE", "paper"]].to_numpy().tolist() == [
@@ -223,7 +225,7 @@ def test_the_table_says_train_minus_dev_beside_what_the_paper_says(monkeypatch):
 def test_table_1_has_the_papers_columns_and_counts(tmp_path):
     fields = read_package_yaml("subtune.models", "sizes.json")["bert-large-cased"]
     (tmp_path / "config.json").write_text(json.dumps(fields))
-    methods = papers.find_paper("spafit").printed("parameter_counts")["method"]
+    methods = papers.find_paper("spafit").read_printed("parameter_counts")["method"]
     styled = made(
         "spafit",
         "table1",
@@ -240,7 +242,7 @@ def test_table_1_has_the_papers_columns_and_counts(tmp_path):
 
 
 def test_printed_table_2_is_complete_and_in_the_columns_of_ours():
-    table = exhibit_scores(papers.find_paper("layernorm").printed("scores"), ["table2"])
+    table = select_printed_scores(papers.find_paper("layernorm").read_printed("scores"), ["table2"])
     order = ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp")
     columns = [column.key for column in list_score_columns([TASKS[name] for name in order], {})]
     assert len(table) == 36 and list(table["task"].drop_duplicates()) == columns
@@ -250,7 +252,7 @@ OURS = [("rte", "bitfit", 1.0, None, 1e-3, seed, v) for seed, v in ((0, 0.7), (1
 
 
 def test_every_printed_score_is_beside_ours_or_beside_nothing():
-    theirs = papers.find_paper("bitfit").printed("scores")
+    theirs = papers.find_paper("bitfit").read_printed("scores")
     table = compare_with_printed(scored(*OURS), theirs, scored(OURS[0]).assign(value=0.6))
     assert len(table) == len(theirs)
     ours = table.dropna(subset=["ours"])
@@ -266,5 +268,5 @@ def test_every_printed_score_is_beside_ours_or_beside_nothing():
 
 def test_a_score_of_the_papers_own_model_is_not_beside_another_models():
     rows = scored(*OURS).assign(model="roberta-base")
-    table = compare_with_printed(rows, papers.find_paper("bitfit").printed("scores"))
+    table = compare_with_printed(rows, papers.find_paper("bitfit").read_printed("scores"))
     assert set(table.dropna(subset=["ours"])["model"]) == {"roberta-base"}

@@ -98,7 +98,7 @@ def test_a_name_that_means_nothing_is_an_error(name, message):
 
 
 PRINTED = pd.concat(
-    papers.find_paper(paper).printed("parameter_counts").assign(source=paper)
+    papers.find_paper(paper).read_printed("parameter_counts").assign(source=paper)
     for paper in papers.paper_names()
 )
 

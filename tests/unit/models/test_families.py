@@ -16,7 +16,7 @@ from subtune.models.families import (
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
 )
-from subtune.models.model_config import longest_text, read_config, read_dimensions
+from subtune.models.model_config import longest_text, read_dimensions, read_model_config
 from tests.helpers.families import FIELDS
 from tests.helpers.reference import CLASSES
 
@@ -90,10 +90,10 @@ def test_what_is_not_computed_here_is_refused_by_name(field, value, problem, con
     config.save_pretrained(tmp_path)
     path = tmp_path / "config.json"
     fields = json.loads(path.read_text())
-    assert read_config(tmp_path) == fields
+    assert read_model_config(tmp_path) == fields
     path.write_text(json.dumps(fields | {field: value}))
     with pytest.raises(SubtuneError) as error:
-        read_config(tmp_path)
+        read_model_config(tmp_path)
     assert str(error.value).startswith(f"{path}: {field}: {problem}")
 
 

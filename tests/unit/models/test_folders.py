@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from subtune.models.model_config import read_config
+from subtune.models.model_config import read_model_config
 from tests.helpers.messages import refused
 
 BASE = {"base_model_name_or_path": "someone/base"}
@@ -38,4 +38,4 @@ def test_a_folder_without_a_model_is_named_for_what_it_is(files, found, tmp_path
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(json.dumps(content))
     with refused("", found.replace("HERE", str(tmp_path))):
-        read_config(tmp_path)
+        read_model_config(tmp_path)

@@ -25,9 +25,15 @@ from subtune.models.families import (
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
-from subtune.models.forward import bucket_attention, hidden_states, jagged_attention, pad, unpad
+from subtune.models.forward import (
+    bucket_attention,
+    compute_hidden_states,
+    jagged_attention,
+    pad,
+    unpad,
+)
 from subtune.models.operations import DropoutMasks, PerRun
-from subtune.models.packing import bucket_of_all, make_bucket, pack
+from subtune.models.packing import bucket_of_all, make_bucket, pack_batch
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from tests.helpers import examples, reference
@@ -64,7 +70,7 @@ def batch(model, index=ALL, fixed_shape=False):
     token_types = inputs(model).get("token_type_ids")
     reads, labels, _ = HEAD_INPUTS[model.head]
     rows = examples.packable(ROWS, labels, token_types, reads)
-    return pack(rows, np.array(index), model, fixed_shape)
+    return pack_batch(rows, np.array(index), model, fixed_shape)
 
 
 def theirs_of(model, parameters, mask=None):
@@ -139,7 +145,7 @@ def of_padded(model, draw):
 )
 def test_logits_and_gradients_are_those_of_each_run_alone(model):
     leaves = leaves_of(model, 3)
-    computed = forward.logits(model, batch(model), weights_of(model, leaves))
+    computed = forward.compute_logits(model, batch(model), weights_of(model, leaves))
     expected = torch.stack([theirs_of(model, one_run(model, leaves, run)) for run in range(3)])
     torch.testing.assert_close(computed, expected, rtol=1e-4, atol=1e-5)
     ours = gradients_of(computed, leaves)
@@ -160,7 +166,9 @@ def test_the_head_is_transformers_own_and_drops_what_it_drops(model, p):
         model.config.hidden_dropout_prob = 0.25
     leaves = {n: v.double().requires_grad_(True) for n, v in model.parameters.items()}
     ours, theirs = (DropoutMasks(3, model.device) for _ in range(2))
-    computed = forward.logits(replace(model, parameters=leaves), batch(model), masks=ours)[0]
+    computed = forward.compute_logits(replace(model, parameters=leaves), batch(model), masks=ours)[
+        0
+    ]
     expected = theirs_of(model, leaves, of_padded(model, theirs.draw))
     torch.testing.assert_close(computed, expected, rtol=1e-9, atol=1e-9)
     assert torch.equal(ours.draw((5,), 0.5), theirs.draw((5,), 0.5))
@@ -173,7 +181,7 @@ def test_a_keys_bias_has_gradient_zero_to_the_last_bit(model):
     leaves = leaves_of(model, 2)
     for precision in (torch.float32, torch.bfloat16):
         with torch.autocast("cpu", torch.bfloat16, enabled=precision == torch.bfloat16):
-            computed = forward.logits(model, batch(model), weights_of(model, leaves))
+            computed = forward.compute_logits(model, batch(model), weights_of(model, leaves))
         gradients = dict(zip(leaves, gradients_of(computed, leaves), strict=True))
         zero = [name for name, gradient in gradients.items() if not gradient.any()]
         assert zero == [name for name in leaves if name.endswith("key.bias")]
@@ -183,7 +191,7 @@ def test_a_pass_computes_as_much_as_its_dimensions_say(model):
     """Compare with torch's counter, without the last product, which has few outputs."""
     examples_of_a_length = batch(model, [3, 3, 3, 3])
     with FlopCounterMode(display=False) as counter:
-        forward.logits(model, examples_of_a_length)
+        forward.compute_logits(model, examples_of_a_length)
     dimensions = model.family.dimensions(model.config.to_dict())
     expected = dimensions.forward_flops(len(examples_of_a_length.ids) / 4, model.head)
     assert expected == pytest.approx(counter.get_total_flops() / 4, rel=0.01)
@@ -211,7 +219,9 @@ def test_examples_of_any_lengths_have_transformers_logits_and_gradients(lengths,
     leaves = {name: v.double().requires_grad_(True) for name, v in model.parameters.items()}
     in_double = replace(model, parameters=leaves)
     with patch.object(packing, "SCORES_PER_BUCKET", cost):
-        [computed] = forward.logits(in_double, pack(rows, np.arange(len(lengths)), model))
+        [computed] = forward.compute_logits(
+            in_double, pack_batch(rows, np.arange(len(lengths)), model)
+        )
     expected = reference.logits(model.config, leaves, named, head=model.head)
     if reads and not model.averages:
         expected = torch.cat([of[:length] for of, length in zip(expected, lengths, strict=True)])
@@ -235,7 +245,9 @@ def test_cut_into_parts_examples_keep_their_order_and_take_fewer_places(power, l
 def test_a_batch_is_cut_where_padding_costs_more_than_a_pass(directory_of, monkeypatch):
     def parts(family):
         model = load_encoder(directory_of(family), SEQUENCE_CLASSIFICATION, 2)
-        cut = packing.micro_batches(np.array([7, 3, 5, 1]), np.array([4, 5, 100, 104]), model)
+        cut = packing.split_into_micro_batches(
+            np.array([7, 3, 5, 1]), np.array([4, 5, 100, 104]), model
+        )
         return [part.tolist() for part in cut]
 
     assert parts("bert") == [[7, 3, 5, 1]]
@@ -264,7 +276,7 @@ def test_states_are_those_of_transformers_model_without_a_head(family, reads, di
         with torch.inference_mode():
             expected.append(plain(**inputs).last_hidden_state[0, READ[reads]])
     with torch.inference_mode():
-        states = hidden_states(model, pack(split, TEXTS, model))
+        states = compute_hidden_states(model, pack_batch(split, TEXTS, model))
     torch.testing.assert_close(states, torch.cat(expected), atol=1e-5, rtol=1e-5)
 
 
@@ -280,13 +292,16 @@ def test_a_batch_of_a_fixed_shape_has_the_logits_losses_and_gradients_of_its_exa
         {TOKEN_CLASSIFICATION: "ud_ewt", QUESTION_ANSWERING: "squad"}.get(model.head, "rte")
     ]
     found = []
-    for packed in (pack(rows, ALL, model), of_fixed_shape(partial(pack, rows, ALL, model))):
+    for packed in (
+        pack_batch(rows, ALL, model),
+        of_fixed_shape(partial(pack_batch, rows, ALL, model)),
+    ):
         leaves = leaves_of(model, runs=3)
-        logits = forward.logits(model, packed, weights_of(model, leaves))
+        logits = forward.compute_logits(model, packed, weights_of(model, leaves))
         losses = task.of_kind.losses(logits, packed.labels, packed.read_of)
         mean = losses / task.of_kind.loss_divisor(packed.labels, None)
         gradients = torch.autograd.grad(mean.sum(), list(leaves.values()), materialize_grads=True)
-        found.append((logits[:, : len(pack(rows, ALL, model).read_of)], mean, gradients))
+        found.append((logits[:, : len(pack_batch(rows, ALL, model).read_of)], mean, gradients))
     torch.testing.assert_close(found[1], found[0])
 
 
@@ -302,7 +317,7 @@ def test_a_fixed_shape_has_few_sizes_and_a_short_tail(count):
 def test_no_sequence_of_a_fixed_shape_exceeds_its_longest(tiny_bert, length, count):
     model = load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
     texts = examples.packable([[2] * length] * count, [0] * count)
-    packed = pack(texts, np.arange(count), model, fixed_shape=True)
+    packed = pack_batch(texts, np.arange(count), model, fixed_shape=True)
     ends = torch.tensor([*packed.starts[1:], len(packed.ids)])
     assert (ends - packed.starts).min() > 0 and (ends - packed.starts).max() <= packed.longest
 

@@ -13,9 +13,9 @@ from subtune.core.errors import SubtuneError
 from subtune.methods.roles import is_classifier
 from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION
-from subtune.models.forward import logits
-from subtune.models.model_config import MANY, choose_head, find_pooling, longest_text
-from subtune.models.packing import pack
+from subtune.models.forward import compute_logits
+from subtune.models.model_config import UNLIMITED_POSITIONS, choose_head, find_pooling, longest_text
+from subtune.models.packing import pack_batch
 from subtune.tasks import TASKS
 from tests.helpers import examples
 
@@ -47,7 +47,7 @@ def test_what_a_model_lacks_is_said_below_the_table_and_has_no_number(directory_
     [
         ({"model_type": "gpt2", "n_positions": 1024}, 1024),
         ({"model_type": "modernbert", "max_position_embeddings": 8192}, 8192),
-        ({"model_type": "bloom"}, MANY),
+        ({"model_type": "bloom"}, UNLIMITED_POSITIONS),
         *(
             ({"model_type": name, "max_position_embeddings": 514, "pad_token_id": 1}, 512)
             for name in ("mpnet", "camembert", "longformer", "xlm-roberta-xl", "esm")
@@ -106,7 +106,7 @@ ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
 def logits_of_rows(model, reads=None):
     rows = examples.packable(ROWS, [0, 1, 0, 1], reads=reads)
     with torch.inference_mode():
-        return logits(model, pack(rows, np.arange(4), model))[0]
+        return compute_logits(model, pack_batch(rows, np.arange(4), model))[0]
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "mpnet", "distilbert", "deberta"])

@@ -16,9 +16,9 @@ from subtune.methods import SELECTION
 from subtune.models import operations
 from subtune.models.encoder import add_adapters, load_encoder, with_new_classifier
 from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.models.forward import logits
+from subtune.models.forward import compute_logits
 from subtune.models.operations import DropoutMasks
-from subtune.models.packing import pack
+from subtune.models.packing import pack_batch
 from subtune.training.values import TrainedValues
 from tests.helpers import examples
 
@@ -66,7 +66,7 @@ def model(tiny_bert):
 
 
 def with_fused(model, report=print):
-    fused = operations.fuse_operations(model.config, model.parameters, report)
+    fused = operations.compile_operations(model.config, model.parameters, report)
     return replace(model, fused=fused)
 
 
@@ -87,7 +87,7 @@ def values_of(model, entries, runs):
         for run in range(runs):
             for leaf in values.leaves(run):
                 leaf += 0.1 * torch.randn(leaf.shape, generator=generator, dtype=leaf.dtype)
-    values.write()
+    values.update_weights()
     return values
 
 
@@ -95,13 +95,13 @@ def batch_of(model, length):
     """Return four texts of up to some tokens."""
     ids = [[2, *range(5, 3 + length - less), 3] for less in range(4)]
     types = [[0] * len(text) for text in ids]
-    return pack(examples.packable(ids, [0, 1, 1, 0], types), np.arange(4), model)
+    return pack_batch(examples.packable(ids, [0, 1, 1, 0], types), np.arange(4), model)
 
 
 def step(model, values, batch):
     """Return logits, and the gradients of every run, under the masks of one seed."""
     values.clear()
-    computed = logits(model, batch, values.weights(), DropoutMasks(3, CPU))
+    computed = compute_logits(model, batch, values.weights(), DropoutMasks(3, CPU))
     computed.sin().sum().backward()
     runs = range(len(computed))
     return computed, [gradient for run in runs for gradient in values.gradients(run)]

@@ -17,9 +17,9 @@ from subtune.models.families import (
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
-from subtune.models.forward import hidden_states, logits
+from subtune.models.forward import compute_hidden_states, compute_logits
 from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun
-from subtune.models.packing import pack
+from subtune.models.packing import pack_batch
 from subtune.models.peft import inject_peft
 from tests.helpers import examples
 from tests.helpers.families import dropout_fields
@@ -53,7 +53,7 @@ def model_of(copied, directory_of):
 
 def batch_of(model, reads=None):
     labels = [[0] * len(of) for of in reads] if isinstance(reads, list) else LABELS
-    return pack(examples.packable(ROWS, labels, None, reads), np.arange(len(ROWS)), model)
+    return pack_batch(examples.packable(ROWS, labels, None, reads), np.arange(len(ROWS)), model)
 
 
 def weights_of(model, runs, names=None):
@@ -133,7 +133,7 @@ def on_a_device(monkeypatch):
         there = model.to("meta")
         batch, weights = batch_of(there, reads), weights_of(there, 2, names)
         with NoCopy(), NoNewTensor():
-            gradients_of(logits(there, batch, weights, Kept()), leaves_of(weights))
+            gradients_of(compute_logits(there, batch, weights, Kept()), leaves_of(weights))
 
     return step
 
@@ -190,11 +190,11 @@ READS = {
 def test_tokens_of_no_example_change_no_logits(family, head, directory_of):
     model = with_new_classifier(load_encoder(directory_of(family), head, 2), 0)
     batch = batch_of(model, READS[head])
-    expected = logits(model, batch)
+    expected = compute_logits(model, batch)
     longer = with_tail(batch, 5, unread=3 if READS[head] else 0)
-    found = logits(model, longer)[:, : expected.shape[1]]
+    found = compute_logits(model, longer)[:, : expected.shape[1]]
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
-    states, more = (hidden_states(model, of) for of in (batch, longer))
+    states, more = (compute_hidden_states(model, of) for of in (batch, longer))
     torch.testing.assert_close(more[: len(states)], states, rtol=1e-5, atol=1e-6)
 
 
@@ -203,7 +203,7 @@ def assert_as_alone(model, weights):
     leaves = leaves_of(weights)
 
     def compute(of):
-        return logits(model, batch_of(model), of, DropoutMasks(0, model.device))
+        return compute_logits(model, batch_of(model), of, DropoutMasks(0, model.device))
 
     together = compute(weights)
     found = gradients_of(together, leaves)

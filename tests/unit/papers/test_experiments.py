@@ -8,7 +8,7 @@ import pytest
 from subtune import papers
 from subtune.papers.shared import exhibits_with_data
 from subtune.plan.plan import make_plan
-from subtune.steps.exhibits import list_made_tables
+from subtune.steps.exhibits import list_computed_tables
 from tests.helpers.examples import config, experiment, scored
 from tests.helpers.exhibits import results
 
@@ -32,7 +32,7 @@ def exhibits_of(settings, *read):
             settings.tasks, sorted(methods), fractions, settings.seeds
         )
     ]
-    made = list_made_tables(paper, settings.tasks)
+    made = list_computed_tables(paper, settings.tasks)
     empty = dict.fromkeys((*made, *read, "parameter_changes"), pd.DataFrame())
     of_runs = {name: scored(*rows) for name in ("chosen", "scores", *read)}
     tasks = dict.fromkeys(settings.tasks, "")
@@ -78,7 +78,7 @@ def test_a_map_of_changes_needs_its_method_and_its_task():
 )
 def test_an_experiment_with_a_papers_name_reproduces_it(name, settings, paper):
     made = config(experiment(), experiments={name: experiment(**settings)})
-    assert papers.with_papers(made).experiments[name].paper == paper
+    assert papers.set_papers(made).experiments[name].paper == paper
 
 
 @pytest.mark.parametrize("paper", papers.paper_names())
@@ -95,7 +95,7 @@ def test_an_experiment_with_all_runs_has_every_exhibit(paper):
     )
     around = {*FIRST, "claims", "paired_tests", *LAST, "sizes", "scores_by_size"}
     # Without printed scores there is nothing to reproduce.
-    around |= {"reproduction"} if len(papers.find_paper(paper).printed("scores")) else set()
+    around |= {"reproduction"} if len(papers.find_paper(paper).read_printed("scores")) else set()
     there = {*(exhibit.name for exhibit in every), *around}
     assert {*names(settings, "sizes", "test_scores")} == there
 
@@ -127,7 +127,7 @@ def test_tasks_treated_apart_have_no_exhibits_or_claims_of_the_others(tasks):
     assert not {name for name in shown if name.startswith(("table", "figure", "generalisation"))}
     # Only the Penn Treebank has printed scores.
     assert ("reproduction" in shown) is (tasks == ["ptb"])
-    claims = papers.find_paper("bitfit").claims_on(tasks)
+    claims = papers.find_paper("bitfit").claims_for_tasks(tasks)
     assert claims and all(set(claim.tasks) & set(tasks) for claim in claims)
 
 
@@ -135,7 +135,7 @@ def test_an_exhibit_is_of_its_own_tasks_alone():
     settings = experiment(paper="bitfit", tasks=["rte", "cola"], train_rows=[100, "all"])
     assert not {"pos", "figure2", "figure6"} & set(names(settings))
     paper = papers.find_paper("bitfit")
-    claims = paper.claims_on(settings.tasks)
+    claims = paper.claims_for_tasks(settings.tasks)
     assert not any(set(claim.tasks) & set(paper.tasks_apart) for claim in claims)
     settings = experiment(paper="bitfit", tasks=["rte", "ud_ewt", "squad"])
     shown = exhibits_of(settings)
@@ -148,7 +148,7 @@ def test_runs_on_parts_of_the_training_data_are_not_scored_on_it(tiny_bert):
     settings = experiment(paper="bitfit", train_rows=[16, "all"], max_length=64)
     made = config(settings, models={"minilm": {"path": str(tiny_bert)}})
     planned = make_plan(made)
-    [run] = papers.scored_on_training_rows(made, planned, "mine")
+    [run] = papers.runs_scored_on_training_set(made, planned, "mine")
     assert planned.runs[run].spec.recipe.train_rows is None
 
 

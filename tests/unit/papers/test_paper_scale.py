@@ -6,9 +6,9 @@ import pytest
 
 from subtune import papers
 from subtune.config.checks import read_config
-from subtune.exhibits.score_tables import exhibit_scores
+from subtune.exhibits.score_tables import select_printed_scores
 from subtune.methods import METHODS, is_built_in
-from subtune.papers import find_paper, with_information, with_papers
+from subtune.papers import experiments_with_information, find_paper, set_papers
 from subtune.plan.cost import Estimates, cost_table
 from subtune.plan.plan import make_plan
 from tests.helpers.project import ROOT
@@ -36,7 +36,7 @@ def planned(at_scale):
 
 @pytest.fixture(scope="module")
 def day():
-    return with_papers(read_config(DAY))
+    return set_papers(read_config(DAY))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def plan_of_day(day):
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_printed_method_is_trained_with_its_model_on_its_tasks(paper, planned):
-    scores = papers.find_paper(paper).printed("scores")
+    scores = papers.find_paper(paper).read_printed("scores")
     scores = scores[~scores["is_average"] & scores["method"].map(is_built_in)]
     tasks = scores["task"].str.partition("_")[0]
     # Tasks that a paper treats apart are separate experiments.
@@ -104,7 +104,9 @@ def test_experiments_train_as_their_papers_say(paper, recipe, planned):
 
 
 def test_parts_of_speech_are_tagged_with_the_printed_methods_and_models(planned):
-    printed_runs = exhibit_scores(papers.find_paper("bitfit").printed("scores"), ["pos"])
+    printed_runs = select_printed_scores(
+        papers.find_paper("bitfit").read_printed("scores"), ["pos"]
+    )
     expected = set(zip(printed_runs["model"], printed_runs["method"], strict=True))
     assert {(run.model_name, run.method) for run in planned["bitfit_pos"]} == expected
     assert {run.task_name for run in planned["bitfit_pos"]} <= {"ptb", "ud_ewt"}
@@ -137,12 +139,15 @@ def test_a_day_is_enough_for_every_exhibit_and_claim(day, plan_of_day):
             for experiment in config.experiments.values()
             for name in [
                 *exhibits_of(experiment, *tables_of_sizes(experiment)),
-                *(claim.text for claim in find_paper(experiment.paper).claims_on(experiment.tasks)),
+                *(
+                    claim.text
+                    for claim in find_paper(experiment.paper).claims_for_tasks(experiment.tasks)
+                ),
             ]
         }
 
-    assert shown(day) == shown(with_papers(read_config(ROOT / "config.yaml")))
-    every = cost_table(Estimates(plan_of_day), with_information(day)).iloc[-1]
+    assert shown(day) == shown(set_papers(read_config(ROOT / "config.yaml")))
+    every = cost_table(Estimates(plan_of_day), experiments_with_information(day)).iloc[-1]
     assert every["hours"] <= 24 and every["sweeps"] <= 50
     assert f"has {every['runs']} runs in {every['jobs']} jobs" in DAY.read_text()
 

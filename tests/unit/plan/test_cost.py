@@ -178,7 +178,7 @@ def cost_of(model, method, rows, epochs, tokens, runs, assumptions) -> dict[str,
     """Return every amount that is estimated of a sweep of runs that differ in learning rates."""
     rates = [1e-5 * (number + 1) for number in range(runs)]
     spec = examples.run_spec(METHODS[method], epochs=epochs, batch_size=16)
-    spec = spec.replaced(tokens=spec.tokens.replaced(tokenizer=spec.model.id, max_length=512))
+    spec = spec.replace(tokens=spec.tokens.replace(tokenizer=spec.model.id, max_length=512))
     planned = [
         PlannedRun(spec=spec.with_learning_rate(rate), method=method, train_rows=rows)
         for rate in rates

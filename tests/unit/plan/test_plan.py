@@ -254,7 +254,7 @@ def test_embeddings_read_the_texts_of_a_pair_separately():
     tokens = {p.task_name: p.spec.tokens for p in planned}
     full = {p.task_name: p.spec.tokens for p in made.experiments["layernorm"] if p.method == "full"}
     assert tokens["sst2"] == full["sst2"]
-    assert tokens["rte"] == full["rte"].replaced(apart=True)
+    assert tokens["rte"] == full["rte"].replace(apart=True)
     assert {of.key for of in (*tokens.values(), *full.values())} == set(made.tokens)
 
 

@@ -33,7 +33,7 @@ def plans(draw):
         kind = METHODS[draw(st.sampled_from(["full", "bitfit", "layernorm", "random", "frozen"]))]
         task = draw(st.sampled_from(["sst2", "rte"]))
         spec = examples.run_spec(kind, task, **{name: draw(of) for name, of in changes.items()})
-        spec = spec.replaced(seed=draw(st.integers(0, 2)))
+        spec = spec.replace(seed=draw(st.integers(0, 2)))
         search = draw(st.sampled_from([None, "s"]))
         return PlannedRun(spec=spec, search=search, method="a method", train_rows=ROWS)
 

@@ -11,8 +11,8 @@ from subtune.core.process import StoppedError
 from subtune.runs import records
 from subtune.runs.learning_rates import (
     best_rate,
+    choose_next_rates,
     find_learning_rates,
-    next_rates,
     read_score,
     recorded_scores,
 )
@@ -32,7 +32,7 @@ def searching(*rates, **recipe):
 def followed(spec, score):
     """Return the rate that a search finds by a function of the rate, and the rates it trains."""
     scores, trained = {}, []
-    while rates := next_rates(spec, scores):
+    while rates := choose_next_rates(spec, scores):
         trained.append(rates)
         scores |= {rate: score(rate) for rate in rates}
     return best_rate(spec, scores), trained
@@ -106,9 +106,9 @@ def test_a_search_that_diverges_at_every_rate_keeps_the_smallest():
 def test_what_a_search_finds_does_not_depend_on_how_its_first_rates_are_split():
     spec, score = searching(*TENFOLD), best_at(1e-5)
     scores = {1e-2: score(1e-2)}
-    assert next_rates(spec, scores) == [1e-3, 1e-1]
+    assert choose_next_rates(spec, scores) == [1e-3, 1e-1]
     scores[1e-3] = score(1e-3)
-    assert next_rates(spec, scores) == [1e-1]
+    assert choose_next_rates(spec, scores) == [1e-1]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_what_a_search_finds_does_not_depend_on_how_its_first_rates_are_split():
 )
 def test_the_next_rate_has_the_ratio_of_the_last_two_in_two_digits(rates, best, expected):
     scores = dict.fromkeys(rates, 0.4) | {best: 0.5}
-    assert next_rates(searching(*rates), scores) == expected
+    assert choose_next_rates(searching(*rates), scores) == expected
 
 
 def test_a_search_leaves_ordinary_runs_and_a_table_of_them(tmp_path, tiny_bert):

@@ -32,7 +32,7 @@ READERS = {
     "history.csv": records.read_epochs,
     "changes.csv": records.read_changes,
     "provenance.json": records.read_provenance,
-    "predictions.parquet": records.read_predictions,
+    "predictions.parquet": records.read_recorded_predictions,
     "epochs.parquet": records.read_predictions_of_epochs,
     "delta.safetensors": records.read_delta,
 }
@@ -63,7 +63,7 @@ def test_a_record_holds_everything_and_nothing_else_is_left(recorded):
     assert {path.name for path in (store / FIRST).iterdir()} == {*FILES}
     assert records.read_spec(store, FIRST) == SPECS[0]
     assert 0.5 < records.read_outcome(store, FIRST)["share_read"] <= 1
-    predictions = records.read_predictions(store, FIRST)
+    predictions = records.read_recorded_predictions(store, FIRST)
     assert list(predictions) == ["split", "idx", "label", "logit_0", "logit_1"]
     delta = records.read_delta(store, FIRST)
     assert sum(values.size for values in delta.values()) == 2 * 2 * 32 + 66
@@ -73,7 +73,7 @@ def test_a_record_holds_everything_and_nothing_else_is_left(recorded):
 def test_the_best_of_all_epochs_is_what_is_predicted(task, tmp_path, tiny_bert):
     spec = examples.run_spec(task=task, learning_rate=3e-2, epochs=4)
     record(tmp_path, [spec], tiny_bert)
-    best = pd.DataFrame(records.read_predictions(tmp_path, spec.id))
+    best = pd.DataFrame(records.read_recorded_predictions(tmp_path, spec.id))
     every = pd.DataFrame(records.read_predictions_of_epochs(tmp_path, spec.id))
     assert list(every) == ["epoch", *best.drop(columns=["label", "answers"], errors="ignore")]
     assert every["epoch"].unique().tolist() == [1, 2, 3, 4]
@@ -145,8 +145,8 @@ def test_the_same_prediction_for_every_row_is_one_answer(tmp_path, predicted, on
     for rows, expected in ((whole, one_answer), (table[:0], False)):
         rows.to_parquet(tmp_path / "run" / "predictions.parquet", index=False)
         records.write_checksums(tmp_path / "run")
-        read = records.read_predictions(tmp_path, "run")
-        assert records.gives_one_answer(read) is expected
+        read = records.read_recorded_predictions(tmp_path, "run")
+        assert records.predicts_one_answer(read) is expected
 
 
 @pytest.mark.parametrize("name", READERS)

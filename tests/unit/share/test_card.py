@@ -166,7 +166,7 @@ def test_a_base_on_the_hub_is_linked_and_hands_down_licence_and_language(
     results, spec = shared
     version = "a" * 40
     model = ModelSpec(source="hub", repository="acme/tiny", version=version)
-    from_hub = spec.replaced(model=model)
+    from_hub = spec.replace(model=model)
     base = results / "models" / model.id
     shutil.copytree(results / "models" / spec.model.id, base)
     (base / "README.md").write_text("---\nlicense: mit\nlanguage: [en]\ntags: [x]\n---\n# tiny\n")
@@ -217,8 +217,8 @@ def test_a_base_whose_card_cannot_be_read_hands_nothing_down(shared, tmp_path, t
 def test_names_change_neither_the_metadata_nor_the_page_nor_the_code(shared, monkeypatch):
     results, spec = shared
     data = spec.tokens.data
-    task = data.task.replaced(name=NASTY, labels=(NASTY, "```"))
-    nasty = spec.replaced(tokens=spec.tokens.replaced(data=data.replaced(task=task)))
+    task = data.task.replace(name=NASTY, labels=(NASTY, "```"))
+    nasty = spec.replace(tokens=spec.tokens.replace(data=data.replace(task=task)))
     monkeypatch.setattr(records, "read_spec", lambda store, run: nasty)
     names = {spec.id: (NASTY, NASTY)}
     monkeypatch.setattr("subtune.share.card.read_given_names", lambda path: names)

@@ -27,7 +27,7 @@ from subtune.share.export import export_adapter, export_model
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import recorded_runs
-from subtune.training.evaluation import split_logits
+from subtune.training.evaluation import compute_split_logits
 from tests.helpers import examples, plain_transformers, reference
 from tests.helpers.families import FIELDS
 from tests.helpers.peft_types import SORTS, TYPES, selection_of
@@ -224,9 +224,9 @@ def test_an_export_of_words_and_spans_predicts_as_the_record_says(
     selection = BIASES_THEN_LORA if adapter else METHODS["bitfit"]
     spec, tokens = recorded(tmp_path, directory, selection, task)
     model = load_encoder(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
-    rows = Examples(tokens["validation"], model.reads)
+    rows = Examples(tokens["validation"], model.tokens_read)
     delta = records.read_delta(tmp_path / "runs", spec.id)
-    [ours] = split_logits(recorded_runs.with_delta(spec, model, delta), rows, "fp32")
+    [ours] = compute_split_logits(recorded_runs.with_delta(spec, model, delta), rows, "fp32")
     base = directory if adapter else ""
     out = exported(tmp_path, spec, base)
     if not adapter:
@@ -272,11 +272,11 @@ def test_adapters_find_a_base_here_and_one_on_the_hub_from_another_folder(
     monkeypatch.chdir(tmp_path)
     spec, tokens = recorded(tmp_path / "results", tiny_roberta, METHODS["lora-I"])
     assert cli.main(["export", spec.id, "--to", "local", "--adapter"]) == 0
-    of_hub = spec.model.replaced(source="hub", repository="acme/tiny", version="a" * 40)
+    of_hub = spec.model.replace(source="hub", repository="acme/tiny", version="a" * 40)
     for place in ("results/models", "cache/models--acme--tiny/snapshots"):
         name = of_hub.id if "results" in place else of_hub.version
         shutil.copytree(tiny_roberta, tmp_path / place / name)
-    monkeypatch.setattr(records, "read_spec", lambda *_: spec.replaced(model=of_hub))
+    monkeypatch.setattr(records, "read_spec", lambda *_: spec.replace(model=of_hub))
     export_adapter(Layout("results"), spec.id, tmp_path / "of-hub")
     bases = {"local": str(tmp_path / "results" / "models" / spec.model.id), "of-hub": "acme/tiny"}
     for adapter, base in bases.items():

@@ -224,7 +224,7 @@ def plain(tmp_path, tiny_bert, layout):
 @pytest.fixture
 def folds(tmp_path, plain, tiny_bert):
     """The runs of three folds."""
-    specs = [plain.replaced(recipe=plain.recipe.replaced(fold=fold)) for fold in FOLDS]
+    specs = [plain.replace(recipe=plain.recipe.replace(fold=fold)) for fold in FOLDS]
     record(tmp_path / "runs", specs, tiny_bert)
     return specs
 
@@ -251,7 +251,7 @@ def test_a_run_that_is_not_of_cross_validation_is_exported_itself(plain, layout)
 def test_a_refit_has_the_chosen_rate_and_the_median_epoch(folds, choose, layout):
     choose(folds, [1, 2, 2])
     method, spec, _ = find_refit(layout, folds[1].id)
-    expected = folds[0].recipe.replaced(fold=None, refit=2)
+    expected = folds[0].recipe.replace(fold=None, refit=2)
     assert (method, spec.seed, spec.recipe) == ("bitfit", 0, expected)
 
 

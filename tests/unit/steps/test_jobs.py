@@ -13,7 +13,7 @@ from subtune.core.errors import SubtuneError
 from subtune.data.load import read_splits
 from subtune.plan import inputs
 from subtune.steps import jobs
-from subtune.steps.jobs import STEPS, files, plan_path, read_plan, run_job, write_plan
+from subtune.steps.jobs import STEPS, list_files, plan_path, read_plan, run_job, write_plan
 from tests.unit.steps.conftest import ROWS
 
 
@@ -86,7 +86,7 @@ def offers(monkeypatch):
 
     def planned(settings):
         plan = write_plan(settings)
-        jobs.offer_plan(settings)
+        jobs.publish_plan(settings)
         return plan
 
     return planned
@@ -125,7 +125,7 @@ def test_jobs_write_what_they_name(settings):
     for step in ("dataset", "model", "tokens"):
         for job in plan.jobs[step].values():
             run_job(job)
-            assert all(Path(path).exists() for path in files(job.outputs))
+            assert all(Path(path).exists() for path in list_files(job.outputs))
     [tokens] = Path("results/tokens").iterdir()
     assert len(read_splits(tokens)["train"]) == len(ROWS)
 

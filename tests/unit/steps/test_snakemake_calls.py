@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from subtune import cli
-from subtune.steps.snakemake_calls import CallEvents, Failure, failures_in_lines
+from subtune.steps.snakemake_calls import CallEvents, Failure, format_failures
 
 # What Slurm's plugin says if sbatch refuses a job, or if an account is unknown.
 SBATCH = "SLURM sbatch failed. The error message was 'sbatch: error: {}'.\n    sbatch call: sbatch"
@@ -37,15 +37,15 @@ ENDS = {
 def test_a_failed_job_is_named_with_its_last_words(tmp_path, log, said, reason):
     own, other = tmp_path / "own.log", tmp_path / "slurm.log"
     own.write_text(log)
-    line = failures_in_lines([Failure("train a", [str(own), str(other)], said)])
+    line = format_failures([Failure("train a", [str(own), str(other)], said)])
     assert line == "train a failed: " + reason.format(own=own, other=other)
 
 
 def test_jobs_that_failed_alike_are_in_one_line():
     failures = [Failure(f"train {name}", [], SBATCH.format("No")) for name in "dcab"]
     line = "train a, train b, train c and 1 other failed: not submitted, sbatch: error: No"
-    assert failures_in_lines(failures) == line
-    assert failures_in_lines([Failure("a", [], "")]) == "a failed: the job's log is empty"
+    assert format_failures(failures) == line
+    assert format_failures([Failure("a", [], "")]) == "a failed: the job's log is empty"
 
 
 def test_a_call_without_space_for_temporary_files_gets_one_line(tmp_path, monkeypatch, capsys):
@@ -75,7 +75,7 @@ def said(tmp_path):
         for event in events:
             fields = {"jobid": 3, "job_id": 3, "log": [str(log)], "rule_msg": None}
             call.emit(logging.makeLogRecord(about | fields | event))
-        return failures_in_lines(call.failures.values())
+        return format_failures(call.failures.values())
 
     return said
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from subtune.core.errors import SubtuneError
 from subtune.runs.spec import Fold
 from subtune.tasks import TASKS
-from subtune.tasks.examples import Examples, fold_rows, split_fold
+from subtune.tasks.examples import Examples, fold_rows, split_off_fold
 from tests.helpers import examples
 from tests.helpers.examples import examples_of, packable
 
@@ -28,7 +28,7 @@ def with_windows(counts):
 
 def test_examples_of_a_row_stay_together_in_the_order_of_rows():
     examples = with_windows([1, 3, 1, 2])
-    assert (len(examples), len(examples.row_numbers)) == (7, 4)
+    assert (len(examples), len(examples.row_indices)) == (7, 4)
     assert examples.indices_of_rows(np.array([3, 1])).tolist() == [5, 6, 1, 2, 3]
     assert examples.indices_of_rows(np.array([], dtype=int)).tolist() == []
     # Each example is a row if there is no column of row numbers.
@@ -90,9 +90,9 @@ def test_each_row_is_in_one_fold_and_its_examples_with_it(task, tiny_bert):
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
     assert parts != folds(train, TASKS[task], 5, partition=1)
     for number, part in enumerate(parts):
-        others, judging = split_fold(train, TASKS[task], Fold(of=5, number=number))
-        assert judging.row_numbers.tolist() == part
-        assert sorted([*others.row_numbers, *judging.row_numbers]) == list(range(23))
+        others, judging = split_off_fold(train, TASKS[task], Fold(of=5, number=number))
+        assert judging.row_indices.tolist() == part
+        assert sorted([*others.row_indices, *judging.row_indices]) == list(range(23))
         expected = [
             ids
             for row, ids in zip(train.row, train.inputs["input_ids"], strict=True)
@@ -106,12 +106,12 @@ def test_few_rows_of_a_fold_judge_and_its_others_do_not_train(tiny_bert):
         "train"
     ]
     whole, few = Fold(of=2, number=0), Fold(of=2, number=0, rows=4)
-    others, judging = split_fold(train, TASKS["squad"], whole)
-    same_others, some = split_fold(train, TASKS["squad"], few)
-    assert same_others.row_numbers.tolist() == others.row_numbers.tolist()
-    assert len(some.row_numbers) == 4
-    assert {*some.row_numbers} < {*judging.row_numbers}
-    assert some.row_numbers.tolist() != judging.row_numbers.tolist()[:4]
+    others, judging = split_off_fold(train, TASKS["squad"], whole)
+    same_others, some = split_off_fold(train, TASKS["squad"], few)
+    assert same_others.row_indices.tolist() == others.row_indices.tolist()
+    assert len(some.row_indices) == 4
+    assert {*some.row_indices} < {*judging.row_indices}
+    assert some.row_indices.tolist() != judging.row_indices.tolist()[:4]
 
 
 def test_labels_are_spread_and_rows_with_equal_texts_are_together():

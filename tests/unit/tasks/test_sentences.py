@@ -18,7 +18,7 @@ from subtune.tasks.sentences import TEXT_COLUMNS, parse_number
 from tests.helpers import examples
 
 TOXIC = examples.TOXIC
-BY_COLUMN = TOXIC.replaced(label=TOXIC.labels)
+BY_COLUMN = TOXIC.replace(label=TOXIC.labels)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_cell_holds_any_number_of_labels(cell, labels, tmp_path):
 
 
 def test_a_label_with_a_comma_or_a_number_sign_is_one_label_if_it_is_known(tmp_path):
-    task = TOXIC.replaced(labels=("C", "C#", "C, C++"))
+    task = TOXIC.replace(labels=("C", "C#", "C, C++"))
     text = 'text,label\na,C#\nb,"C, C++|C"\nc,"C#, C"\n'
     assert read(tmp_path, text, task) == [[0, 1, 0], [1, 0, 1], [1, 1, 0]]
 
@@ -190,7 +190,7 @@ def test_a_loss_is_transformers_and_nats_are_their_sum_over_labels():
     torch.testing.assert_close(found, torch.stack(expected), rtol=1e-12, atol=0)
     chances = torch.where(labels == 1, logits.sigmoid(), 1 - logits.sigmoid())
     nats = -chances.log().sum((1, 2))
-    torch.testing.assert_close(kind.nats(3) * found, nats, rtol=1e-12, atol=0)
+    torch.testing.assert_close(kind.loss_to_nats_factor(3) * found, nats, rtol=1e-12, atol=0)
 
 
 def test_metrics_compare_whole_sets_and_all_labels_together():

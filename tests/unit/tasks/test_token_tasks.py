@@ -22,7 +22,7 @@ from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
 from subtune.tasks.task import KINDS
 from subtune.tasks.token_tasks import LONGEST_ANSWER, OUTSIDE
-from subtune.training.evaluation import split_logits
+from subtune.training.evaluation import compute_split_logits
 from tests.helpers import question_answering
 from tests.helpers.examples import split_of
 
@@ -158,8 +158,8 @@ def test_json_lines_are_read_as_they_stand(tmp_path, labelled, labels):
 def test_from_the_same_label_everywhere_nothing_is_learnt(tmp_path):
     columns = split({"words": ["a", "b"], "tags": ["I", "I"]}, {"words": ["c"], "tags": ["I"]})[:]
     with pytest.raises(SubtuneError, match=r"train\.jsonl: found the label 'I' of every word"):
-        TOKENS.require_sound(CHUNKS, "train", tmp_path / "train.jsonl", columns)
-    TOKENS.require_sound(CHUNKS, "validation", tmp_path / "dev.jsonl", columns)
+        TOKENS.require_different_labels(CHUNKS, "train", tmp_path / "train.jsonl", columns)
+    TOKENS.require_different_labels(CHUNKS, "validation", tmp_path / "dev.jsonl", columns)
 
 
 @pytest.mark.parametrize("max_length", [3, 5, 64])
@@ -315,7 +315,7 @@ def test_the_best_span_of_all_windows_is_that_of_trying_every_pair(minilm, token
     examples = examples_of(encoded_questions(tokenizer, rows, 64, 16))
     assert len(examples) > 3 * len(rows)
     table = SPAN.prediction_table(
-        examples, SPAN.predict(examples, split_logits(ours, examples, "fp32")[0])
+        examples, SPAN.predict(examples, compute_split_logits(ours, examples, "fp32")[0])
     )
     assert table["prediction"].tolist() == [span.text for span in expected]
     assert table["start"].tolist() == [span.start for span in expected]

@@ -103,10 +103,10 @@ def is_captured():
 
 def train_with_batches_of_a_gpu(monkeypatch):
     """Let training use batches, attention, dropout and learning rates as on a GPU."""
-    pack, rate_at = recipe.pack, recipe.learning_rate_at
+    pack, rate_at = recipe.pack_batch, recipe.learning_rate_at
 
-    monkeypatch.setattr(recipe, "pack", lambda *of: replace(pack(*of[:3], True), buckets=()))
-    monkeypatch.setattr(recipe, "micro_batches", lambda index, lengths, model: [index])
+    monkeypatch.setattr(recipe, "pack_batch", lambda *of: replace(pack(*of[:3], True), buckets=()))
+    monkeypatch.setattr(recipe, "split_into_micro_batches", lambda index, lengths, model: [index])
     monkeypatch.setattr(forward, "jagged_attention", attention)
     monkeypatch.setattr(recipe, "DropoutMasks", Masks)
     # Rates are float32 tensors.

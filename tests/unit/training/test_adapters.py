@@ -10,7 +10,7 @@ from subtune.methods import METHODS, SELECTION
 from subtune.methods.selection import count_trained
 from subtune.models.encoder import add_adapters, draw_classifier, load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.models.model_config import known_dimensions, read_dimensions, shapes_with_added
+from subtune.models.model_config import known_dimensions, read_dimensions, shapes_of_selection
 from subtune.tasks import TASKS
 from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import Run
@@ -72,11 +72,11 @@ def theirs_of(name, base):
 )
 def test_the_adapters_of_bert_large_have_as_many_parameters_as_published(method, parameters):
     selection, dimensions = METHODS[method], known_dimensions("bert-large-cased")
-    shapes = shapes_with_added(selection, dimensions, 2)
+    shapes = shapes_of_selection(selection, dimensions, 2)
     assert count_trained(selection.resolve(shapes, seed=0), shapes) == parameters
 
 
 def test_a_model_of_another_family_has_no_adapters(directory_of):
-    shapes = shapes_with_added(METHODS["adapter"], read_dimensions(directory_of("modernbert")), 2)
+    shapes = shapes_of_selection(METHODS["adapter"], read_dimensions(directory_of("modernbert")), 2)
     with pytest.raises(SubtuneError, match="adapters support only BERT, RoBERTa and XLM-RoBERTa"):
         METHODS["adapter"].resolve(shapes, seed=0)

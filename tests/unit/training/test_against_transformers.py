@@ -23,7 +23,7 @@ from subtune.methods.selection import Indices, LowRank
 from subtune.models import encoder, packing
 from subtune.models.encoder import load_encoder
 from subtune.training import groups, recipe
-from subtune.training.evaluation import Evaluation, evaluate
+from subtune.training.evaluation import Evaluation, evaluate_runs
 from subtune.training.groups import train_side_by_side
 from subtune.training.values import changed_tensors
 from tests.helpers import examples, reference
@@ -193,7 +193,7 @@ def parameters_after(model, rows, task, member, weights=None):
 
     optimizer = torch.optim.AdamW(leaves, lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
     order = np.random.default_rng(member.seed)
-    rows_that_train = order.permutation(len(train.row_numbers))[: recipe.train_rows]
+    rows_that_train = order.permutation(len(train.row_indices))[: recipe.train_rows]
     chosen = np.concatenate([np.flatnonzero(train.row == row) for row in rows_that_train])
     steps = -(-len(chosen) // recipe.batch_size) * recipe.epochs
     name = {"constant": "constant_with_warmup", "linear": "linear"}[recipe.schedule]
@@ -230,12 +230,12 @@ def last_is_best(monkeypatch):
     order = itertools.count()
 
     def evaluated(*arguments):
-        evaluations = evaluate(*arguments)
+        evaluations = evaluate_runs(*arguments)
         for evaluation in evaluations:
             vars(evaluation)["order"] = next(order)
         return evaluations
 
-    monkeypatch.setattr(recipe, "evaluate", evaluated)
+    monkeypatch.setattr(recipe, "evaluate_runs", evaluated)
     monkeypatch.setattr(Evaluation, "first_score", property(lambda self: vars(self)["order"]))
 
 
@@ -274,7 +274,7 @@ def test_training_ends_where_transformers_and_adamw_end(family, case, runs, dire
 def test_training_with_class_weights_ends_where_torchs_weighted_losses_end(task, kind, tiny_bert):
     task = examples.TASKS[task]
     if task.kind == "tokens":
-        task = task.replaced(labels=("DT", "NN", "VB"))
+        task = task.replace(labels=("DT", "NN", "VB"))
     rows = examples.examples_of(task, examples.tokens(task, tiny_bert, rows=14))
     train = rows["train"]
     # The training rows determine the weights.

@@ -17,7 +17,7 @@ from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
 from subtune.tasks import TASKS
 from subtune.training import checkpoints, groups, recipe, recorded_runs
-from subtune.training.checkpoints import Checkpoints, Keeper
+from subtune.training.checkpoints import Checkpoints, CheckpointWriter
 from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import train
 from tests.helpers import examples
@@ -60,7 +60,7 @@ def in_attempts(model, rows, tmp_path):
 
     def in_attempts(group, count):
         for attempt in itertools.count(1):
-            keeper = Keeper(stopped_every(count, tmp_path), IDS[: len(group)], print)
+            keeper = CheckpointWriter(stopped_every(count, tmp_path), IDS[: len(group)], print)
             try:
                 results = train(model, rows, TASK, group, keeper=keeper)
             except StoppedError:
@@ -100,10 +100,10 @@ def test_a_run_that_diverged_before_the_cut_stays_so(model, rows, in_attempts):
 
 def test_only_the_newest_two_stay_and_a_broken_one_is_passed_over(model, rows, tmp_path):
     said = []
-    keeper = Keeper(Checkpoints(tmp_path, 0), ["a"], said.append)
+    keeper = CheckpointWriter(Checkpoints(tmp_path, 0), ["a"], said.append)
     train(model, rows, TASK, members(model, "bitfit"), keeper=keeper)
     older, newest = sorted(tmp_path.glob("*/*"))
-    [state] = keeper.newest()
+    [state] = keeper.read_newest()
     assert newest.name.startswith(f"{state['step']:012d}.")
 
     whole = newest.read_bytes()
@@ -112,31 +112,31 @@ def test_only_the_newest_two_stay_and_a_broken_one_is_passed_over(model, rows, t
     for damaged in (b"", whole[:40], whole[:-1], flipped, bytes(len(whole))):
         newest.write_bytes(damaged)
         said.clear()
-        assert older.name.startswith(f"{keeper.newest()[0]['step']:012d}.")
+        assert older.name.startswith(f"{keeper.read_newest()[0]['step']:012d}.")
         assert said == [f"a checkpoint {newest.name} in {tmp_path} is damaged and is ignored"]
     older.write_bytes(b"")
-    assert keeper.newest() is None
+    assert keeper.read_newest() is None
 
 
 def test_runs_go_on_from_the_newest_step_that_all_of_them_have(tmp_path):
-    keeper = Keeper(Checkpoints(tmp_path, 0), "ab", print)
+    keeper = CheckpointWriter(Checkpoints(tmp_path, 0), "ab", print)
     for step in (1, 2):
         keeper.write([{"step": step}, {"step": step}])
     (tmp_path / "b" / f"{2:012d}{checkpoints.ENDING}").unlink()
-    assert keeper.newest() == [{"step": 1}, {"step": 1}]
+    assert keeper.read_newest() == [{"step": 1}, {"step": 1}]
     assert Checkpoints(tmp_path, 0).groups("abcd") == [["a"], ["b"], ["c", "d"]]
 
 
 def test_what_another_version_has_kept_is_left_aside(tmp_path, monkeypatch):
-    keeper = Keeper(Checkpoints(tmp_path, 0), "a", print)
+    keeper = CheckpointWriter(Checkpoints(tmp_path, 0), "a", print)
     keeper.write([{"step": 1}])
-    assert keeper.newest() == [{"step": 1}]
+    assert keeper.read_newest() == [{"step": 1}]
     monkeypatch.setattr(checkpoints, "ENDING", ".another.pt")
-    assert keeper.newest() is None
+    assert keeper.read_newest() is None
 
 
 def test_a_cut_while_it_is_written_leaves_the_one_before(tmp_path, monkeypatch):
-    keeper = Keeper(Checkpoints(tmp_path, 0), "a", print)
+    keeper = CheckpointWriter(Checkpoints(tmp_path, 0), "a", print)
     keeper.write([{"step": 1}])
 
     def cut(tensors, path, header):
@@ -152,7 +152,7 @@ def test_a_cut_while_it_is_written_leaves_the_one_before(tmp_path, monkeypatch):
 def test_the_interval_decides_when_one_is_written(tmp_path, monkeypatch):
     clock = [0]
     monkeypatch.setattr(checkpoints.time, "monotonic", lambda: clock[0])
-    keeper = Keeper(Checkpoints(tmp_path, 100), ["a"], print)
+    keeper = CheckpointWriter(Checkpoints(tmp_path, 100), ["a"], print)
     written = []
 
     def take():
@@ -160,14 +160,14 @@ def test_the_interval_decides_when_one_is_written(tmp_path, monkeypatch):
         return [{"step": clock[0]}]
 
     for clock[0] in (99, 100, 199, 200):
-        keeper.keep(take)
+        keeper.write_if_due(take)
     assert written == [100, 200]
 
 
 def test_where_none_can_be_written_training_goes_on(model, rows, tmp_path):
     (tmp_path / "file").write_text("")
     said = []
-    keeper = Keeper(Checkpoints(tmp_path / "file", 0), ["a"], said.append)
+    keeper = CheckpointWriter(Checkpoints(tmp_path / "file", 0), ["a"], said.append)
     [result] = train(model, rows, TASK, members(model, "bitfit"), keeper=keeper)
     assert len(result.history) == 2
     assert "no checkpoint could be written" in said[0]
@@ -315,8 +315,8 @@ def test_parts_of_a_group_go_on_from_their_own_newest_checkpoint(sweep, expected
 
 def test_a_checkpoint_of_another_kind_of_device_has_new_masks(sweep, expected):
     sweep.cut(2)
-    keeper = Keeper(Checkpoints(sweep.folder, 0), IDS, print)
-    states = keeper.newest()
+    keeper = CheckpointWriter(Checkpoints(sweep.folder, 0), IDS, print)
+    states = keeper.read_newest()
     # A CUDA generator's state has 16 bytes.
     masks = states[0]["masks"][0] | {"device": "cuda"}, torch.zeros(16, dtype=torch.uint8)
     keeper.write([state | {"masks": masks} for state in states])
@@ -342,7 +342,7 @@ def too_many(monkeypatch):
     def too_many(fits, error, after=0):
         """Fail for more than ``fits`` runs, ``after`` a number of passes."""
         passes = itertools.count()
-        logits = recipe.logits
+        logits = recipe.compute_logits
 
         def compute(*arguments):
             predicted = logits(*arguments)
@@ -350,7 +350,7 @@ def too_many(monkeypatch):
                 raise error
             return predicted
 
-        monkeypatch.setattr(recipe, "logits", compute)
+        monkeypatch.setattr(recipe, "compute_logits", compute)
 
     return too_many
 

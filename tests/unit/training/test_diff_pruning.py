@@ -14,8 +14,8 @@ from subtune.methods.single_entries import DiffPruningSettings
 from subtune.models.encoder import draw_classifier, load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
-from subtune.training.checkpoints import Checkpoints, Keeper
-from subtune.training.diff_pruning import first_training
+from subtune.training.checkpoints import Checkpoints, CheckpointWriter
+from subtune.training.diff_pruning import select_entries
 from subtune.training.groups import train_runs
 from subtune.training.values import changed_tensors
 from tests.helpers import examples, plain_diff_pruning, reference
@@ -43,7 +43,7 @@ def draws(model, steps, structured):
 
 def batches(train, batch_size):
     order = np.random.default_rng(SEED)
-    chosen = order.permutation(len(train.row_numbers))
+    chosen = order.permutation(len(train.row_indices))
     permutation = order.permutation(len(chosen))
     for first in range(0, len(chosen), batch_size):
         index = chosen[permutation[first : first + batch_size]]
@@ -61,9 +61,9 @@ def test_both_trainings_end_where_plain_ones_end(structured, family, directory, 
     settings = {"share": SHARE, "structured": structured, "penalty": 1e-5}
     selection = SELECTION.validate_python({"diff_pruning": settings})
     rows = examples.examples_of(TASK, examples.tokens(TASK, directory))
-    spec = examples.run_spec(selection, **RECIPE).replaced(seed=SEED)
-    once = Mock(wraps=first_training)
-    monkeypatch.setattr("subtune.training.groups.first_training", once)
+    spec = examples.run_spec(selection, **RECIPE).replace(seed=SEED)
+    once = Mock(wraps=select_entries)
+    monkeypatch.setattr("subtune.training.groups.select_entries", once)
     named = {"run": spec, "the same run": spec}
     [(_, result, _)] = train_runs(model, rows, named, {}, lambda of: None)
     once.assert_called_once()
@@ -100,11 +100,11 @@ def test_a_first_training_that_was_stopped_goes_on_to_the_same_differences(tiny_
     settings = DiffPruningSettings(share=SHARE)
     recipe = examples.recipe(**RECIPE)
     arguments = model, rows["train"], TASK, recipe, SEED, settings
-    whole = first_training(*arguments)
+    whole = select_entries(*arguments)
     steps = iter([None, "a signal"])
     stopping = Checkpoints(tmp_path, 0, lambda: next(steps))
     with pytest.raises(StoppedError):
-        first_training(*arguments, Keeper(stopping, ["run"], print))
-    resumed = first_training(*arguments, Keeper(Checkpoints(tmp_path, 0), ["run"], print))
+        select_entries(*arguments, CheckpointWriter(stopping, ["run"], print))
+    resumed = select_entries(*arguments, CheckpointWriter(Checkpoints(tmp_path, 0), ["run"], print))
     assert str(resumed[0]) == str(whole[0])
     torch.testing.assert_close(resumed[1], whole[1], rtol=0, atol=0)

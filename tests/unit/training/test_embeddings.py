@@ -14,7 +14,7 @@ from transformers import AutoModel
 from subtune.core.errors import SubtuneError
 from subtune.data.load import tokenize
 from subtune.models.encoder import Encoder, load_encoder
-from subtune.models.forward import hidden_states
+from subtune.models.forward import compute_hidden_states
 from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
@@ -31,7 +31,7 @@ def read(task, directory, pooling="mean", rows=None) -> tuple[Encoder, dict[str,
     rows = rows or examples.rows_of(task, rows=60, evaluation=20)
     tokens = tokenize(task, rows, directory, 24, apart=len(task.text) > 1)
     model = load_encoder(directory, task.of_kind.head, task.outputs)
-    reads = embeddings.tokens_pooled(SPEC.replaced(pooling=pooling), model)
+    reads = embeddings.pooled_tokens(SPEC.replace(pooling=pooling), model)
     return model, {split: Examples(tokens[split], reads) for split in task.labelled_splits}
 
 
@@ -59,7 +59,7 @@ def test_features_are_transformers_mean_of_one_text_at_a_time(name, tiny_bert):
     rows = examples.rows_of(task)
     model, by_split = read(task, tiny_bert, rows=rows)
     index = np.arange(len(by_split["train"]))
-    found = embeddings.features(model, by_split["train"], index)
+    found = embeddings.compute_features(model, by_split["train"], index)
     np.testing.assert_allclose(found, plain_features(task, tiny_bert, rows["train"]), atol=1e-5)
 
 
@@ -68,11 +68,11 @@ def fitted(name, directory, **recipe):
     task = examples.TASKS[name].spec()
     model, rows = read(task, directory)
     train, dev = (
-        embeddings.features(model, rows[split], np.arange(len(rows[split])))
+        embeddings.compute_features(model, rows[split], np.arange(len(rows[split])))
         for split in ("train", task.evaluation[0])
     )
     order = np.random.default_rng(SEED).permutation(60)
-    result = embeddings.fit(model, rows, task, Fit(**recipe), SEED)
+    result = embeddings.fit_embeddings(model, rows, task, Fit(**recipe), SEED)
     predicted = torch.tensor(result.best.predictions[task.evaluation[0]])
     labels = rows["train"].row_labels if task.kind != "multilabel" else rows["train"].labels
     return train[order], dev, np.array(labels)[order], predicted, result.history[0]["train_loss"]
@@ -114,8 +114,8 @@ def test_any_number_of_labels_is_a_logistic_regression_for_each(tiny_bert):
 def test_recorded_changes_predict_the_recorded_predictions(tiny_bert):
     task = TASKS["rte"].spec()
     model, rows = read(task, tiny_bert)
-    result = embeddings.fit(model, rows, task, Fit(), SEED)
-    dev = embeddings.features(model, rows["validation"], np.arange(len(rows["validation"])))
+    result = embeddings.fit_embeddings(model, rows, task, Fit(), SEED)
+    dev = embeddings.compute_features(model, rows["validation"], np.arange(len(rows["validation"])))
     weight, bias = (result.delta[f"classifier.{name}"] for name in ("weight", "bias"))
     logits = torch.from_numpy(dev) @ weight.T + bias
     np.testing.assert_allclose(result.best.predictions["validation"], logits, atol=1e-6)
@@ -126,9 +126,11 @@ def test_a_limit_takes_the_rows_that_train_a_run_of_the_same_seed(tiny_bert):
     task = TASKS["stsb"].spec()
     rows = examples.rows_of(task, rows=60)
     chosen = np.random.default_rng(SEED).permutation(60)[:20]
-    limited = embeddings.fit(*read(task, tiny_bert, rows=rows), task, Fit(train_rows=20), SEED)
+    limited = embeddings.fit_embeddings(
+        *read(task, tiny_bert, rows=rows), task, Fit(train_rows=20), SEED
+    )
     rows["train"] = rows["train"].select(chosen)
-    alone = embeddings.fit(*read(task, tiny_bert, rows=rows), task, Fit(), SEED)
+    alone = embeddings.fit_embeddings(*read(task, tiny_bert, rows=rows), task, Fit(), SEED)
     predictions = [result.best.predictions["validation"] for result in (limited, alone)]
     np.testing.assert_allclose(*predictions, atol=1e-4)
 
@@ -148,15 +150,15 @@ def test_an_embedding_reads_the_tokens_that_its_model_was_made_for(
     family, pooling, reads, directory
 ):
     model = load_encoder(directory, "sequence_classification", 2)
-    assert embeddings.tokens_pooled(SPEC.replaced(pooling=pooling), model) == reads
+    assert embeddings.pooled_tokens(SPEC.replace(pooling=pooling), model) == reads
 
 
 @pytest.mark.parametrize("family", ["modernbert", "gpt2", "fnet"])
 def test_batches_change_no_embedding(family, directory_of):
     model, rows = read(TASKS["sst2"].spec(), directory_of(family), pooling=None)
-    model = check_padding(model, rows.values(), hidden_states)
-    together = embeddings.embeddings(model, rows["train"], np.arange(60))
-    alone = [embeddings.embeddings(model, rows["train"], np.array([n])) for n in range(60)]
+    model = check_padding(model, rows.values(), compute_hidden_states)
+    together = embeddings.compute_embeddings(model, rows["train"], np.arange(60))
+    alone = [embeddings.compute_embeddings(model, rows["train"], np.array([n])) for n in range(60)]
     np.testing.assert_allclose(together, np.concatenate(alone), atol=1e-5)
 
 
@@ -173,7 +175,7 @@ def test_few_rows_of_a_class_are_enough(labels, tiny_bert):
     task = TASKS["mnli"].spec()
     rows = examples.rows_of(task, rows=len(labels), evaluation=6)
     rows["train"] = rows["train"].remove_columns("label").add_column("label", labels)
-    result = embeddings.fit(*read(task, tiny_bert, rows=rows), task, Fit(), SEED)
+    result = embeddings.fit_embeddings(*read(task, tiny_bert, rows=rows), task, Fit(), SEED)
     predicted = result.best.predictions["validation_matched"]
     assert np.isfinite(predicted).all()
     assert set(predicted.argmax(1)) <= set(labels)
@@ -182,7 +184,7 @@ def test_few_rows_of_a_class_are_enough(labels, tiny_bert):
 def test_one_row_of_a_regression_is_predicted_everywhere(tiny_bert):
     task = TASKS["stsb"].spec()
     model, rows = read(task, tiny_bert)
-    result = embeddings.fit(model, rows, task, Fit(train_rows=1), SEED)
+    result = embeddings.fit_embeddings(model, rows, task, Fit(train_rows=1), SEED)
     assert set(result.best.predictions["validation"].ravel()) <= set(rows["train"].labels)
 
 
@@ -191,4 +193,4 @@ def test_embeddings_that_are_not_finite_are_refused_in_one_line(tiny_bert):
     model, rows = read(task, tiny_bert)
     broken = {name: value * torch.nan for name, value in model.parameters.items()}
     with pytest.raises(SubtuneError, match="a hidden state of the bert"):
-        embeddings.fit(replace(model, parameters=broken), rows, task, Fit(), SEED)
+        embeddings.fit_embeddings(replace(model, parameters=broken), rows, task, Fit(), SEED)

@@ -20,10 +20,20 @@ from subtune.models.operations import PerRun
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import recipe
-from subtune.training.evaluation import Evaluation, Result, autocast, split_logits, without_scores
+from subtune.training.evaluation import (
+    Evaluation,
+    Result,
+    autocast,
+    compute_split_logits,
+    without_scores,
+)
 from subtune.training.fisher_information import fisher_information
 from subtune.training.recipe import train
-from subtune.training.training_set import label_weights, to_training_labels, training_examples
+from subtune.training.training_set import (
+    compute_label_weights,
+    draw_training_indices,
+    to_training_labels,
+)
 from subtune.training.values import changed_tensors
 from tests.helpers import examples
 from tests.unit.training.results import in_double, member
@@ -58,7 +68,7 @@ def test_standard_labels_are_labels_standardised_by_hand(method, train_rows, reg
         member(method, regression, labels=labels, train_rows=train_rows)
         for labels in ("standard", "raw")
     )
-    index = training_examples(scored["train"], raw.recipe, np.random.default_rng(0))
+    index = draw_training_indices(scored["train"], raw.recipe, np.random.default_rng(0))
     prepared, mean, deviation = by_hand(scored, index)
     [ours] = train(regression, scored, STSB, [standard])
     [theirs] = train(regression, prepared, STSB, [raw])
@@ -90,7 +100,7 @@ def test_a_label_without_a_row_cannot_be_weighed(task, labels, message):
     rows = examples.packable([[1]] * 4, [labels[0], *labels])
     recipe = examples.recipe(class_weights="balanced")
     with pytest.raises(SubtuneError, match=f"class_weights: found label {message} to train on"):
-        label_weights(examples.TASKS[task], rows, np.arange(1, 4), recipe)
+        compute_label_weights(examples.TASKS[task], rows, np.arange(1, 4), recipe)
 
 
 def test_the_loss_of_a_curve_is_the_weighted_mean_over_all_rows(tiny_bert):
@@ -99,7 +109,9 @@ def test_the_loss_of_a_curve_is_the_weighted_mean_over_all_rows(tiny_bert):
     rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
     settings = {"batch_size": 5, "epochs": 1, "learning_rate": 1e-12, "class_weights": "balanced"}
     [result] = train(model, rows, task, [member("bitfit", model, **settings)])
-    logits = torch.from_numpy(split_logits(with_new_classifier(model, 0), rows["train"], "fp32")[0])
+    logits = torch.from_numpy(
+        compute_split_logits(with_new_classifier(model, 0), rows["train"], "fp32")[0]
+    )
     labels = torch.from_numpy(rows["train"].labels)
     weights = compute_class_weight("balanced", classes=np.arange(3), y=labels.numpy())
     expected = cross_entropy(logits.double(), labels, torch.from_numpy(weights))
@@ -148,7 +160,9 @@ def test_runs_evaluated_side_by_side_are_the_models_that_they_end_as(
     ]
     for result in train(model, rows, task, members):
         parameters = model.parameters | changed_tensors(model.parameters, result.delta)
-        [alone] = split_logits(replace(model, parameters=parameters), rows["validation"], "fp32")
+        [alone] = compute_split_logits(
+            replace(model, parameters=parameters), rows["validation"], "fp32"
+        )
         expected = task.of_kind.predict(rows["validation"], alone)
         found = result.best.predictions["validation"]
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
@@ -161,8 +175,8 @@ def test_a_table_of_the_words_in_training_also_evaluates_other_words(model, rows
     weights = {table: PerRun(values[None], rows_in_training)}
     whole = model.parameters[table].index_copy(0, rows_in_training, values)
     changed = replace(model, parameters=model.parameters | {table: whole})
-    found = split_logits(model, rows["train"], "fp32", weights)
-    assert (found == split_logits(changed, rows["train"], "fp32")).all()
+    found = compute_split_logits(model, rows["train"], "fp32", weights)
+    assert (found == compute_split_logits(changed, rows["train"], "fp32")).all()
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
@@ -208,7 +222,7 @@ def rows_of(rows, train_rows, seed=0):
     columns = {"input_ids": [[1, 2]] * len(rows), "label": [0] * len(rows), "row": rows}
     train = Examples(datasets.Dataset.from_dict(columns))
     recipe = examples.recipe(train_rows=train_rows)
-    return train.row[training_examples(train, recipe, np.random.default_rng(seed))].tolist()
+    return train.row[draw_training_indices(train, recipe, np.random.default_rng(seed))].tolist()
 
 
 def test_smaller_parts_of_a_training_set_are_within_larger_ones():

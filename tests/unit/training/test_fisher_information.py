@@ -140,7 +140,7 @@ def test_the_size_of_a_tile_does_not_matter(tile, model, tokens, monkeypatch):
 
 def test_batches_that_do_not_fit_into_memory_are_halved(model, tokens, monkeypatch):
     expected = fisher_information(model, tokens, TASK)
-    compute, sizes = module.logits, []
+    compute, sizes = module.compute_logits, []
 
     def greedy(model, batch, watch):
         sizes.append(len(batch.ids))
@@ -149,7 +149,7 @@ def test_batches_that_do_not_fit_into_memory_are_halved(model, tokens, monkeypat
             outputs.register_hook(lambda _: torch.empty(1 << 60))
         return outputs
 
-    monkeypatch.setattr(module, "logits", greedy)
+    monkeypatch.setattr(module, "compute_logits", greedy)
     estimate = fisher_information(model, tokens, TASK)
     assert max(sizes) > 60 >= sizes[-1]
     for name, values in expected.entries.items():
@@ -159,13 +159,13 @@ def test_batches_that_do_not_fit_into_memory_are_halved(model, tokens, monkeypat
 def test_products_are_float32_even_after_training_with_shorter_ones(model, tokens, monkeypatch):
     with autocast(model.device, "tf32"):
         pass
-    compute, allowed = module.logits, []
+    compute, allowed = module.compute_logits, []
 
     def watched(*of, **options):
         allowed.append(torch.backends.cuda.matmul.allow_tf32)
         return compute(*of, **options)
 
-    monkeypatch.setattr(module, "logits", watched)
+    monkeypatch.setattr(module, "compute_logits", watched)
     fisher_information(model, tokens, TASK)
     assert not any(allowed)
 

@@ -10,12 +10,12 @@ from subtune.core.process import StoppedError
 from subtune.models.encoder import Encoder, load_encoder, with_new_classifier
 from subtune.models.families import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION
 from subtune.models.forward import jagged_attention
-from subtune.models.packing import pack
+from subtune.models.packing import pack_batch
 from subtune.models.peft import inject_peft
 from subtune.runs.spec import ModelSpec
 from subtune.tasks import TASKS
 from subtune.training import embeddings, recipe
-from subtune.training.checkpoints import Checkpoints, Keeper
+from subtune.training.checkpoints import Checkpoints, CheckpointWriter
 from subtune.training.evaluation import autocast
 from subtune.training.fisher_information import fisher_information
 from subtune.training.groups import train_side_by_side
@@ -168,7 +168,7 @@ def test_on_a_gpu_the_gradient_is_that_of_the_loss_with_the_same_dropout(
 ):
     directory = copied(family, **dropout_fields(directory_of(family), 0.3))
     model = with_new_classifier(load_encoder(directory, SEQUENCE_CLASSIFICATION, 2).to(GPU), 0)
-    packed = pack(rows_of("sst2", directory)["train"], np.arange(12), model, True)
+    packed = pack_batch(rows_of("sst2", directory)["train"], np.arange(12), model, True)
     with autocast(GPU, "fp32"):
         found, expected = slopes_with_dropout(model, packed)
     assert found == pytest.approx(expected, rel=0.02)
@@ -279,10 +279,10 @@ def test_on_a_gpu_training_goes_on_from_a_checkpoint(kinds, model, rows, tmp_pat
     occasions = iter(range(1, 100))
     # After the twelfth step of 21.
     stopped = Checkpoints(tmp_path, 3600, lambda: "a test" if next(occasions) == 15 else None)
-    keeper = Keeper(stopped, [*"ab"[: len(kinds)]], print)
+    keeper = CheckpointWriter(stopped, [*"ab"[: len(kinds)]], print)
     with pytest.raises(StoppedError):
         train(model, rows, TASKS["sst2"], members, keeper=keeper)
-    assert keeper.newest()[0]["masks"][0]["device"] == GPU.type
+    assert keeper.read_newest()[0]["masks"][0]["device"] == GPU.type
     assert_same_values(trained(model, rows, members, keeper=keeper), expected)
 
 
@@ -322,11 +322,11 @@ def test_fisher_information_is_the_same_on_a_gpu(family, in_full, directory):
 
 
 def test_embeddings_are_the_same_on_a_gpu(model, tokens):
-    spec = ModelSpec(source="files", version="1").replaced(pooling="mean")
-    rows = examples.Examples(tokens["train"], embeddings.tokens_pooled(spec, model))
+    spec = ModelSpec(source="files", version="1").replace(pooling="mean")
+    rows = examples.Examples(tokens["train"], embeddings.pooled_tokens(spec, model))
     every = np.arange(len(rows))
-    found = embeddings.features(model.to(GPU), rows, every)
-    np.testing.assert_allclose(found, embeddings.features(model, rows, every), atol=1e-5)
+    found = embeddings.compute_features(model.to(GPU), rows, every)
+    np.testing.assert_allclose(found, embeddings.compute_features(model, rows, every), atol=1e-5)
 
 
 def test_padding_is_not_seen_on_a_gpu_after_training_with_short_products(directory_of):
@@ -358,7 +358,7 @@ def test_runs_that_do_not_fit_into_a_gpu_train_in_smaller_groups(
     rates = (2e-4, 4e-4, 6e-4, 8e-4)
     members = [member("bitfit", model, learning_rate=rate, **SETTINGS) for rate in rates]
     expected = trained(model, rows, members)
-    compute = recipe.logits
+    compute = recipe.compute_logits
 
     def greedy(frozen, batch, weights, masks):
         runs = len(weights["classifier.bias"].values)
@@ -366,7 +366,7 @@ def test_runs_that_do_not_fit_into_a_gpu_train_in_smaller_groups(
             torch.empty(1 << 45, device=GPU)
         return compute(frozen, batch, weights, masks)
 
-    monkeypatch.setattr(recipe, "logits", greedy)
+    monkeypatch.setattr(recipe, "compute_logits", greedy)
     by_name, lines = dict(zip("abcd", members, strict=True)), []
     found = dict(train_side_by_side(model, rows, TASKS["sst2"], by_name, listed_in(lines)))
     assert "4 runs side by side do not fit into memory: split into 2 and 2" in lines

@@ -13,9 +13,9 @@ from subtune.core.errors import SubtuneError
 from subtune.methods import METHODS, SELECTION
 from subtune.models.encoder import draw_classifier, load_encoder
 from subtune.models.families import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
-from subtune.models.model_config import count_parameters, read_dimensions, shapes_with_added
+from subtune.models.model_config import count_parameters, read_dimensions, shapes_of_selection
 from subtune.models.model_files import package_directory
-from subtune.models.peft import UNFIT, inject_peft, peft_config
+from subtune.models.peft import UNSUPPORTED_TYPES, inject_peft, peft_config
 from subtune.tasks import TASKS
 from subtune.training import groups
 from subtune.training.groups import train_side_by_side
@@ -109,7 +109,7 @@ def test_a_plan_knows_what_trains_without_weights(of_type, family, directory):
     if (family, of_type) in SKIPPED:
         pytest.skip(REFUSED)
     selection = selection_of(of_type, family)
-    planned = shapes_with_added(selection, read_dimensions(directory), 2)
+    planned = shapes_of_selection(selection, read_dimensions(directory), 2)
     model = inject_peft(load_encoder(directory, SEQUENCE_CLASSIFICATION, 2), selection.peft, SEED)
     assert planned == model.shapes
 
@@ -139,14 +139,14 @@ def test_a_plan_knows_what_trains_without_weights(of_type, family, directory):
 def test_a_configuration_that_peft_refuses_is_one_line_before_any_work(fields, message, tiny_bert):
     selection = SELECTION.validate_python({"peft": fields})
     with pytest.raises(SubtuneError, match=message) as error:
-        shapes_with_added(selection, read_dimensions(tiny_bert), 2)
+        shapes_of_selection(selection, read_dimensions(tiny_bert), 2)
     assert "\n" not in str(error.value)
 
 
 def test_prompts_cannot_answer_questions(tiny_bert):
     selection = selection_of("PROMPT_TUNING", "bert")
     with pytest.raises(SubtuneError, match="PEFT does not support question answering"):
-        shapes_with_added(selection, read_dimensions(tiny_bert), 2, QUESTION_ANSWERING)
+        shapes_of_selection(selection, read_dimensions(tiny_bert), 2, QUESTION_ANSWERING)
 
 
 def test_the_order_of_fields_does_not_change_a_selection_of_peft():
@@ -161,7 +161,7 @@ def test_the_page_says_how_every_type_of_peft_trains():
     page = (ROOT / "docs" / "methods.md").read_text()
     rows = re.findall(r"^\| ([A-Z][A-Z0-9_, ]+) \| (.*) \|$", page, re.M)
     by_way = {way: types.split(", ") for types, way in rows}
-    assert sorted(by_way.pop("refused")) == sorted(UNFIT)
+    assert sorted(by_way.pop("refused")) == sorted(UNSUPPORTED_TYPES)
     assert sorted(by_way.pop("one by one")) == ALONE
     [[_, beside]] = by_way.items()
     assert sorted([*beside, *ALONE]) == TYPES

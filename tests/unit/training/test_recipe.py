@@ -9,11 +9,11 @@ import torch
 from subtune.methods.roles import is_key_bias
 from subtune.methods.selection import Indices
 from subtune.models.encoder import Encoder, with_new_classifier
-from subtune.models.forward import logits
-from subtune.models.packing import pack
+from subtune.models.forward import compute_logits
+from subtune.models.packing import pack_batch
 from subtune.tasks import TASKS
 from subtune.tasks.examples import shuffled_batches, sort_by_length
-from subtune.training.evaluation import split_logits
+from subtune.training.evaluation import compute_split_logits
 from subtune.training.recipe import Run, train
 from subtune.training.training_step import learning_rate_at
 from subtune.training.values import changed_tensors
@@ -58,7 +58,7 @@ def test_selected_entries_alone_change_and_predict_the_record(kind, weight_decay
             may_stay = "embeddings" in name or is_key_bias(name)
             assert may_stay or not same[inside].all(), name
     trained = Encoder(model.config, values_after(model, result), model.head)
-    [predictions] = split_logits(trained, rows["validation"], "fp32")
+    [predictions] = compute_split_logits(trained, rows["validation"], "fp32")
     np.testing.assert_allclose(result.best.predictions["validation"], predictions, **CLOSE)
 
 
@@ -88,7 +88,7 @@ def test_words_of_no_training_text_change_by_weight_decay_alone(weight_decay, mo
     one = member("full", model, weight_decay=weight_decay, **settings)
     result = train_alone(model, rows, one)
     assert result.trainable == sum(value.numel() for value in model.parameters.values())
-    chosen = np.random.default_rng(one.seed).permutation(len(rows["train"].row_numbers))[:4]
+    chosen = np.random.default_rng(one.seed).permutation(len(rows["train"].row_indices))[:4]
     read = np.concatenate([rows["train"].inputs["input_ids"][number] for number in chosen])
     words = "embeddings.word_embeddings.weight"
     same = (values_after(model, result)[words] == model.parameters[words]).all(1)
@@ -110,14 +110,14 @@ def test_full_ends_where_autocast_and_torchs_adamw_end(precision, weight_decay, 
     }
     optimizer = torch.optim.AdamW(leaves.values(), lr=1e-3, weight_decay=weight_decay)
     order = np.random.default_rng(one.seed)
-    chosen = order.permutation(len(rows["train"].row_numbers))
+    chosen = order.permutation(len(rows["train"].row_indices))
     for _ in range(one.recipe.epochs):
         for batch in shuffled_batches(len(chosen), one.recipe.batch_size, order):
-            packed = pack(
+            packed = pack_batch(
                 rows["train"], sort_by_length(chosen[batch], rows["train"].lengths), model
             )
             with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
-                [predicted] = logits(model, packed, leaves)
+                [predicted] = compute_logits(model, packed, leaves)
             torch.nn.functional.cross_entropy(predicted.float(), packed.labels).backward()
             torch.nn.utils.clip_grad_norm_(leaves.values(), one.recipe.max_grad_norm)
             optimizer.step()
@@ -147,7 +147,7 @@ def test_a_run_ends_when_its_patience_does_and_the_others_go_on(model, rows):
         member("full", model, learning_rate=rate, patience=patience, **settings) for rate in rates
     ]
     for one, result in zip(members, train(model, rows, TASK, members), strict=True):
-        whole = train_alone(model, rows, replace(one, recipe=one.recipe.replaced(patience=None)))
+        whole = train_alone(model, rows, replace(one, recipe=one.recipe.replace(patience=None)))
         scores = [row["validation/accuracy"] for row in whole.history]
         assert whole.best_epoch == scores.index(max(scores)) + 1 and len(scores) == 12
         bests = [scores.index(max(scores[:epoch])) + 1 for epoch in range(1, 13)]

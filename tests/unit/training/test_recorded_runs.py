@@ -17,10 +17,10 @@ from subtune.models.encoder import load_encoder
 from subtune.runs import records
 from subtune.runs.spec import DataSpec, Fit, Fold
 from subtune.tasks import TASKS
-from subtune.tasks.examples import Examples, split_fold
+from subtune.tasks.examples import Examples, split_off_fold
 from subtune.training import recorded_runs
-from subtune.training.embeddings import tokens_pooled
-from subtune.training.evaluation import split_logits
+from subtune.training.embeddings import pooled_tokens
+from subtune.training.evaluation import compute_split_logits
 from tests.helpers import examples
 from tests.helpers.records import record, recorded_embeddings
 from tests.unit.training.results import CLOSE, assert_same_files
@@ -31,7 +31,7 @@ CHANGES = ("delta.safetensors", "changes.csv")
 
 def specs_of(task, method):
     spec = examples.run_spec(METHODS[method], task)
-    return [spec.replaced(recipe=spec.recipe.replaced(fold=fold)) for fold in FOLDS]
+    return [spec.replace(recipe=spec.recipe.replace(fold=fold)) for fold in FOLDS]
 
 
 def train(store, specs, model, tokens, is_scored=False):
@@ -70,23 +70,23 @@ def test_runs_of_folds_are_runs_on_tables_divided_by_hand(task, method, tmp_path
     only_train = datasets.DatasetDict({"train": whole["train"]})
     train(tmp_path / "folds", specs, model, only_train, is_scored=True)
     for spec in specs:
-        every = Examples(whole["train"], model.reads)
-        others, judging = split_fold(every, of_task, spec.recipe.fold)
+        every = Examples(whole["train"], model.tokens_read)
+        others, judging = split_off_fold(every, of_task, spec.recipe.fold)
         by_hand = datasets.DatasetDict(
             {
-                split: whole["train"].select(np.flatnonzero(np.isin(every.row, part.row_numbers)))
+                split: whole["train"].select(np.flatnonzero(np.isin(every.row, part.row_indices)))
                 for split, part in (("train", others), ("validation", judging))
             }
         )
-        plain = spec.replaced(recipe=spec.recipe.replaced(fold=None))
+        plain = spec.replace(recipe=spec.recipe.replace(fold=None))
         store = tmp_path / f"{spec.recipe.fold.number}"
         train(store, [plain], model, by_hand, is_scored=True)
         assert_same_files(tmp_path / "folds", spec.id, store, plain.id, CHANGES)
         pd.testing.assert_frame_equal(
             without_seconds(tmp_path / "folds", spec.id), without_seconds(store, plain.id)
         )
-        predicted = records.read_predictions(tmp_path / "folds", spec.id)
-        assert {*predicted["idx"]} == {*judging.row_numbers}
+        predicted = records.read_recorded_predictions(tmp_path / "folds", spec.id)
+        assert {*predicted["idx"]} == {*judging.row_indices}
         assert train_scores(tmp_path / "folds", spec) == train_scores(store, plain)
 
 
@@ -95,27 +95,27 @@ def test_embeddings_of_pairs_are_divided_by_rows(tmp_path, tiny_bert):
     model = load_encoder(tiny_bert, task.of_kind.head, task.outputs)
     tokens = tokenize(task, rows, tiny_bert, 24, apart=True)
     spec = examples.run_spec(task="rte")
-    spec = spec.replaced(selection=METHODS["embeddings"], recipe=Fit())
-    spec = spec.replaced(tokens=spec.tokens.replaced(apart=True))
-    specs = [spec.replaced(recipe=Fit(fold=fold)) for fold in FOLDS]
+    spec = spec.replace(selection=METHODS["embeddings"], recipe=Fit())
+    spec = spec.replace(tokens=spec.tokens.replace(apart=True))
+    specs = [spec.replace(recipe=Fit(fold=fold)) for fold in FOLDS]
     train(tmp_path, specs, model, tokens)
-    reads = tokens_pooled(specs[0].model, model)
+    reads = pooled_tokens(specs[0].model, model)
     judged: list = []
     for spec in specs:
-        _, judging = split_fold(Examples(tokens["train"], reads), task, spec.recipe.fold)
+        _, judging = split_off_fold(Examples(tokens["train"], reads), task, spec.recipe.fold)
         by_hand = datasets.DatasetDict(
             {
-                "train": rows["train"].select(np.setdiff1d(np.arange(20), judging.row_numbers)),
-                "validation": rows["train"].select(judging.row_numbers),
+                "train": rows["train"].select(np.setdiff1d(np.arange(20), judging.row_indices)),
+                "validation": rows["train"].select(judging.row_indices),
             }
         )
-        plain = spec.replaced(recipe=Fit())
+        plain = spec.replace(recipe=Fit())
         store = tmp_path / f"by-hand-{spec.recipe.fold.number}"
         train(store, [plain], model, tokenize(task, by_hand, tiny_bert, 24, apart=True))
         pd.testing.assert_frame_equal(
             without_seconds(tmp_path, spec.id), without_seconds(store, plain.id)
         )
-        judged += records.read_predictions(tmp_path, spec.id)["idx"].tolist()
+        judged += records.read_recorded_predictions(tmp_path, spec.id)["idx"].tolist()
     assert sorted(judged) == list(range(20))
 
 
@@ -124,7 +124,7 @@ def test_a_refit_is_a_run_on_all_rows_that_is_cut(method, tmp_path, model, token
     plain = examples.run_spec(METHODS[method], epochs=4, learning_rate=3e-3)
     train(tmp_path, [plain], model, tokens)
     best = records.read_outcome(tmp_path, plain.id)["best_epoch"]
-    judged = plain.replaced(recipe=plain.recipe.replaced(fold=FOLDS[1], patience=2))
+    judged = plain.replace(recipe=plain.recipe.replace(fold=FOLDS[1], patience=2))
     refit = judged.make_refit(best)
     train(tmp_path, [refit], model, datasets.DatasetDict({"train": tokens["train"]}))
     assert_same_files(tmp_path, refit.id, tmp_path, plain.id, CHANGES)
@@ -132,13 +132,13 @@ def test_a_refit_is_a_run_on_all_rows_that_is_cut(method, tmp_path, model, token
     pd.testing.assert_frame_equal(without_seconds(tmp_path, refit.id), losses)
     outcome = records.read_outcome(tmp_path, refit.id)
     assert (outcome["best_epoch"], outcome["scores"], outcome["diverged"]) == (best, {}, False)
-    assert not len(records.read_predictions(tmp_path, refit.id)["idx"])
+    assert not len(records.read_recorded_predictions(tmp_path, refit.id)["idx"])
     assert refit.id in set(list_runs(tmp_path, {})[0]["run"])
 
 
 def test_a_refit_of_embeddings_is_a_regression_on_all_rows(tmp_path, model, tokens):
-    plain = examples.run_spec().replaced(selection=METHODS["embeddings"], recipe=Fit())
-    refit = plain.replaced(recipe=Fit(fold=FOLDS[1])).make_refit(1)
+    plain = examples.run_spec().replace(selection=METHODS["embeddings"], recipe=Fit())
+    refit = plain.replace(recipe=Fit(fold=FOLDS[1])).make_refit(1)
     train(tmp_path, [plain, refit], model, tokens)
     assert_same_files(tmp_path, plain.id, tmp_path, refit.id, CHANGES)
     assert records.read_outcome(tmp_path, refit.id)["scores"] == {}
@@ -146,7 +146,7 @@ def test_a_refit_of_embeddings_is_a_regression_on_all_rows(tmp_path, model, toke
 
 def test_runs_that_are_the_same_are_trained_once(tmp_path, tiny_bert):
     spec = examples.run_spec()
-    lines = record(tmp_path, [spec, spec.replaced(seed=0)], tiny_bert)
+    lines = record(tmp_path, [spec, spec.replace(seed=0)], tiny_bert)
     assert lines[-1] == f"recorded 1/1: {spec.id}"
 
 
@@ -164,10 +164,12 @@ def scores_one_by_one(store, spec, model, tokens, rows):
     """Scores of some rows, in the order of the split, one example at a time."""
     task = spec.tokens.data.task
     trained = recorded_runs.with_delta(spec, model, records.read_delta(store, spec.id))
-    chosen = tokens.select(np.flatnonzero(np.isin(Examples(tokens, model.reads).row, rows)))
-    one_by_one = (Examples(chosen.select([n]), model.reads) for n in range(len(chosen)))
-    logits = np.concatenate([split_logits(trained, example, "fp32")[0] for example in one_by_one])
-    every = Examples(chosen, model.reads)
+    chosen = tokens.select(np.flatnonzero(np.isin(Examples(tokens, model.tokens_read).row, rows)))
+    one_by_one = (Examples(chosen.select([n]), model.tokens_read) for n in range(len(chosen)))
+    logits = np.concatenate(
+        [compute_split_logits(trained, example, "fp32")[0] for example in one_by_one]
+    )
+    every = Examples(chosen, model.tokens_read)
     table = task.of_kind.prediction_table(every, task.of_kind.predict(every, logits))
     return task.of_kind.score(task, table)
 
@@ -181,7 +183,7 @@ def test_scores_on_training_rows_are_of_the_rows_that_trained(
     assert "train" not in records.read_outcome(tmp_path, spec.id)["scores"]
     train(tmp_path / "scored", [spec], model, tokens, is_scored=True)
     scores = train_scores(tmp_path / "scored", spec)
-    rows = len(Examples(tokens["train"], model.reads).row_numbers)
+    rows = len(Examples(tokens["train"], model.tokens_read).row_indices)
     # The first rows that a run's seed draws.
     trained = np.random.default_rng(spec.seed).permutation(rows)[:train_rows]
     expected = scores_one_by_one(tmp_path, spec, model, tokens["train"], trained)
@@ -234,7 +236,7 @@ def test_nothing_is_predicted_with_a_run_that_diverged(tmp_path, tiny_bert, caps
 def test_embeddings_predict_each_row_and_change_no_encoder(tmp_path, tiny_bert):
     spec, store = recorded_embeddings(tmp_path, tiny_bert), tmp_path / "runs"
     assert records.read_spec(store, spec.id) == spec
-    predictions = records.read_predictions(store, spec.id)
+    predictions = records.read_recorded_predictions(store, spec.id)
     expected = np.array(examples.rows_of(TASKS["rte"])["validation"]["label"])
     assert (predictions["label"] == expected).all()
     assert set(records.read_sizes(store, spec.id)) == {"classifier.weight", "classifier.bias"}

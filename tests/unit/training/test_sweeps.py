@@ -14,13 +14,13 @@ from subtune.methods import METHODS
 from subtune.models import encoder, forward, transformers_pass
 from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.models.forward import logits
+from subtune.models.forward import compute_logits
 from subtune.models.operations import PerRun
-from subtune.models.packing import pack
+from subtune.models.packing import pack_batch
 from subtune.tasks import TASKS
 from subtune.tasks.examples import CPU_TRAINING_TOKENS
 from subtune.training import groups, recipe, recorded_runs
-from subtune.training.evaluation import autocast, check_padding, split_logits
+from subtune.training.evaluation import autocast, check_padding, compute_split_logits
 from subtune.training.groups import (
     ONE_BY_ONE,
     WITHOUT_PADDING,
@@ -94,11 +94,11 @@ def test_runs_of_another_kind_do_not(other, steps_of):
     kind, seed = other.get("kind", "layernorm"), other.get("seed", 0)
     method = examples.selection_of(kind)
     if kind == "adapter":
-        method = method.replaced(adapter=method.adapter.replaced(size=4))
+        method = method.replace(adapter=method.adapter.replace(size=4))
     specs = []
     for rate in (1e-3, 2e-3):
         specs.append(examples.run_spec(learning_rate=rate))
-        specs.append(examples.run_spec(method, learning_rate=rate, **settings).replaced(seed=seed))
+        specs.append(examples.run_spec(method, learning_rate=rate, **settings).replace(seed=seed))
     others = [[1], [3]] if kind in ("full", "rand_row_col") else [[1, 3]]
     assert sorted(steps_of(specs)) == sorted([[0, 2], *others])
 
@@ -134,7 +134,7 @@ def in_groups(name, batch_size, minilm, monkeypatch):
     for number, (kind, seed) in enumerate([*((kind, 0) for kind in KINDS), ("bitfit", 1)]):
         rate = 1e-3 * (number + 1)
         spec = examples.run_spec(examples.selection_of(kind), name, learning_rate=rate, **settings)
-        specs[str(number)] = spec.replaced(seed=seed)
+        specs[str(number)] = spec.replace(seed=seed)
     rankings = {"r": examples.ranks(model)}
 
     def in_groups(size, order=1):
@@ -213,7 +213,7 @@ def test_a_group_that_trains_again_has_the_same_bits(precision, model, rows):
     kinds = (("layernorm", 0), ("full", 0), ("bitfit", 0), ("layernorm", 1), ("lora-I", 0))
     settings = {"learning_rate": 1e-3, "precision": precision}
     specs = {
-        str(number): examples.run_spec(METHODS[kind], **settings).replaced(seed=seed)
+        str(number): examples.run_spec(METHODS[kind], **settings).replace(seed=seed)
         for number, (kind, seed) in enumerate(kinds)
     }
 
@@ -312,8 +312,11 @@ def test_a_model_that_sees_padding_predicts_as_for_each_text_alone(family, sees,
     proven = replace(proven, parameters=proven.parameters | encoder.draw_classifier(proven, 0))
     split = rows["train"]
     with torch.inference_mode():
-        alone = [logits(proven, pack(split, np.array([n]), proven))[0] for n in range(len(split))]
-    [together] = split_logits(proven, split, "fp32")
+        alone = [
+            compute_logits(proven, pack_batch(split, np.array([n]), proven))[0]
+            for n in range(len(split))
+        ]
+    [together] = compute_split_logits(proven, split, "fp32")
     np.testing.assert_allclose(together, torch.cat(alone).numpy(), rtol=0, atol=1e-6)
 
 
@@ -323,7 +326,7 @@ def test_whether_padding_is_seen_is_computed_with_long_products(tiny):
 
     def compute(*of):
         are_short.append(torch.backends.cuda.matmul.allow_tf32)
-        return logits(*of)
+        return compute_logits(*of)
 
     with autocast(model.device, "tf32"):
         check_padding(model, rows.values(), compute)

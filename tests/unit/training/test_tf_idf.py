@@ -38,7 +38,7 @@ def read(task, directory, folder, rows=None, max_length=24) -> dict[str, Example
 
 
 def predictions(task, rows, **recipe):
-    return tf_idf.fit(rows, task, Fit(**recipe), SEED).best.predictions[task.evaluation[0]]
+    return tf_idf.fit_tf_idf(rows, task, Fit(**recipe), SEED).best.predictions[task.evaluation[0]]
 
 
 def plain_vectorizer():
@@ -71,7 +71,7 @@ def test_sst2_has_the_score_of_plain_scikit_learn(glue_dir, tiny_bert, tmp_path)
     rows = glue_rows("sst2", glue_dir)
     rows["train"] = rows["train"].select(range(3000))
     read_rows = read(TASKS["sst2"].spec(), tiny_bert, tmp_path, rows)
-    result = tf_idf.fit(read_rows, TASKS["sst2"].spec(), Fit(train_rows=1000), SEED)
+    result = tf_idf.fit_tf_idf(read_rows, TASKS["sst2"].spec(), Fit(train_rows=1000), SEED)
 
     train, dev = (table(glue_dir / "SST-2" / f"{file}.tsv")[1:] for file in FILES.values())
     train = [train[row] for row in np.random.default_rng(SEED).permutation(3000)[:1000]]
@@ -85,7 +85,7 @@ def test_sst2_has_the_score_of_plain_scikit_learn(glue_dir, tiny_bert, tmp_path)
 def test_stsb_has_the_score_of_plain_scikit_learn(glue_dir, tiny_bert, tmp_path):
     rows = glue_rows("stsb", glue_dir)
     read_rows = read(TASKS["stsb"].spec(), tiny_bert, tmp_path, rows)
-    result = tf_idf.fit(read_rows, TASKS["stsb"].spec(), Fit(train_rows=1000), SEED)
+    result = tf_idf.fit_tf_idf(read_rows, TASKS["stsb"].spec(), Fit(train_rows=1000), SEED)
 
     train, dev = (table(glue_dir / "STS-B" / f"{file}.tsv")[1:] for file in FILES.values())
     train = [train[row] for row in np.random.default_rng(SEED).permutation(len(train))[:1000]]
@@ -105,7 +105,7 @@ def test_stsb_has_the_score_of_plain_scikit_learn(glue_dir, tiny_bert, tmp_path)
 
 @pytest.mark.parametrize("weights", [None, "balanced"])
 def test_several_classes_are_one_against_all_others(weights, tiny_bert, tmp_path):
-    task = TASKS["mnli"].spec().replaced(text=("premise",))
+    task = TASKS["mnli"].spec().replace(text=("premise",))
     rows = read(task, tiny_bert, tmp_path)
     found = torch.tensor(predictions(task, rows, class_weights=weights)).softmax(1)
     regression = LogisticRegression(C=10, max_iter=1000, class_weight=weights)
@@ -170,14 +170,16 @@ def test_folds_are_those_of_runs_that_train(name, tiny_bert, tmp_path):
     model = load_encoder(tiny_bert, task.of_kind.head, task.outputs)
     trained = [examples.run_spec(task=name, fold=fold) for fold in FOLDS]
     fitted = [
-        spec.replaced(selection=METHODS["tf-idf"], recipe=Fit(fold=spec.recipe.fold))
+        spec.replace(selection=METHODS["tf-idf"], recipe=Fit(fold=spec.recipe.fold))
         for spec in trained
     ]
     recorded_runs.train_and_record(
         [*trained, *fitted], tmp_path / "runs", model, read_examples(*paths), {}, lambda line: None
     )
     for both in zip(trained, fitted, strict=True):
-        idx, again = (records.read_predictions(tmp_path / "runs", spec.id)["idx"] for spec in both)
+        idx, again = (
+            records.read_recorded_predictions(tmp_path / "runs", spec.id)["idx"] for spec in both
+        )
         assert idx.tolist() == again.tolist()
         outcome = records.read_outcome(tmp_path / "runs", both[1].id)
         assert outcome.get("share_read") is None
@@ -197,7 +199,7 @@ def test_few_rows_of_a_class_are_enough(labels, tiny_bert, tmp_path):
     task = TASKS["mnli"].spec()
     rows = examples.rows_of(task, rows=len(labels), evaluation=6)
     rows["train"] = rows["train"].remove_columns("label").add_column("label", labels)
-    result = tf_idf.fit(read(task, tiny_bert, tmp_path, rows), task, Fit(), SEED)
+    result = tf_idf.fit_tf_idf(read(task, tiny_bert, tmp_path, rows), task, Fit(), SEED)
     predicted = result.best.predictions["validation_matched"]
     assert np.isfinite(predicted).all()
     assert math.isfinite(result.history[0]["train_loss"])

@@ -10,11 +10,11 @@ import torch
 from subtune.core.process import StoppedError
 from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.models.packing import Packed
+from subtune.models.packing import PackedBatch
 from subtune.models.peft import inject_peft
 from subtune.tasks import TASKS
 from subtune.training import recipe
-from subtune.training.checkpoints import Checkpoints, Keeper
+from subtune.training.checkpoints import Checkpoints, CheckpointWriter
 from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import train
 from subtune.training.training_step import Graphs
@@ -30,7 +30,7 @@ RUNS = len(RATES)
 def batch_of(*ids):
     """Return a batch of one text with these tokens."""
     zero, tokens = torch.zeros(1, dtype=torch.int64), torch.tensor(ids)
-    return Packed(
+    return PackedBatch(
         ids=tokens,
         token_type_ids=None,
         positions=torch.arange(len(ids)),
@@ -112,7 +112,7 @@ def test_a_step_of_several_batches_is_one_graph(graphs, made, sums):
 
 
 def test_fewer_runs_have_graphs_of_their_own(graphs, made):
-    fewer, moved = graphs.of_fewer(1), torch.zeros(1)
+    fewer, moved = graphs.for_fewer_runs(1), torch.zeros(1)
     for rate in (1.0, 2.0, 3.0):
         fewer.take(lambda batches, rates: moved.add_(rates[0]), [batch_of(1)], [rate])
     assert moved.item() == 6 and [graph.replays for graph in made] == [2]
@@ -140,7 +140,7 @@ def test_fewer_runs_do_not_try_again_what_cannot_be_captured(graphs, lines, made
     reads = Reads()
     for _ in range(2):
         graphs.take(reads.step, [batch_of(1)], RATES)
-    fewer = graphs.of_fewer(RUNS)
+    fewer = graphs.for_fewer_runs(RUNS)
     for _ in range(3):
         fewer.take(reads.step, [batch_of(1)], RATES)
     assert len(lines) == len(made) == 1
@@ -257,7 +257,7 @@ def test_training_through_graphs_goes_on_from_a_checkpoint(
         steps.append(None)
         return "a test" if len(steps) == 12 else None
 
-    keeper = Keeper(Checkpoints(tmp_path, 3600, stopping), [*"abc"], print)
+    keeper = CheckpointWriter(Checkpoints(tmp_path, 3600, stopping), [*"abc"], print)
     with pytest.raises(StoppedError):
         through_graphs(double, rows, TASK, group, keeper=keeper)
     assert_same(through_graphs(double, rows, TASK, group, keeper=keeper), expected)
@@ -267,10 +267,10 @@ def test_dropout_of_a_new_seed_after_another_device_is_in_the_graphs(
     double, rows, through_graphs, tmp_path, lines
 ):
     group = members_of(double, "layernorm")
-    keeper = Keeper(Checkpoints(tmp_path, 3600, lambda: "a test"), [*"abc"], print)
+    keeper = CheckpointWriter(Checkpoints(tmp_path, 3600, lambda: "a test"), [*"abc"], print)
     with pytest.raises(StoppedError):
         train(double, rows, TASK, group, keeper=keeper)
-    states = keeper.newest()
+    states = keeper.read_newest()
     states[0]["masks"][0]["device"] = "another"
     elsewhere = SimpleNamespace(newest=lambda: copy.deepcopy(states), keep=lambda take: None)
     found = through_graphs(double, rows, TASK, group, lines.append, elsewhere)
@@ -283,14 +283,14 @@ def test_training_goes_on_without_graphs_if_a_step_reads_a_value(
 ):
     group = members_of(double, "layernorm", patience=1, schedule="constant")
     expected = train(double, rows, TASK, group)
-    compute = recipe.logits
+    compute = recipe.compute_logits
 
     def reading(*arguments):
         predicted = compute(*arguments)
         assert predicted.sum().item() < 1e9
         return predicted
 
-    monkeypatch.setattr(recipe, "logits", reading)
+    monkeypatch.setattr(recipe, "compute_logits", reading)
     recorded_graphs.train_with_graphs(monkeypatch)
     assert_same(train(double, rows, TASK, group, lines.append), expected)
     assert len(made) == 1
@@ -301,7 +301,7 @@ def test_runs_whose_graph_does_not_fit_train_in_halves(double, rows, made, monke
     every = [*members_of(double, "bitfit"), member("layernorm", double, **SETTINGS)]
     group = dict(zip("abcd", every, strict=True))
     expected = train(double, rows, TASK, every)
-    compute = recipe.logits
+    compute = recipe.compute_logits
 
     def greedy(model, batch, weights, masks):
         runs = len(weights["classifier.bias"].values)
@@ -309,7 +309,7 @@ def test_runs_whose_graph_does_not_fit_train_in_halves(double, rows, made, monke
             raise torch.OutOfMemoryError("out of memory")
         return compute(model, batch, weights, masks)
 
-    monkeypatch.setattr(recipe, "logits", greedy)
+    monkeypatch.setattr(recipe, "compute_logits", greedy)
     recorded_graphs.train_with_graphs(monkeypatch)
     found = dict(train_side_by_side(double, rows, TASK, group, lambda *said: lines.append(said[0])))
     assert "4 runs side by side do not fit into memory: split into 2 and 2" in lines

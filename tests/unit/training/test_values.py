@@ -137,7 +137,7 @@ def test_as_many_values_may_change_as_count_says_and_the_pass_reads_them(
         for run in range(number_of_runs):
             for leaf in values.leaves(run):
                 leaf += run + 1
-    values.write()
+    values.update_weights()
     for run, entries in enumerate(members):
         delta = from_file(values.delta(run))
         after = changed_tensors(model.parameters, delta)
@@ -179,8 +179,8 @@ def test_runs_side_by_side_are_the_runs_alone(kind, task, decay, norm, tiny_bert
     ]
     alone = [deltas(model, rows, [one], task)[0] for one in members]
     # Batches as on a GPU, with a tail, and with attention within examples.
-    pack = recipe.pack
-    monkeypatch.setattr(recipe, "pack", lambda *of: replace(pack(*of[:3], True), buckets=()))
+    pack = recipe.pack_batch
+    monkeypatch.setattr(recipe, "pack_batch", lambda *of: replace(pack(*of[:3], True), buckets=()))
     together = deltas(model, rows, members, task)
     torch.testing.assert_close(together, alone, **TO_ROUNDING)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from subtune.analysis.statistics import minus_on_rows, no_values
+from subtune.analysis.statistics import empty_values, minus_on_rows
 from subtune.exhibits.finding_tables import information_table
 from subtune.exhibits.score_tables import sizes_table
 from subtune.papers.paper import Needs, Paper, Table, read_claims
@@ -56,7 +56,7 @@ def minus_most_informed(
         for task, task_sizes in sizes.groupby("task")
         if task in most
     ]
-    return pd.concat(parts) if parts else no_values()
+    return pd.concat(parts) if parts else empty_values()
 
 
 PAPER = Paper(

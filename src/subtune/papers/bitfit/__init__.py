@@ -6,16 +6,16 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.chosen_runs import whole_methods
+from subtune.analysis.chosen_runs import drop_masked_runs
 from subtune.analysis.statistics import (
     CELL,
     FEWEST_PAIRS,
+    average_changes,
     best_rates,
-    match_names,
-    mean_changes,
+    empty_values,
+    match_family,
     method_scores,
     minus,
-    no_values,
     rank_correlation,
 )
 from subtune.exhibits.figures import draw_scores_by_size
@@ -25,10 +25,10 @@ from subtune.papers.paper import Figure, Needs, Paper, Table, read_claims
 from subtune.papers.shared import (
     COMPARED,
     SEVERAL_SEEDS,
-    changes,
-    dev_scores,
-    metrics_of_tasks,
-    test_scores,
+    change_figure,
+    dev_score_table,
+    metric_table,
+    test_score_table,
 )
 
 PART_OF_SPEECH = ("ptb", "ud_ewt")
@@ -52,11 +52,13 @@ def on_squad(name: str, metric: str, title: str) -> Figure:
 
 
 EXHIBITS = (
-    dev_scores("table1", "Dev scores, with other methods and the paper's test scores", ["table1"]),
-    test_scores("table1_test", ["table1"]),
-    dev_scores("table2", "Dev scores by model", ["table2"]),
-    changes("figure1", "Changes in the biases, RTE", "bitfit", "rte"),
-    dev_scores("table3", "Subsets of the biases, and random parameters", ["table3"]),
+    dev_score_table(
+        "table1", "Dev scores, with other methods and the paper's test scores", ["table1"]
+    ),
+    test_score_table("table1_test", ["table1"]),
+    dev_score_table("table2", "Dev scores by model", ["table2"]),
+    change_figure("figure1", "Changes in the biases, RTE", "bitfit", "rte"),
+    dev_score_table("table3", "Subsets of the biases, and random parameters", ["table3"]),
     Table(
         "generalisation_gap",
         "Generalisation gap",
@@ -67,23 +69,23 @@ EXHIBITS = (
         make=gap_table,
     ),
     replace(
-        dev_scores("pos", "Part-of-speech tagging", ["pos"], printed_tasks=["ptb"]),
+        dev_score_table("pos", "Part-of-speech tagging", ["pos"], printed_tasks=["ptb"]),
         caption=f"{COMPARED} The paper's scores are for the Penn Treebank (PTB), from the text of "
         "section 4, which does not name the split. UD-EWT is a different dataset, with other "
         "texts and more tags, for which the paper prints no scores.",
         tasks=PART_OF_SPEECH,
     ),
     on_squad("figure2", "exact_match", "Exact match"),
-    metrics_of_tasks("table5"),
+    metric_table("table5"),
     Table(
         "table6",
         "Best learning rates",
         "The learning rate with the best dev score for each task and model: ours and the paper's.",
         make=lambda results: learning_rates_table(results, "table6", method="bitfit"),
     ),
-    changes("figure3", "Changes in the biases, CoLA", "bitfit", "cola"),
-    changes("figure4", "Changes in the biases, MRPC", "bitfit", "mrpc"),
-    changes("figure5", "Changes in the biases, STS-B", "bitfit", "stsb"),
+    change_figure("figure3", "Changes in the biases, CoLA", "bitfit", "cola"),
+    change_figure("figure4", "Changes in the biases, MRPC", "bitfit", "mrpc"),
+    change_figure("figure5", "Changes in the biases, STS-B", "bitfit", "stsb"),
     on_squad("figure6", "f1", "F1"),
 )
 
@@ -129,7 +131,7 @@ def minus_by_task_size(
     sizes = rows.reindex(task_of.reindex(wide.columns)).to_numpy()
     has_rows = ~np.isnan(sizes)
     if has_rows.sum() < FEWEST_PAIRS:
-        return no_values()
+        return empty_values()
     known = wide.loc[:, has_rows].dropna()
     return known.apply(lambda row: rank_correlation(sizes[has_rows], row), axis=1)
 
@@ -139,10 +141,10 @@ def change_beside_others(changes: pd.DataFrame, method: str, name: str, others: 
 
     `changes_to_largest_other` cannot be used, because a change of 0 has no logarithm.
     """
-    means = mean_changes(changes, method)
-    compared = [other for other in match_names(means, others) if other != name]
+    means = average_changes(changes, method)
+    compared = [other for other in match_family(means, others) if other != name]
     if name not in means or not compared:
-        return no_values()
+        return empty_values()
     return (means[name] / means[compared].mean(axis=1)).dropna()
 
 
@@ -160,9 +162,9 @@ def measure_minus(
         second: the name of a method, or a number.
     """
     if measure not in table:
-        return no_values()
+        return empty_values()
     if "decides" in table:
-        rows = whole_methods(table[table["decides"]])
+        rows = drop_masked_runs(table[table["decides"]])
     else:
         rows = table.dropna(subset="gap")
     wide = rows.groupby([*CELL, "method"])[measure].mean().unstack()
@@ -177,7 +179,7 @@ def rate_to_printed(chosen: pd.DataFrame, printed: pd.DataFrame, method: str) ->
     `minus_printed` cannot be used, because it compares scores.
     """
     ours, papers = best_rates(chosen, method), best_rates(printed, method)
-    return no_values() if ours.empty or papers.empty else np.log(ours / papers).dropna()
+    return empty_values() if ours.empty or papers.empty else np.log(ours / papers).dropna()
 
 
 PAPER = Paper(

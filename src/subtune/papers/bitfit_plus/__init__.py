@@ -5,35 +5,35 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from subtune.analysis.chosen_runs import by_method, whole_methods
+from subtune.analysis.chosen_runs import drop_masked_runs, pivot_methods
 from subtune.analysis.statistics import (
     FEWEST_PAIRS,
-    drop_diverged,
-    mean_changes,
+    average_changes,
+    drop_diverged_methods,
+    empty_values,
     method_scores,
     minus,
     minus_printed,
-    no_values,
     rank_correlation,
     split_families,
 )
 from subtune.exhibits.finding_tables import variance_table
 from subtune.papers.paper import Needs, Paper, Table, read_claims
-from subtune.papers.shared import changes, dev_scores
+from subtune.papers.shared import change_figure, dev_score_table
 
 # Methods whose scores the paper cites from another paper.
 QUOTED = {"full": "Full (from the BitFit paper)"}
 EXHIBITS = (
-    dev_scores(
+    dev_score_table(
         "figure3",
         "Replications",
         ["figure3", "figure3 (original paper, in parentheses)"],
         quoted=QUOTED,
     ),
-    changes("figure4", "Changes in the biases, RTE", "bitfit", "rte"),
-    changes("figure5", "Changes in the biases, MRPC", "bitfit", "mrpc"),
-    changes("figure6", "Changes in the biases, CoLA", "bitfit", "cola"),
-    dev_scores(
+    change_figure("figure4", "Changes in the biases, RTE", "bitfit", "rte"),
+    change_figure("figure5", "Changes in the biases, MRPC", "bitfit", "mrpc"),
+    change_figure("figure6", "Changes in the biases, CoLA", "bitfit", "cola"),
+    dev_score_table(
         "figure7", "Ablations", ["figure3", "figure7 (averages quoted in the text)"], quoted=QUOTED
     ),
     Table(
@@ -45,7 +45,7 @@ EXHIBITS = (
         needs=Needs(seeds=2),
     ),
     *(
-        changes(f"figure{number}", f"Changes, {method}, RTE", method, "rte")
+        change_figure(f"figure{number}", f"Changes, {method}, RTE", method, "rte")
         for number, method in (
             (8, "g_LN1"),
             (9, "g_LN2"),
@@ -67,13 +67,13 @@ def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.S
     are left out, and the second family excludes the methods of the first. `best_minus` cannot be
     used, because it chooses a best method for each column.
     """
-    rows = whole_methods(chosen)
+    rows = drop_masked_runs(chosen)
     firsts, seconds = split_families(rows["method"].unique(), first, second)
-    rows = drop_diverged(rows[rows["method"].isin(firsts + seconds)])
-    means = by_method(rows).dropna().mean()
+    rows = drop_diverged_methods(rows[rows["method"].isin(firsts + seconds)])
+    means = pivot_methods(rows).dropna().mean()
     averages = [means.reindex(family).dropna() for family in (firsts, seconds)]
     if any(average.empty for average in averages):
-        return no_values()
+        return empty_values()
     return minus(rows, *(re.escape(str(average.idxmax())) for average in averages))
 
 
@@ -105,10 +105,10 @@ def change_and_score(
         One value for each model, task with changes, and seed of the scores. It is negative if
         larger changes go with higher scores.
     """
-    means, scores = mean_changes(changes, method), method_scores(chosen)
+    means, scores = average_changes(changes, method), method_scores(chosen)
     methods = [m for m, names in parts.items() if m in scores and set(names) <= set(means)]
     if len(methods) < FEWEST_PAIRS:
-        return no_values()
+        return empty_values()
     changed = pd.DataFrame({m: means[list(parts[m])].mean(axis=1) for m in methods})
     averages = scores[methods].dropna().groupby(level=["model", "seed"]).mean()
     return pd.Series(

@@ -5,9 +5,9 @@ from collections.abc import Collection
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.chosen_runs import masked_runs
+from subtune.analysis.chosen_runs import select_masked_runs
 from subtune.analysis.parameters import component_ranking
-from subtune.analysis.statistics import CELL, method_scores, minus, no_values, rank_correlations
+from subtune.analysis.statistics import CELL, empty_values, method_scores, minus, rank_correlations
 from subtune.exhibits.figures import draw_scores_by_fraction
 from subtune.exhibits.finding_tables import component_table, kruskal_wallis_table
 from subtune.exhibits.heat_maps import (
@@ -16,7 +16,7 @@ from subtune.exhibits.heat_maps import (
     draw_information,
 )
 from subtune.papers.paper import Figure, Needs, Paper, Table, read_claims
-from subtune.papers.shared import SEVERAL_SEEDS, dev_scores, metrics_of_tasks, test_scores
+from subtune.papers.shared import SEVERAL_SEEDS, dev_score_table, metric_table, test_score_table
 
 EXHIBITS = (
     Figure(
@@ -37,8 +37,8 @@ EXHIBITS = (
         make=lambda results: component_table(results, "table1"),
         needs=Needs(tables=("component_shares",)),
     ),
-    dev_scores("table2", "Dev scores", ["table2"]),
-    test_scores("table3", ["table3"]),
+    dev_score_table("table2", "Dev scores", ["table2"]),
+    test_score_table("table3", ["table3"]),
     Table(
         "kruskal_wallis",
         "BitFit compared with LayerNorm",
@@ -89,7 +89,7 @@ EXHIBITS = (
         ),
         needs=Needs(fractions=True),
     ),
-    metrics_of_tasks("table4"),
+    metric_table("table4"),
 )
 
 
@@ -115,9 +115,11 @@ def mask_minus(
         fraction: compare the masks with the nearest fraction. None: compare the mean scores over
             all fractions.
     """
-    masks = masked_runs(chosen).groupby([*CELL, "fraction", "scope"])["value"].mean().unstack()
+    masks = (
+        select_masked_runs(chosen).groupby([*CELL, "fraction", "scope"])["value"].mean().unstack()
+    )
     if masks.empty:
-        return no_values()
+        return empty_values()
     whole = method_scores(chosen).drop(columns=masks.columns, errors="ignore")
     wide = masks.join(whole).reindex(columns=[first, second])
     if fraction is not None:
@@ -141,10 +143,10 @@ def to_largest_other(
         value: the column to compare: ``share`` (of Fisher information) or ``change``.
     """
     if value not in table:
-        return no_values()
+        return empty_values()
     wide = table.groupby(["task", "component"])[value].mean().unstack()
     if component not in wide:
-        return no_values()
+        return empty_values()
     others = wide.drop(columns=[component, *without], errors="ignore")
     return np.log(wide[component] / others.max(axis=1)).dropna()
 

@@ -6,7 +6,7 @@ import pandas as pd
 from subtune.analysis.statistics import best_rates
 from subtune.exhibits.score_tables import parameters_table
 from subtune.papers.paper import Paper, Table, read_claims
-from subtune.papers.shared import dev_scores
+from subtune.papers.shared import dev_score_table
 
 EXHIBITS = (
     Table(
@@ -19,7 +19,7 @@ EXHIBITS = (
         # The largest task has three labels.
         make=lambda results: parameters_table(results, labels=3),
     ),
-    dev_scores("table2", "Dev scores", ["table2"], not_competing=["full"]),
+    dev_score_table("table2", "Dev scores", ["table2"], not_competing=["full"]),
 )
 
 
