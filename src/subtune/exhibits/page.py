@@ -1,4 +1,4 @@
-"""The report: one HTML page with all tables, figures and runs, below the answer in one sentence."""
+"""Builds the report: one HTML page with the answer, and below it all tables, figures and runs."""
 
 import base64
 import io
@@ -29,7 +29,7 @@ from subtune.exhibits.output import (
     format_rate,
 )
 
-# Byte offsets of a PNG's width, and page pixels per inch.
+# The bytes of a PNG file that contain its width, and the pixels of the page per inch.
 WIDTH_IN_PNG = slice(16, 20)
 PIXELS_PER_INCH = 96
 # The size of a learning curve in a table row, in pixels.
@@ -44,14 +44,15 @@ def page(
     runs: pd.DataFrame,
     config: str,
 ) -> str:
-    """Return the report as a self-contained HTML page.
+    """Build the report as a self-contained HTML page.
 
     Args:
-        answer: tables and figures over all experiments, if there are several experiments. Each has
-            ``name``, ``title``, ``caption`` and ``files``.
-        sections: one per experiment: ``name``, ``paper`` (its citation, or empty), ``exhibits`` in
-            order, and the files ``scores`` (of `collect_scores`) and ``curves``
-            (of `subtune.analysis.chosen_runs.learning_curves`).
+        answer: the tables and figures for all experiments together; empty if there is only one
+            experiment. Each is a mapping with ``name``, ``title``, ``caption`` and ``files``.
+        sections: one mapping per experiment, with ``name``, ``paper`` (its citation, or empty),
+            ``exhibits`` (its tables and figures in order), and two files: ``scores``, from
+            `subtune.analysis.run_scores.collect_scores`, and ``curves``, from
+            `subtune.analysis.chosen_runs.learning_curves`.
         runs: from `subtune.analysis.tables.table_of_runs`.
         config: the configuration as YAML.
     """
@@ -99,31 +100,34 @@ def page(
 
 
 def heading(exhibit: Mapping[str, Any]) -> str:
-    """Return a title with the paper's number: ``Table 2. Dev scores``."""
+    """Format the title of a table or figure, with the paper's number if it has one.
+
+    An example is ``Table 2. Dev scores``.
+    """
     found = NUMBERED.match(exhibit["name"])
     title = exhibit["title"]
     return f"{found[1].capitalize()} {found[2]}. {title}" if found else title
 
 
 def markdown_table(text: str) -> Markup:
-    """Return a Markdown table as HTML that scrolls separately from the page."""
+    """Convert a Markdown table to HTML."""
     return Markup(MARKDOWN.render(text))
 
 
 def data_address(path: Path) -> str:
-    """Return a data URL with the whole file."""
+    """Encode a file as a data URL."""
     content = base64.b64encode(path.read_bytes()).decode()
     return f"data:{mimetypes.guess_type(path)[0]};base64,{content}"
 
 
 def width_of(path: Path) -> int:
-    """Return a figure's width on the page in pixels; the page shows it as wide as in print."""
+    """Compute a figure's width on the page, in pixels, so that it is as wide as in print."""
     dots = int.from_bytes(path.read_bytes()[WIDTH_IN_PNG])
     return round(dots * PIXELS_PER_INCH / DOTS_PER_INCH)
 
 
 def runs_of(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return an experiment's runs with their learning curves, one row per run."""
+    """Build the rows of an experiment's table of runs, one per run, with its learning curve."""
     curve_of = {run: curve["score"].tolist() for run, curve in curves.groupby("run")}
     rows = []
     for row in scores[scores["decides"]].to_dict("records"):
@@ -146,7 +150,7 @@ def runs_of(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def sparkline(scores: Sequence[float], best_epoch: int) -> str:
-    """Return an SVG image of the score by epoch, with a dot at the best epoch."""
+    """Draw the score by epoch as a small SVG image, with a dot at the best epoch."""
     low, high = min(scores), max(scores)
     across, up = (WIDTH - 2 * PADDING) / max(1, len(scores) - 1), HEIGHT - 2 * PADDING
     heights = [(score - low) / (high - low) if high > low else 0.5 for score in scores]
@@ -164,8 +168,11 @@ def sparkline(scores: Sequence[float], best_epoch: int) -> str:
 
 
 def cost(runs: pd.DataFrame) -> list[dict[str, str]]:
-    """Return the cost of each experiment, and of all together; the latter counts shared runs
-    once."""
+    """Build the rows of the table of costs, one per experiment.
+
+    If there are several experiments, the last row is for all of them. A run that several
+    experiments share is counted once in this row.
+    """
     experiments = runs["experiments"].str.split(" ")
     names = dict.fromkeys(name for used in experiments for name in used)
     parts = {name: runs[[name in used for used in experiments]] for name in names}
@@ -177,23 +184,23 @@ def cost(runs: pd.DataFrame) -> list[dict[str, str]]:
             "runs": f"{len(part):,}",
             "hours": f"{part['seconds'].sum() / 3600:,.2f}",
             "FLOPs (estimated)": f"{part['flops'].sum():.2e}",
-            "device": _distinct(part, "device"),
+            "device": _format_distinct(part, "device"),
         }
         for name, part in parts.items()
     ]
 
 
 def origin(runs: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return the commits, package versions and times of the runs."""
+    """List the commits, package versions and times of the runs, as pairs of name and text."""
     columns = {"commit": "commit of subtune"}
     columns |= {c: c.removeprefix("versions.") for c in runs if c.startswith("versions.")}
-    rows = [(title, _distinct(runs, column)) for column, title in columns.items()]
+    rows = [(title, _format_distinct(runs, column)) for column, title in columns.items()]
     times = runs["recorded"].dropna()
     return [*rows, ("recorded", f"{times.min()} to {times.max()}" if len(times) else EMPTY)]
 
 
-def _distinct(runs: pd.DataFrame, column: str) -> str:
-    """Return the values of a column, and the number of runs that lack one."""
+def _format_distinct(runs: pd.DataFrame, column: str) -> str:
+    """Format the distinct values of a column, and the number of runs without a value."""
     names = [str(value) for value in runs[column].dropna().unique()]
     missing = int(runs[column].isna().sum())
     if missing:
@@ -202,11 +209,19 @@ def _distinct(runs: pd.DataFrame, column: str) -> str:
 
 
 def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the ``answers``, each with what to do next, and the ``plots`` of all methods.
+    """Collect what the report shows on the first screen.
 
-    If there is a single answer, there are also the ``table`` of losses and the ``marks`` in it.
-    ``exhibits`` are those that the first screen replaces. Return None without the tables `answers`
-    and `summary`.
+    Args:
+        exhibits: the tables and figures for all experiments, or for the only experiment.
+
+    Returns:
+        A mapping with these keys, or None if ``exhibits`` has no table ``answers`` or ``summary``.
+
+        * ``answers``: pairs of an answer and its next step
+        * ``plots``: pairs of a title and a forest plot as a data URL
+        * ``table``, ``marks``: the table of losses, and the line that explains its marks; both are
+          empty if there are several answers
+        * ``exhibits``: the tables and figures that the first screen replaces
     """
     files = {e["name"]: next((f for f in e["files"] if f.endswith(".csv")), "") for e in exhibits}
     if not {"answers", "summary"} <= files.keys():
@@ -218,7 +233,7 @@ def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
     is_single = len(answers) == 1
     return {
         "answers": list_answers(answers[answers["task"] != ALL_TASKS]),
-        "plots": [(panel[0], _png_address(panel)) for panel in list_panels(methods, titles)],
+        "plots": [(panel[0], _plot_as_data_url(panel)) for panel in list_panels(methods, titles)],
         "table": markdown_table(table.to_markdown(index=False, disable_numparse=True))
         if is_single
         else "",
@@ -227,8 +242,8 @@ def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
     }
 
 
-def _png_address(panel: tuple[str, pd.DataFrame]) -> str:
-    """Return a data URL with the forest plot of one panel."""
+def _plot_as_data_url(panel: tuple[str, pd.DataFrame]) -> str:
+    """Draw the forest plot of one panel, and encode it as a data URL."""
     content = io.BytesIO()
     draw_forest([panel]).savefig(content, dpi=DOTS_PER_INCH)
     return f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"

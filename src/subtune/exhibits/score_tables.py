@@ -1,4 +1,4 @@
-"""Our scores beside those that a paper prints."""
+"""Tabulates our scores next to those that a paper prints."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -13,28 +13,39 @@ from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.task import list_score_columns
 
-# The metric of a mean over tasks.
+# The name that stands for the metric of a mean over tasks.
 AVERAGE = "average"
 
 
 def exhibit_scores(printed: pd.DataFrame, exhibits: Collection[str]) -> pd.DataFrame:
-    """Return the printed scores of some exhibits of a paper, in the exhibits' order."""
+    """Select the scores that some tables and figures of a paper print.
+
+    Args:
+        printed: the printed scores of the paper.
+        exhibits: the names of the tables and figures, in the order of the result.
+    """
     parts = [printed[printed["exhibit"] == exhibit] for exhibit in exhibits]
     return pd.concat([printed[:0], *parts], ignore_index=True)
 
 
 def averaged_tasks(printed: pd.DataFrame) -> list[str]:
-    """Return the tasks of a paper's averages; an empty list if it prints none."""
+    """List the tasks over which a paper averages; empty if the paper prints no averages."""
     if not printed["is_average"].any():
         return []
     return list(printed.loc[~printed["is_average"], "task"].unique())
 
 
 def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Return each seed's mean over columns, without models, methods and seeds that lack a column.
+    """Average the scores of each model, method and seed over score columns.
+
+    Seeds without a run for some column are left out.
+
+    Args:
+        scores: a table of scores.
+        columns: the score columns to average over.
 
     Returns:
-        ``model``, ``method``, ``seed``, ``value``, missing if the method diverged on a column.
+        ``model``, ``method``, ``seed``, and ``value``, which is missing if a run diverged.
     """
     seeds = scores[scores["column"].isin(columns)].groupby(["model", "method", "seed"])["value"]
     means = pd.DataFrame({"value": seeds.mean(skipna=False), "columns": seeds.size()})
@@ -45,19 +56,21 @@ def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 def compare_with_printed(
     chosen: pd.DataFrame, printed: pd.DataFrame, test_scores: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Return printed scores with ours and the difference.
+    """Add our scores, and the differences from them, to the scores that a paper prints.
 
-    Ours are missing if we have not run the cell, or the run diverged. If our only model is not one
-    of the paper's, its scores are used for all of them.
+    Our score is missing if we have no run for the cell, or if the run diverged. Our average is
+    missing if we have not run all of its tasks. If we have only one model, and the paper does not
+    use it, our scores are compared with those of all models of the paper.
 
     Args:
-        test_scores: as ``chosen``, with the scores that the GLUE server returned.
+        test_scores: a table like ``chosen``, with the scores that the GLUE server returned.
 
     Returns:
-        The columns of ``printed``, with ``value`` renamed to ``reported``, and ``our_model``,
-        ``seeds``, ``ours`` (mean over seeds), ``standard_deviation`` (of several seeds) and
-        ``difference`` (ours minus reported). A printed average has ours beside it if we have run
-        all its tasks.
+        The columns of ``printed``, where ``value`` is renamed to ``reported``, and
+
+        * ``our_model``, ``seeds``
+        * ``ours``, ``standard_deviation``: the mean and the standard deviation over our seeds
+        * ``difference``: ``ours - reported``
     """
     parts = []
     for split, scores in {"validation": chosen, "test": test_scores}.items():
@@ -86,9 +99,9 @@ def compare_with_printed(
 
 ABOUT = ["scores of", "method", "parameters", "% of full"]
 NOTE = (
-    f"{MARK} differs from Full over the tasks (Wilcoxon signed-rank test, p < {SIGNIFICANCE}, "
-    "uncorrected). Best scores are bold. Parameters of this run include the classifier, which "
-    "every method trains; the share of full excludes it."
+    f"{MARK} scores on the tasks differ from those of Full (Wilcoxon signed-rank test, p < "
+    f"{SIGNIFICANCE}, uncorrected). Best scores are bold. The parameter counts of this run include "
+    "the classifier, which every method trains; the share of full fine-tuning excludes it."
 )
 GAP_TITLES = {"train": "train", "dev": "dev", "gap": "train − dev"}
 
@@ -102,26 +115,28 @@ def comparison_table(
     quoted: Mapping[str, str] | None = None,
     not_competing: Collection[str] = (),
 ) -> Styled:
-    """Return our scores above those that a paper's exhibits print.
+    """Tabulate our scores, and below them the scores that a paper prints.
 
-    There is a row per model and method, and a column per task. These rules apply:
+    The table has one row per model and method, and one column per task. These rules apply:
 
-    1. Tasks: those of our runs, then ``printed_tasks``.
-    2. Printed rows: all of the exhibits; with ``test``, those of test sets.
-    3. Printed methods: all. If the paper lacks one of our tasks, only methods that we ran, because
-       the others cannot be compared. ``printed_tasks`` lift this restriction.
-    4. Our models: those of the printed rows. If we ran none of them, all our models.
-    5. Our methods: all, unless the paper prints them for these tasks, but only in other exhibits.
-    6. Averages: the paper's average, if it prints one. If the paper averages over a task that we
-       did not run, our average has a separate column.
-    7. Bold: the best score of a model's rows. Methods that are ``not_competing`` are left out.
+    1. Tasks: the tasks of our runs, followed by ``printed_tasks``.
+    2. Printed rows: all rows of ``exhibits``; with ``test``, only those with test scores.
+    3. Printed methods: all methods. If the paper does not print scores for all of our tasks, only
+       methods that we ran are shown, because others cannot be compared. This restriction does not
+       apply if ``printed_tasks`` are given.
+    4. Our models: the models of the printed rows. If we ran none of them, all our models are shown.
+    5. Our methods: all methods, except those for which the paper prints scores on these tasks only
+       in other tables and figures.
+    6. Averages: the paper's average, if the paper prints one. If it includes a task that we did not
+       run, our average has a separate column.
+    7. Bold: the best score among the rows of a model, without the methods ``not_competing``.
 
     Args:
-        exhibits: the paper's exhibits with the scores.
-        test: compare scores of test sets instead of dev scores.
-        printed_tasks: further tasks whose printed scores are shown.
-        quoted: titles of methods whose scores the paper quotes from another paper, by method.
-        not_competing: methods that do not compete for the best score.
+        exhibits: the names of the paper's tables and figures with the scores.
+        test: whether to compare test scores instead of dev scores.
+        printed_tasks: additional tasks, for which only printed scores are shown.
+        quoted: maps methods whose scores the paper quotes from another paper to their titles.
+        not_competing: methods whose scores are never bold.
     """
     chosen = results["test_scores"] if test else results["chosen"]
     sources = dict.fromkeys(about["source"] for about in results.tasks.values())
@@ -139,7 +154,7 @@ def comparison_table(
     runs = runs[of_printed_models] if of_printed_models.any() else runs
     runs = runs[~runs["method"].isin(_printed_elsewhere(every, printed, [*tasks]))]
     averaged = averaged_tasks(printed)
-    means = _means(averaged, [*tasks])
+    means = _choose_averages(averaged, [*tasks])
     rows = _rows_of_runs(runs, [*tasks], means.values(), source)
     titles = {method: method_title(method) for method in printed["method"]} | dict(quoted or {})
     printed = printed.assign(title=printed["method"].map(titles))
@@ -147,7 +162,7 @@ def comparison_table(
     is_printed = [columns == averaged for columns in means.values()]
     rows += _rows_of_paper(printed, counts, [*tasks], is_printed)
     table = pd.DataFrame(rows, columns=[*ABOUT, *tasks.values(), *means])
-    # A cell begins with the score or mean score, unless it has none.
+    # A cell with a score begins with the score or the mean.
     numbers = table.drop(columns=ABOUT).apply(
         lambda cells: pd.to_numeric(cells.str.partition(" ")[0], errors="coerce")
     )
@@ -161,23 +176,28 @@ def comparison_table(
 def _printed_elsewhere(
     every: pd.DataFrame, shown: pd.DataFrame, tasks: Collection[str]
 ) -> set[str]:
-    """Return the methods that only other exhibits of the paper print for these tasks.
+    """Find the methods whose scores on these tasks are only in other tables of the paper.
 
-    An exhibit that prints only averages counts for all tasks.
+    A table of the paper with nothing but averages counts for all tasks.
 
     Args:
         every: all printed scores of the paper.
-        shown: the printed scores that the table shows.
+        shown: the printed scores that our table shows.
+        tasks: the names of the tasks.
     """
     only_averages = every["is_average"].groupby(every["exhibit"]).transform("all")
     on_tasks = every["task"].isin(tasks) | only_averages
     return set(every.loc[on_tasks, "method"]) - set(shown["method"])
 
 
-def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
-    """Return which columns each average is over, by the heading of the average.
+def _choose_averages(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
+    """Choose the averages to show.
 
-    The paper's average comes first. If a paper's task was not run, the average of this run follows.
+    The first is the paper's average. If we did not run all of its tasks, the average over our own
+    tasks follows.
+
+    Returns:
+        Maps the heading of each average to the score columns that it averages over.
     """
     if not averaged:
         return {}
@@ -190,16 +210,18 @@ def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
 def _rows_of_runs(
     runs: pd.DataFrame, keys: Sequence[str], means: Collection[Sequence[str]], source: str
 ) -> list[list[str]]:
-    """Return a row of cells per model and method of our runs.
+    """Format our scores as rows of cells, one row per model and method.
 
     Args:
-        keys: the columns of scores.
-        means: the columns of each average.
-        source: the source of the scores in words.
+        runs: our runs.
+        keys: the score columns.
+        means: for each average, the score columns that it averages over.
+        source: a description of where the scores come from, such as ``test set``.
     """
     rows = []
     for model, model_runs in runs.groupby("model", sort=False):
-        # Counts include the most frequent classifier, or the largest of equally frequent ones.
+        # Classifiers differ in size between tasks. The parameter counts include the most frequent
+        # size; if several are equally frequent, the largest of them.
         largest = model_runs.groupby("task")["trainable"].max()
         usual = largest[largest == largest.mode().iloc[-1]].index[0]
         task_runs = model_runs[model_runs["task"] == usual]
@@ -219,12 +241,12 @@ def _rows_of_runs(
 def _rows_of_paper(
     printed: pd.DataFrame, counts: pd.DataFrame, keys: Sequence[str], is_printed: Sequence[bool]
 ) -> list[list[str]]:
-    """Return a row of cells per printed row.
+    """Format the printed scores as rows of cells, one row per printed row.
 
     Args:
         printed: the printed scores, with the ``title`` of each method.
-        counts: the paper's numbers of parameters.
-        keys: the columns of scores.
+        counts: the parameter counts that the paper prints.
+        keys: the score columns.
         is_printed: for each column of averages, whether it is the paper's average.
     """
     rows = []
@@ -252,10 +274,15 @@ def _rows_of_paper(
 
 
 def mark_differences(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that marks methods whose scores differ from full fine-tuning's.
+    """Mark the methods whose scores differ significantly from those of full fine-tuning.
 
-    The test is Wilcoxon's signed-rank test over the tasks' columns, two-sided, p < `SIGNIFICANCE`,
-    uncorrected. With fewer than six columns it never marks a method. ``numbers`` are the scores.
+    The test is the two-sided Wilcoxon signed-rank test over the score columns, at the level
+    `SIGNIFICANCE`, without correction for multiple tests. With fewer than six columns, no
+    difference can be significant.
+
+    Args:
+        table: the table as text.
+        numbers: the scores of the table as numbers.
     """
     marked = table.copy()
     for _, block in numbers.groupby(table["scores of"]):
@@ -268,9 +295,10 @@ def mark_differences(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame
 
 
 def sizes_table(results: ExperimentResults, methods: Sequence[str] | None = None) -> Styled:
-    """Return a row per model, task, metric and number of training rows, a column per method.
+    """Tabulate the scores on all training set sizes.
 
-    The best mean over seeds of each row is bold.
+    There is one row per model, task, metric and training set size, and one column per method. The
+    best mean over seeds in each row is bold.
     """
     sizes = results["sizes"]
     methods = methods or list(sizes["method"].unique())
@@ -291,10 +319,10 @@ def sizes_table(results: ExperimentResults, methods: Sequence[str] | None = None
 
 
 def gap_table(results: ExperimentResults) -> pd.DataFrame:
-    """Return train score, dev score and their difference per model, method and task.
+    """Tabulate train score, dev score and their difference for each model and method.
 
-    The last column has the paper's statement about the ``method`` and ``score`` (train, dev or
-    gap).
+    There is one column per task. The last column quotes what the paper says about the method's
+    train score, dev score or gap.
     """
     scores, column_titles = results["train_scores"], results.column_titles
     printed = results.printed("generalisation_gap")
@@ -314,10 +342,10 @@ def gap_table(results: ExperimentResults) -> pd.DataFrame:
 
 
 def parameters_table(results: ExperimentResults, labels: int) -> Styled:
-    """Return what each method trains, its parameter count, and the count that the paper prints.
+    """Tabulate the parameters that each method trains, our count, and the count in the paper.
 
     Args:
-        labels: the number of the classifier's labels.
+        labels: the number of labels of the classifier, which is included in our count.
     """
     models, selections = results.models, results.selections
     selected = {method: SELECTION.validate_json(text) for method, text in selections.items()}
