@@ -224,8 +224,8 @@ def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = Non
                 found = f"found value {value!r} and scale {scale!r}"
                 problems.append(f"{path}: {place}: {found}, expected numbers, such as 72.3 and 100")
             elif known is not None and tuple(names) not in known:
-                unknown = ", ".join(names)
-                problems.append(f"{path}: {place}: no zip of this configuration has {unknown}")
+                found = f"no submission has {', '.join(names)}"
+                problems.append(f"{path}: {place}: {found}; correct the names or remove the line")
             rows.append([*names, score])
         if problems:
             raise SubtuneError("\ntest_scores: ".join(problems))

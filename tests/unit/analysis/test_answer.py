@@ -350,7 +350,7 @@ def test_rows_that_chose_nothing_judge_where_there_are_some():
     assert (row["score"], row["reference_score"]) == pytest.approx((0.8, 0.801))
     assert row["over"] == "3 seeds and 400 test examples"
     assert f"about {row['more_rows']:,} more test examples" in row["next"]
-    assert "these scores are from test rows" in made.note
+    assert "these scores are from the test set" in made.note
 
 
 def test_a_title_is_no_link_in_the_sentences():

@@ -10,7 +10,7 @@ from subtune.data import sources
 from subtune.data.corpora import read_glue_rows
 from subtune.exhibits import glue_server
 from subtune.exhibits.glue_server import FILES, format_predictions
-from subtune.exhibits.score_tables import select_printed_scores
+from subtune.exhibits.score_tables import exhibit_scores
 from subtune.tasks import TASKS
 from tests.helpers.examples import config, experiment
 from tests.helpers.exhibits import made
@@ -63,14 +63,14 @@ def test_mnli_runs_predict_the_diagnostic_set_and_files_are_reproducible(tmp_pat
             "RTE.tsv",
             lambda rows: rows.head(10),
             0.5,
-            "every row entailment: found 10 test examples, but the server has 3,000",
+            "every example entailment: found 10 test examples, but the server has 3,000",
         ),
-        ("RTE.tsv", lambda rows: rows, np.nan, "every row entailment: run a1 diverged"),
+        ("RTE.tsv", lambda rows: rows, np.nan, "every example entailment: run a1 diverged"),
         (
             "CoLA.tsv",
             lambda rows: rows.assign(logit_1=np.inf),
             0.5,
-            "every row 0: a prediction of run a1 is not finite",
+            "every example 0: a prediction of run a1 is not finite",
         ),
     ],
 )
@@ -80,7 +80,7 @@ def test_a_file_that_no_run_predicts_holds_a_constant(name, change, value, origi
     found, parts = glue_server.make_submission(change(predicted), best)
     assert not found
     assert origins(parts)[name] == origin
-    assert origins(parts)["QQP.tsv"] == "every row 0: the task was not run"
+    assert origins(parts)["QQP.tsv"] == "every example 0: the task was not run"
 
 
 def test_the_server_has_a_file_for_each_test_split_of_glue():
@@ -122,7 +122,7 @@ def known():
 
 def as_ours(exhibit):
     """Return a printed table of the LayerNorm paper, as if it were ours."""
-    table = select_printed_scores(papers.find_paper("layernorm").read_printed("scores"), [exhibit])
+    table = exhibit_scores(papers.find_paper("layernorm").printed("scores"), [exhibit])
     table = table.rename(columns={"task": "column"})
     table = table.drop(columns=["exhibit", "is_average", "params", "split"])
     task = table["column"].str.partition("_")[0]
@@ -139,9 +139,7 @@ def as_ours(exhibit):
 @pytest.fixture
 def given(tmp_path):
     """A function that writes the paper's Table 3 as the server's scores, and changes a row."""
-    scores = select_printed_scores(
-        papers.find_paper("layernorm").read_printed("scores"), ["table3"]
-    )
+    scores = exhibit_scores(papers.find_paper("layernorm").printed("scores"), ["table3"])
     scores = scores.assign(experiment="layernorm", value=100 * scores["value"], scale=100)
 
     def write(**changed):
