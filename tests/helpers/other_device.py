@@ -42,10 +42,10 @@ class OnHost:
 
     states: list[State] | None = None
 
-    def newest(self) -> list[State] | None:
+    def read_newest(self) -> list[State] | None:
         return self.states
 
-    def keep(self, take: Callable[[], list[State]]) -> None:
+    def write_if_due(self, take: Callable[[], list[State]]) -> None:
         self.states = self.states or tree_map(on_host, take())
 
 

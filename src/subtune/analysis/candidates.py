@@ -369,7 +369,7 @@ def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = No
                 }
             )
     table = pd.DataFrame(rows)
-    table = order_columns(table.assign(is_on_front=is_on_front(table)), "summary")
+    table = order_columns(table.assign(on_front=is_on_front(table)), "summary")
     return sort_methods(set_types(table, "summary"), ["score", *FROM_SMALLEST[:2]])
 
 

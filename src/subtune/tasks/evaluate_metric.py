@@ -14,11 +14,11 @@ VALUE_TYPES = {"classes": "int64", "label_sets": "int64", "numbers": "float64", 
 
 class MetricOfTasks(evaluate.Metric):
     def _info(self) -> evaluate.MetricInfo:
-        compares, _ = self.config_name.split(".")
-        value = datasets.Value(VALUE_TYPES[compares])
-        value = datasets.List(value) if compares == "label_sets" else value
+        value_type, _ = self.config_name.split(".")
+        value = datasets.Value(VALUE_TYPES[value_type])
+        value = datasets.List(value) if value_type == "label_sets" else value
         # A question may have several accepted answers.
-        reference = datasets.List(value) if compares == "answers" else value
+        reference = datasets.List(value) if value_type == "answers" else value
         return evaluate.MetricInfo(
             description=__doc__,
             citation="",
@@ -27,5 +27,5 @@ class MetricOfTasks(evaluate.Metric):
         )
 
     def _compute(self, predictions, references) -> dict[str, float]:
-        compares, name = self.config_name.split(".")
-        return compute_all(compares, [name], predictions, references)
+        value_type, name = self.config_name.split(".")
+        return compute_all(value_type, [name], predictions, references)

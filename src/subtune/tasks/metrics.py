@@ -164,7 +164,7 @@ COEFFICIENTS = frozenset(
 
 
 def compute_all(
-    compares: str, names: Iterable[str], predictions: Sequence, references: Sequence
+    value_type: str, names: Iterable[str], predictions: Sequence, references: Sequence
 ) -> dict[str, float]:
     """Compute several metrics.
 
@@ -172,7 +172,7 @@ def compute_all(
     model has learnt nothing.
 
     Args:
-        compares: the type of the compared values, a key of `METRICS`.
+        value_type: the type of the compared values, a key of `METRICS`.
         names: the names of the metrics.
         predictions: the predictions.
         references: the labels or accepted answers.
@@ -181,5 +181,7 @@ def compute_all(
         The scores by the name of the metric.
     """
     with warnings.catch_warnings(action="ignore"):
-        scores = {name: METRICS[compares][name].compute(predictions, references) for name in names}
+        scores = {
+            name: METRICS[value_type][name].compute(predictions, references) for name in names
+        }
     return {name: 0.0 if math.isnan(score) else score for name, score in scores.items()}

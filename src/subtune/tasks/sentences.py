@@ -266,7 +266,7 @@ class Regression(Sentences):
 
     name = "regression"
     metrics = tuple(METRICS["numbers"])
-    compares = "numbers"
+    value_type = "numbers"
     has_label_words = False
     outputs = 1
     problem_type = "regression"
@@ -306,7 +306,7 @@ class MultiLabel(Sentences):
     """
 
     name = "multilabel"
-    compares = "label_sets"
+    value_type = "label_sets"
     metrics = tuple(METRICS["label_sets"])
     default_metrics = metrics
     has_label_words = True

@@ -57,7 +57,7 @@ class TaskKind(ABC):
 
     Attributes:
         name: the name of the kind in configurations.
-        compares: the type of the values that metrics compare, a key of
+        value_type: the type of the values that metrics compare, a key of
             `subtune.tasks.metrics.METRICS`.
         metrics: the metrics that a task can use.
         default_metrics: the metrics of a task that lists none. If empty, a task must list metrics.

@@ -179,7 +179,7 @@ class Span(TaskKind):
     name = "span"
     metrics = tuple(METRICS["answers"])
     default_metrics = metrics
-    compares = "answers"
+    value_type = "answers"
     text = ("question", "context")
     text_columns = (2,)
     label = "answers"

@@ -10,7 +10,7 @@ from subtune.data import sources
 from subtune.data.corpora import read_glue_rows
 from subtune.exhibits import glue_server
 from subtune.exhibits.glue_server import FILES, format_predictions
-from subtune.exhibits.score_tables import exhibit_scores
+from subtune.exhibits.score_tables import select_printed_scores
 from subtune.tasks import TASKS
 from tests.helpers.examples import config, experiment
 from tests.helpers.exhibits import made
@@ -122,7 +122,7 @@ def known():
 
 def as_ours(exhibit):
     """Return a printed table of the LayerNorm paper, as if it were ours."""
-    table = exhibit_scores(papers.find_paper("layernorm").printed("scores"), [exhibit])
+    table = select_printed_scores(papers.find_paper("layernorm").read_printed("scores"), [exhibit])
     table = table.rename(columns={"task": "column"})
     table = table.drop(columns=["exhibit", "is_average", "params", "split"])
     task = table["column"].str.partition("_")[0]
@@ -139,7 +139,9 @@ def as_ours(exhibit):
 @pytest.fixture
 def given(tmp_path):
     """A function that writes the paper's Table 3 as the server's scores, and changes a row."""
-    scores = exhibit_scores(papers.find_paper("layernorm").printed("scores"), ["table3"])
+    scores = select_printed_scores(
+        papers.find_paper("layernorm").read_printed("scores"), ["table3"]
+    )
     scores = scores.assign(experiment="layernorm", value=100 * scores["value"], scale=100)
 
     def write(**changed):

@@ -101,7 +101,7 @@ def test_a_comparison_ends_with_an_average_where_the_paper_has_one():
     bitfit = table[(table["method"] == "BitFit") & table["scores of"].str.startswith("paper")]
     # The paper's own replication, and the original paper's scores.
     assert bitfit[AVERAGE].tolist() == ["0.7330", "0.7380"]
-    assert "Full (of the BitFit paper)" in table["method"].tolist()
+    assert "Full (from the BitFit paper)" in table["method"].tolist()
     assert reproduced.query("task == 'average'")["ours"].dropna().round(6).unique() == [0.6]
 
 

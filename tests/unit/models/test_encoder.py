@@ -126,7 +126,7 @@ def test_a_seed_draws_the_whole_classifier_beside_what_transformers_reads(
     [
         ("bert", {"use_cache": "maybe"}, "config.json cannot be read: Validation error for field "),
         ("llama", {"model_type": ["llama"]}, 'model_type: found ["llama"], expected the name'),
-        ("llama", {"hidden_act": "geluu"}, "cannot be loaded: 'geluu' is not known"),
+        ("llama", {"hidden_act": "geluu"}, "cannot be loaded: 'geluu' is not a known name"),
         ("llama", {"hidden_size": -32}, "cannot be loaded: Trying to create tensor with negative"),
     ],
 )

@@ -100,7 +100,7 @@ def batch_of(model, length):
 
 def step(model, values, batch):
     """Return logits, and the gradients of every run, under the masks of one seed."""
-    values.clear()
+    values.clear_gradients()
     computed = compute_logits(model, batch, values.weights(), DropoutMasks(3, CPU))
     computed.sin().sum().backward()
     runs = range(len(computed))

@@ -20,7 +20,7 @@ DAY = ROOT / "examples" / "papers-in-a-day.yaml"
 
 def tables_of_sizes(experiment):
     """The table that an experiment has if it trains on several numbers of rows."""
-    several = any(len(experiment.settings(task).train_rows) > 1 for task in experiment.tasks)
+    several = any(len(experiment.with_overrides(task).train_rows) > 1 for task in experiment.tasks)
     return ["sizes"] if several else []
 
 

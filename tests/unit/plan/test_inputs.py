@@ -53,7 +53,7 @@ def test_a_pooler_is_only_needed_where_it_is_read(copied):
     settings = {"methods": {"full": [1e-5]}, "fractions": None, "max_length": 64}
     assert heads(plan({"models": {"minilm": model | {"pooling": "mean"}}}, **settings)) == {"mean"}
     assert plan({"models": {"minilm": model}}, **settings, tasks=["ud_ewt", "squad"]).runs
-    problem = r"^models\.minilm: .* has no weights 'pooler.dense.weight', .*; `pooling: mean`"
+    problem = r"^models\.minilm: .* has no weights 'pooler.dense.weight', .*; set `pooling: mean`"
     with pytest.raises(SubtuneError, match=problem):
         plan({"models": {"minilm": model}}, **settings)
 

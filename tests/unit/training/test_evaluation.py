@@ -90,16 +90,16 @@ def test_labels_that_are_all_equal_are_one_line(scored):
 @pytest.mark.parametrize(
     ("task", "labels", "message"),
     [
-        ("mnli", [0, 2, 2], "'neutral' in none of 3 rows"),
-        ("toxic", [[1, 0, 1], [0, 0, 1], [0, 1, 1]], "'threat' in all of 3 rows"),
-        ("toxic", [[1, 0, 1], [0, 0, 1], [0, 0, 0]], "'insult' in none of 3 rows"),
+        ("mnli", [0, 2, 2], "'neutral' in none of 3 training examples"),
+        ("toxic", [[1, 0, 1], [0, 0, 1], [0, 1, 1]], "'threat' in all of 3 training examples"),
+        ("toxic", [[1, 0, 1], [0, 0, 1], [0, 0, 0]], "'insult' in none of 3 training examples"),
     ],
 )
 def test_a_label_without_a_row_cannot_be_weighed(task, labels, message):
     # Only training rows count.
     rows = examples.packable([[1]] * 4, [labels[0], *labels])
     recipe = examples.recipe(class_weights="balanced")
-    with pytest.raises(SubtuneError, match=f"class_weights: found label {message} to train on"):
+    with pytest.raises(SubtuneError, match=f"class_weights: found label {message}"):
         compute_label_weights(examples.TASKS[task], rows, np.arange(1, 4), recipe)
 
 

@@ -81,7 +81,7 @@ def graphs(made, lines):
 def test_a_shape_is_stepped_then_captured_then_replayed(graphs, made, sums):
     counts = []
     for _ in range(4):
-        graphs.take(sums.step, [batch_of(1, 2)], RATES)
+        graphs.take_step(sums.step, [batch_of(1, 2)], RATES)
         counts.append((sums.calls, len(made), sum(graph.replays for graph in made)))
     assert counts == [(1, 0, 0), (2, 1, 1), (2, 1, 2), (2, 1, 3)]
     assert sums.sums.tolist() == [4 * 3 * rate for rate in RATES]
@@ -91,7 +91,7 @@ def test_each_step_has_its_own_batch_and_learning_rates(graphs, sums):
     taken = [((1, 2), [1, 2]), ((3, 4), [3, 4]), ((5, 6), [0, 1]), ((7, 8), [2, 0])]
     expected = torch.zeros(RUNS)
     for ids, rates in taken:
-        graphs.take(sums.step, [batch_of(*ids)], rates)
+        graphs.take_step(sums.step, [batch_of(*ids)], rates)
         expected += sum(ids) * torch.tensor(rates)
         assert torch.equal(sums.sums, expected)
 
@@ -99,14 +99,14 @@ def test_each_step_has_its_own_batch_and_learning_rates(graphs, sums):
 def test_two_shapes_take_turns(graphs, made, sums):
     shapes = [(1,), (2, 3), (4,), (5, 6), (7, 8), (9,), (10, 11)]
     for ids in shapes:
-        graphs.take(sums.step, [batch_of(*ids)], RATES)
+        graphs.take_step(sums.step, [batch_of(*ids)], RATES)
     assert [graph.replays for graph in made] == [2, 3]
     assert sums.sums.tolist() == [sum(map(sum, shapes)) * rate for rate in RATES]
 
 
 def test_a_step_of_several_batches_is_one_graph(graphs, made, sums):
     for _ in range(3):
-        graphs.take(sums.step, [batch_of(1), batch_of(2, 3)], RATES)
+        graphs.take_step(sums.step, [batch_of(1), batch_of(2, 3)], RATES)
     assert [graph.replays for graph in made] == [2]
     assert sums.sums.tolist() == [3 * 6 * rate for rate in RATES]
 
@@ -114,7 +114,7 @@ def test_a_step_of_several_batches_is_one_graph(graphs, made, sums):
 def test_fewer_runs_have_graphs_of_their_own(graphs, made):
     fewer, moved = graphs.for_fewer_runs(1), torch.zeros(1)
     for rate in (1.0, 2.0, 3.0):
-        fewer.take(lambda batches, rates: moved.add_(rates[0]), [batch_of(1)], [rate])
+        fewer.take_step(lambda batches, rates: moved.add_(rates[0]), [batch_of(1)], [rate])
     assert moved.item() == 6 and [graph.replays for graph in made] == [2]
 
 
@@ -129,7 +129,7 @@ class Reads(Sums):
 def test_a_step_that_cannot_be_captured_is_taken_as_before_and_said_once(graphs, lines):
     reads, taken = Reads(), [(1,), (2,), (3, 4), (5, 6), (7,)]
     for ids in taken:
-        graphs.take(reads.step, [batch_of(*ids)], RATES)
+        graphs.take_step(reads.step, [batch_of(*ids)], RATES)
     assert reads.sums.tolist() == [sum(map(sum, taken)) * rate for rate in RATES]
     [line] = lines
     assert line.startswith("training steps run more slowly without CUDA graphs: ")
@@ -139,10 +139,10 @@ def test_a_step_that_cannot_be_captured_is_taken_as_before_and_said_once(graphs,
 def test_fewer_runs_do_not_try_again_what_cannot_be_captured(graphs, lines, made):
     reads = Reads()
     for _ in range(2):
-        graphs.take(reads.step, [batch_of(1)], RATES)
+        graphs.take_step(reads.step, [batch_of(1)], RATES)
     fewer = graphs.for_fewer_runs(RUNS)
     for _ in range(3):
-        fewer.take(reads.step, [batch_of(1)], RATES)
+        fewer.take_step(reads.step, [batch_of(1)], RATES)
     assert len(lines) == len(made) == 1
 
 
@@ -151,9 +151,9 @@ def test_a_capture_without_memory_is_an_error(graphs, lines):
         if recorded_graphs.is_captured():
             raise torch.OutOfMemoryError("out of memory")
 
-    graphs.take(step, [batch_of(1)], RATES)
+    graphs.take_step(step, [batch_of(1)], RATES)
     with pytest.raises(torch.OutOfMemoryError):
-        graphs.take(step, [batch_of(1)], RATES)
+        graphs.take_step(step, [batch_of(1)], RATES)
     assert not lines
 
 
@@ -272,7 +272,9 @@ def test_dropout_of_a_new_seed_after_another_device_is_in_the_graphs(
         train(double, rows, TASK, group, keeper=keeper)
     states = keeper.read_newest()
     states[0]["masks"][0]["device"] = "another"
-    elsewhere = SimpleNamespace(newest=lambda: copy.deepcopy(states), keep=lambda take: None)
+    elsewhere = SimpleNamespace(
+        read_newest=lambda: copy.deepcopy(states), write_if_due=lambda take: None
+    )
     found = through_graphs(double, rows, TASK, group, lines.append, elsewhere)
     assert not any("without CUDA graphs" in line for line in lines)
     assert_same(found, train(double, rows, TASK, group, keeper=elsewhere))
