@@ -89,7 +89,7 @@ def test_predictions_that_do_not_fit_the_rows_are_refused_with_their_line(
 
 
 def test_a_missing_file_is_refused():
-    with refused("--predictions: found no file or column 'gtp.csv'", "expected one"):
+    with refused("--predictions: 'gtp.csv' is neither a file", "name one of them"):
         checked("gtp.csv")
 
 
