@@ -92,8 +92,8 @@ def render_page(
         script=Markup(script),
         first=first,
         config=config,
-        cost_rows=cost_rows(runs),
-        version_rows=version_rows(runs),
+        cost=cost_rows(runs),
+        origin=version_rows(runs),
         seeds=sorted(runs["seed"].unique()),
         margins=EQUIVALENCE_MARGINS,
     )
