@@ -383,7 +383,7 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
     import evaluate
 
     @cache
-    def metric_of(name: str) -> Any:
+    def metric_function(name: str) -> Any:
         return evaluate.load(
             str(MODULE), config_name=name, keep_in_memory=True, experiment_id=str(os.getpid())
         )
@@ -401,7 +401,7 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
         for split in task.evaluation:
             predicted, references = kind.metric_inputs(predictions[predictions["split"] == split])
             for name in task.metrics:
-                metric = metric_of(f"{kind.value_type}.{name}")
+                metric = metric_function(f"{kind.value_type}.{name}")
                 again = metric.compute(predictions=predicted, references=references)[name]
                 on_record = recorded[f"{split}/{name}"]
                 if not abs(on_record - again) <= TOLERANCE:

@@ -50,7 +50,7 @@ class Clock(NamedTuple):
     deadline: float
 
     @property
-    def elapsed(self) -> float:
+    def elapsed_seconds(self) -> float:
         """The seconds since the start."""
         return time.monotonic() - self.start
 
@@ -83,14 +83,14 @@ class Loop:
     seconds_of_answer: float = 0
 
     @cached_property
-    def planned(self) -> list[PlannedRun]:
+    def planned_runs(self) -> list[PlannedRun]:
         """The planned runs of all experiments."""
         return [run for runs in self.context.plan.experiments.values() for run in runs]
 
     @property
     def progress(self) -> Progress:
         """The planned runs, and the scores of those that are recorded."""
-        return Progress(self.planned, self.context.plan.searches, self.scores, self.left_out)
+        return Progress(self.planned_runs, self.context.plan.searches, self.scores, self.left_out)
 
     @property
     def seconds_of_training(self) -> float:
@@ -114,7 +114,7 @@ class Loop:
 
     def read_scores(self) -> None:
         """Read the scores of the runs that were recorded since the last call of this method."""
-        store, task = Path(self.context.paths.records()), self.planned[0].spec.tokens.data.task
+        store, task = Path(self.context.paths.records()), self.planned_runs[0].spec.tokens.data.task
         for run_id in {*list_run_ids(store)} - self.scores.keys():
             outcome = read_outcome(store, run_id)
             of_split = outcome["scores"].get(task.evaluation[0], {})
@@ -129,7 +129,7 @@ class Loop:
             running: the jobs that are running already. Their runs are skipped.
         """
         on_gpu, jobs_by_output = self.context.config.assumptions.on_gpu, self.jobs_by_output
-        ranked = self.context.plan.ranked
+        ranked = self.context.plan.ranked_tensors
         started = {run.spec.id for job in running for run in _read_runs(job)}
         for _, runs in rank_missing_runs(self.progress, self.answer.unlikely):
             groups: dict[Hashable, list[PlannedRun]] = {}
@@ -154,7 +154,7 @@ class Loop:
         """Return the methods that depend on a job, as pairs of the names of model and method."""
         runs = _read_runs(job)
         if job.step != "train":
-            runs = [run for run in self.planned if job in self._find_required_jobs(run)]
+            runs = [run for run in self.planned_runs if job in self._find_required_jobs(run)]
         return {(run.model_name, run.method) for run in runs}
 
     def _find_required_jobs(self, run: PlannedRun) -> list[Job]:
@@ -201,7 +201,7 @@ def train_within_time_limit(context: Context, clock: Clock, workers: Workers) ->
     state = Loop(context, clock)
     state.read_scores()
     if not [*state.next_jobs()]:
-        _print_line(f"all {len(state.planned)} runs are already recorded")
+        _print_line(f"all {len(state.planned_runs)} runs are already recorded")
     # An interrupt in the middle of an import would raise an error other than KeyboardInterrupt.
     is_main = threading.current_thread() is threading.main_thread()
     with stop_requests() if is_main else nullcontext(lambda: None) as stopping:
@@ -227,21 +227,21 @@ def train_within_time_limit(context: Context, clock: Clock, workers: Workers) ->
 def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], str | None]) -> None:
     """Train runs until all are recorded, the time is over, or ``stopping`` returns a signal."""
     clock, next_line, answered = state.clock, float(SECONDS_BETWEEN_LINES), 0
-    while clock.elapsed < state.seconds_of_training and not stopping():
+    while clock.elapsed_seconds < state.seconds_of_training and not stopping():
         _start_jobs(state, workers)
         if not workers.running:
             return
-        until = min(next_line, state.seconds_of_training, clock.elapsed + LONGEST_WAIT)
-        if ended := workers.next_end(until - clock.elapsed):
+        until = min(next_line, state.seconds_of_training, clock.elapsed_seconds + LONGEST_WAIT)
+        if ended := workers.next_end(until - clock.elapsed_seconds):
             _handle_end(state, ended)
         state.read_scores()
         before, recorded = state.answer.line, len(state.progress.find_recorded())
         if recorded > answered:
             answered = recorded
             _update_answer(state)
-        if state.answer.line != before or clock.elapsed >= next_line:
+        if state.answer.line != before or clock.elapsed_seconds >= next_line:
             _print_line(_format_progress(state))
-            next_line = clock.elapsed + SECONDS_BETWEEN_LINES
+            next_line = clock.elapsed_seconds + SECONDS_BETWEEN_LINES
 
 
 def _start_jobs(state: Loop, workers: Workers) -> None:
@@ -281,7 +281,7 @@ def _handle_end(state: Loop, ended: Ended) -> None:
 def _name_methods(state: Loop, job: Job) -> str:
     """Format the methods that depend on a job, with their models if there are several."""
     needing = state.methods_needing(job)
-    models = {run.model_name for run in state.planned}
+    models = {run.model_name for run in state.planned_runs}
     if len(models) == 1:
         return join_names(sorted(method for _, method in needing))
     return join_names(sorted(f"{method} of {model}" for model, method in needing))
@@ -295,7 +295,7 @@ def _leave_out(state: Loop, job: Job, why: str) -> None:
     Raises:
         SubtuneError: no model is left with full fine-tuning and another method.
     """
-    every = {(run.model_name, run.method) for run in state.planned}
+    every = {(run.model_name, run.method) for run in state.planned_runs}
     failed = state.methods_needing(job)
     kept = every - state.left_out - failed
     kept_models = {model for model, method in kept if method == FULL}
@@ -320,7 +320,7 @@ def _format_progress(state: Loop) -> str:
     """Format the elapsed time, the number of recorded runs, and the answer so far as one line."""
     found = state.progress.find_recorded()
     recorded = {run.id for run in found.values()}
-    times = map(tqdm.format_interval, (state.clock.elapsed, state.clock.time_limit))
+    times = map(tqdm.format_interval, (state.clock.elapsed_seconds, state.clock.time_limit))
     # Runs of a learning curve, on fewer training examples, are not counted.
     keys = {run.key for run in state.context.plan.runs_on_most_rows(EXPERIMENT)}
     line = f"{' of '.join(times)}  {len(keys & found.keys())} of {len(keys)} runs"

@@ -71,7 +71,7 @@ class Comparison:
 
             select_figure_formats(get_ipython(), {"png"})
         tables = {
-            "chosen": self._chosen,
+            "chosen": self._chosen_runs,
             "row_scores": read_row_scores(find_numbers(self.results, "row_scores")),
         }
         titles = self._read("answers")[["task", "title"]].itertuples(index=False)
@@ -143,8 +143,8 @@ class Comparison:
         Raises:
             SubtuneError: there is no such method.
         """
-        is_trained = self._chosen["decides"] & ~are_external(self._chosen)
-        runs = self._chosen[is_trained].dropna(subset="value")
+        is_trained = self._chosen_runs["decides"] & ~are_external(self._chosen_runs)
+        runs = self._chosen_runs[is_trained].dropna(subset="value")
         if method not in set(runs["method"]):
             raise SubtuneError(f"method: {format_allowed(method, runs['method'].unique())}")
         best = runs[runs["method"] == method].sort_values("value").iloc[-1]
@@ -155,7 +155,7 @@ class Comparison:
         return Layout(str(self.results))
 
     @cached_property
-    def _chosen(self) -> pd.DataFrame:
+    def _chosen_runs(self) -> pd.DataFrame:
         paths = find_numbers(self.results, "chosen")
         return merge_experiments([read_table(path, "scores") for path in paths])
 

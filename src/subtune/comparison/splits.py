@@ -200,7 +200,7 @@ def _download_dataset(reference: str, revision: str | None, results: Path) -> Ma
     match = ON_HUB.fullmatch(reference)
     assert match
     repository, subset = match["repository"], match["subset"]
-    kept = Path(Layout(str(results)).pinned())
+    kept = Path(Layout(str(results)).pinned_commits())
     commit = pin_revision(
         repository, revision, "dataset", kept, f"--train: no file {reference!r} here"
     )

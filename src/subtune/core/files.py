@@ -59,7 +59,7 @@ class Layout:
     def hub_cache(self) -> str:
         return f"{self.results}/hub"
 
-    def pinned(self) -> str:
+    def pinned_commits(self) -> str:
         """Return the file with the commits to which branches and tags of the hub are pinned."""
         return f"{self.results}/pinned.json"
 

@@ -296,7 +296,7 @@ def jagged_attention(
         p: the dropout probability of attention weights.
     """
 
-    def jagged(x: Tensor, starts: Tensor, longest: int) -> Tensor:
+    def to_jagged(x: Tensor, starts: Tensor, longest: int) -> Tensor:
         runs, tokens, _ = x.shape
         first = torch.arange(runs, device=x.device)[:, None] * tokens
         offsets = functional.pad((first + starts).flatten(), (0, 1), value=runs * tokens)
@@ -306,11 +306,11 @@ def jagged_attention(
         )
         return nested.transpose(1, 2)
 
-    keys, values = (jagged(x, starts, longest) for x in (key, value))
+    keys, values = (to_jagged(x, starts, longest) for x in (key, value))
     if query.shape[1] == key.shape[1]:
-        queries = jagged(query, starts, longest)
+        queries = to_jagged(query, starts, longest)
     else:
-        queries = jagged(query, torch.arange(len(starts), device=starts.device), 1)
+        queries = to_jagged(query, torch.arange(len(starts), device=starts.device), 1)
     attended = functional.scaled_dot_product_attention(queries, keys, values, dropout_p=p)
     return attended.transpose(1, 2).values().reshape(query.shape)
 

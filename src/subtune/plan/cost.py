@@ -271,7 +271,7 @@ class Estimates:
             return self._fit_cost(run, evaluated)
         examples = run.train_rows * self.plan.examples_per_row(tokens)
         steps = math.ceil(examples / recipe.batch_size) * recipe.epochs
-        kind = STEP_KINDS[run.spec.work(self.plan.ranked)]
+        kind = STEP_KINDS[run.spec.work(self.plan.ranked_tensors)]
         size = Cost(bytes=self._trained_bytes(run) + evaluated * BYTES_OF_A_PREDICTION)
         trained = self._steps_cost(kind, steps, examples * recipe.epochs, tokens, sharing)
         if self.plan.config.assumptions.on_gpu:
@@ -339,7 +339,7 @@ class Estimates:
         }
 
     def _trained_bytes(self, run: PlannedRun) -> float:
-        share = 1 if run.spec.work(self.plan.ranked).trains_matrices else SMALL_SHARE
+        share = 1 if run.spec.work(self.plan.ranked_tensors).trains_matrices else SMALL_SHARE
         return FLOAT_BYTES * share * self.parameters[run.spec.model.id]
 
 

@@ -84,7 +84,7 @@ class Grid:
             yield from self._list_mask_runs(max(numbers))
 
     @cached_property
-    def ranked(self) -> WholeTensors:
+    def ranked_tensors(self) -> WholeTensors:
         """The tensors of the method whose entries the setting ``fractions`` ranks."""
         assert self.experiment.fractions
         return require_whole(self.config.selection(self.experiment.fractions.of))
@@ -101,7 +101,8 @@ class Grid:
         }
         return {
             scope: RankingSpec(
-                of=self.ranked, fishers=tuple(self.fishers[task] for task in sorted(tasks[scope]))
+                of=self.ranked_tensors,
+                fishers=tuple(self.fishers[task] for task in sorted(tasks[scope])),
             )
             for scope in self.experiment.fractions.scopes
         }
@@ -150,7 +151,9 @@ class Grid:
                 top = Top(top=Ranked(ranking=ranking.id, fraction=fraction))
                 names = {"method": fractions.of, "train_rows": train_rows}
                 names |= {"fraction": fraction, "scope": scope}
-                yield self._make_run(top if fraction < 1 else self.ranked, rate, seed, **names)
+                yield self._make_run(
+                    top if fraction < 1 else self.ranked_tensors, rate, seed, **names
+                )
 
     def _make_run(self, selection: Selection, rate: Rate, seed: int, **names: Any) -> RunWithSearch:
         """Make the run that trains a selection, and the search for its learning rate, if any.

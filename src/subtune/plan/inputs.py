@@ -62,7 +62,7 @@ def find_model(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
         SubtuneError: the model cannot be read, or does not fit the experiment.
     """
     source = config.all_models()[model]
-    pins = Path(Layout(config.results).pinned())
+    pins = Path(Layout(config.results).pinned_commits())
     if source.hub:
         location = source.hub
         version = pin_revision(location, source.revision, "model", pins, f"models.{model}.revision")
@@ -239,7 +239,7 @@ def make_data_spec(
         splits = paths
     elif source == "hub":
         repository = REPOSITORIES.get(task.name, OF_GLUE)
-        pins = Path(Layout(config.results).pinned())
+        pins = Path(Layout(config.results).pinned_commits())
         version = pin_revision(repository.name, None, "dataset", pins, "source")
     else:
         version = mini_version(task.name)

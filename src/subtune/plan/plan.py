@@ -117,7 +117,7 @@ class Plan:
         return {key: frozenset(names) for key, names in experiments.items()}
 
     @cached_property
-    def ranked(self) -> dict[str, WholeTensors]:
+    def ranked_tensors(self) -> dict[str, WholeTensors]:
         """The tensors whose entries each ranking ranks, by the id of the ranking."""
         return {id: ranking.of for id, ranking in self.rankings.items()}
 
@@ -131,7 +131,7 @@ class Plan:
             key: run.train_rows
             * self.examples_per_row(run.spec.tokens)
             * run.spec.recipe.epochs
-            * (WEIGHT_OF_MATRICES if run.spec.work(self.ranked).trains_matrices else 1)
+            * (WEIGHT_OF_MATRICES if run.spec.work(self.ranked_tensors).trains_matrices else 1)
             for key, run in self.runs.items()
         }
 
@@ -234,7 +234,7 @@ class Plan:
 
     def step_key(self, run: PlannedRun) -> Hashable:
         """Return the `RunSpec.step_key` of a run, which is equal for runs that share steps."""
-        return run.spec.step_key(self.ranked, self.config.assumptions.on_gpu)
+        return run.spec.step_key(self.ranked_tensors, self.config.assumptions.on_gpu)
 
     def find_sweeps(self, experiment: str) -> list[str]:
         """Find the keys of the sweeps that contain runs of an experiment."""

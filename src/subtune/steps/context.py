@@ -109,7 +109,7 @@ class Context:
 
         One of the files lists the pinned commits of hub repositories.
         """
-        found = {Path(self.paths.pinned())}
+        found = {Path(self.paths.pinned_commits())}
         if self.config.test_scores:
             found.add(Path(self.config.test_scores))
         for rows in self.plan.datasets.values():
