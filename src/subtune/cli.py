@@ -167,7 +167,7 @@ def init(
         test: file with the test set, for scores only; default: the dev set gives the scores
         to: file to write; default: the name of the task, with the ending .yaml
     """
-    from subtune.comparison.first_configuration import run_command, write_first_configuration
+    from subtune.comparison.first_configuration import format_run_command, write_first_configuration
     from subtune.comparison.user_table import make_task_name
     from subtune.config.checks import read_config
 
@@ -177,7 +177,7 @@ def init(
         print(line, flush=True)
     layout = Layout(read_config(target).results)
     print(f"{target} contains these settings, with comments on what you can change. To train:")
-    print(f"    {run_command(target)}")
+    print(f"    {format_run_command(target)}")
     answers, report = layout.summary("answers", "md"), layout.report()
     print(f"The answer will be in {answers}, and a report with all results in {report}")
 
@@ -254,9 +254,9 @@ def plan(config: Path = Path("config.yaml"), /, *, json: bool = False) -> None:
     from subtune.papers import experiments_with_information
     from subtune.plan.cost import cost_table
     from subtune.printing import plan_lines
-    from subtune.steps.context import preflight
+    from subtune.steps.context import plan_and_check
 
-    context = preflight(read_config(config))
+    context = plan_and_check(read_config(config))
     estimates = context.estimates
     table = cost_table(estimates, experiments_with_information(context.config))
     if json:

@@ -48,7 +48,7 @@ assert rows["label"] == [0, 1]
 
 given = yaml.safe_load(Path("toys.yaml").read_text())
 given["experiments"]["toys"]["beta2"] = 0.98
-checked = papers.set_papers(check_config(given))
+checked = papers.assign_papers(check_config(given))
 paper = papers.find_paper(checked.experiments["toys"].paper)
 exhibits = {exhibit.name for exhibit in all_exhibits(paper)}
 assert {"table1", "figure1", "figure2", "claims", "reproduction"} <= exhibits

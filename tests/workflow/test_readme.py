@@ -21,7 +21,7 @@ from subtune.exhibits import output
 from subtune.exhibits.answer_tables import answers_table, format_answers, summary_table
 from subtune.methods import SELECTION
 from subtune.models.model_config import read_dimensions
-from subtune.steps.context import preflight
+from subtune.steps.context import plan_and_check
 from subtune.tasks.task import KINDS
 from tests.helpers.exhibits import results
 from tests.helpers.pages import NOT_RUN, blocks
@@ -94,7 +94,7 @@ def _check_snakemake(arguments: list[str]) -> None:
             configured = [path]
     data = yaml.safe_load(Path(configured[0]).read_text())
     checked = check_config(data.get("config", data) | parse_config(options.config))
-    preflight(checked)
+    plan_and_check(checked)
     asked = {*options.targets, *options.until, *options.forcerun}
     assert asked <= RULES | checked.experiments.keys()
 

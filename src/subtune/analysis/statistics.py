@@ -1,8 +1,9 @@
 """Computes the statistics that claims are about, and significance tests between methods.
 
-Most claims use one of five statistics: `minus`, `best_minus`, `minus_printed`, `minus_on_rows` and
-`parameters_of_families`. The docstring of every other statistic says why a claim needs it. A
-statistic that only one paper needs is in that paper's folder.
+Most claims use one of five statistics: `minus`, `best_minus`, `minus_printed`,
+`minus_at_train_size` and `parameters_of_families`. The docstrings of the remaining statistics
+explain why a claim needs them instead. A statistic that only one paper needs is in the paper's
+package.
 
 A statistic takes tables of numbers, ours or a paper's. It returns a series with one number per
 cell: a difference of scores or shares, a rank correlation, or the logarithm of a ratio. The number
@@ -90,7 +91,7 @@ def minus_printed(
     return pd.concat(differences, names=["method"]).dropna() if differences else empty_values()
 
 
-def minus_on_rows(
+def minus_at_train_size(
     sizes: pd.DataFrame, metric: str | None, end: Literal["min", "max"], first: str, second: str
 ) -> pd.Series:
     """Compute `minus` for the runs on the smallest or the largest training set.
@@ -123,10 +124,10 @@ def parameters_of_families(
 def minus_by_rows(sizes: pd.DataFrame, metric: str | None, first: str, second: str) -> pd.Series:
     """Compute the rank correlation between training set size and ``first - second`` in each cell.
 
-    `minus_on_rows` is not enough, because the claim is about the trend over all training set sizes.
+    `minus_at_train_size` is not enough, because the claim is about the trend over all sizes.
 
     Args:
-        metric: as in `minus_on_rows`.
+        metric: as in `minus_at_train_size`.
         first: the name of one method.
         second: the name of one method.
     """

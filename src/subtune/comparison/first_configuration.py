@@ -24,7 +24,7 @@ from subtune.comparison.own_task import (
     read_tables_and_models,
 )
 from subtune.comparison.settings import (
-    SettingsChoice,
+    CandidateSettings,
     StartingModel,
     Times,
     choose_max_lengths,
@@ -129,7 +129,7 @@ def write_first_configuration(
 
 def _list_timed_choices(
     look: TablesAndModels, rows: ChosenRows, options: Options, folds: int | None
-) -> "tuple[list[list[SettingsChoice]], MeasuredPace]":
+) -> "tuple[list[list[CandidateSettings]], MeasuredPace]":
     """Measure the pace of this machine, and list the possible settings.
 
     Returns:
@@ -155,12 +155,12 @@ def _list_timed_choices(
 
 def _choose_in_time(
     config: Config,
-    choices: Sequence[Sequence[SettingsChoice]],
+    choices: Sequence[Sequence[CandidateSettings]],
     look: TablesAndModels,
     rows: ChosenRows,
     size: TaskSize,
     minutes: float,
-) -> tuple[SettingsChoice, Times | None]:
+) -> tuple[CandidateSettings, Times | None]:
     """Choose the first settings whose training fits into the minutes, or else the last settings.
 
     Args:
@@ -175,7 +175,7 @@ def _choose_in_time(
         The settings, and their estimated times (None if these are unknown).
     """
 
-    def estimate(chosen: SettingsChoice) -> Times | None:
+    def estimate(chosen: CandidateSettings) -> Times | None:
         counts = chosen.count_rows(rows.numbers)
         reduced_size = size.replace(
             tokens=look.token_counts.clip(max=chosen.experiment.max_length).mean(),
@@ -185,7 +185,7 @@ def _choose_in_time(
         update = {"experiments": {EXPERIMENT: chosen.experiment}}
         return estimate_times(config.model_copy(update=update), reduced_size)
 
-    def ends_in_time(chosen: SettingsChoice) -> bool:
+    def ends_in_time(chosen: CandidateSettings) -> bool:
         times = estimate(chosen)
         return times is None or times.all <= 60 * minutes
 
@@ -312,7 +312,7 @@ def _render(
         sort_keys=False,
         allow_unicode=True,
     )
-    environment.filters |= {"quoted": quote_yaml, "flow": flow, "command": run_command}
+    environment.filters |= {"quoted": quote_yaml, "flow": flow, "command": format_run_command}
     experiment = config.experiments[EXPERIMENT]
     train_rows = count_training_rows(rows, experiment.folds)
     others = [name for name in task.of_kind.metrics if name not in task.metrics]
@@ -335,7 +335,7 @@ def _render(
     )
 
 
-def run_command(target: Path) -> str:
+def format_run_command(target: Path) -> str:
     """Return the shell command that trains the runs of a configuration."""
     program = "subtune"
     if not shutil.which(program):

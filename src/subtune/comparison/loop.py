@@ -21,7 +21,7 @@ from tqdm import tqdm
 from subtune.comparison.first_configuration import EXPERIMENT
 from subtune.comparison.next_runs import FULL, Method, Progress, rank_missing_runs
 from subtune.comparison.recorded_results import AnswerSoFar, find_answer_so_far, write_results
-from subtune.comparison.workers import LONGEST_WAIT, Ended, Workers, describe_exit
+from subtune.comparison.workers import LONGEST_WAIT, EndedJob, Workers, describe_exit
 from subtune.core.errors import SubtuneError, join_names
 from subtune.core.ids import content_id
 from subtune.core.process import stop_requests
@@ -233,7 +233,7 @@ def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], s
             return
         until = min(next_line, state.seconds_of_training, clock.elapsed_seconds + LONGEST_WAIT)
         if ended := workers.next_end(until - clock.elapsed_seconds):
-            _handle_end(state, ended)
+            _handle_ended_job(state, ended)
         state.read_scores()
         before, recorded = state.answer.line, len(state.progress.find_recorded())
         if recorded > answered:
@@ -265,7 +265,7 @@ def _start_jobs(state: Loop, workers: Workers) -> None:
         workers.start(job, state.log_path(job.step, job.id))
 
 
-def _handle_end(state: Loop, ended: Ended) -> None:
+def _handle_ended_job(state: Loop, ended: EndedJob) -> None:
     """Repeat a job whose worker process ended; leave out methods whose job failed."""
     job = ended.job
     if ended.exit_status is not None and job.id not in state.ended_early:

@@ -28,7 +28,7 @@ from subtune.plan.cost import FORWARD_PASSES, STEP_KINDS
 from subtune.runs.spec import Precision, Recipe
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
-from subtune.training.checkpoints import CheckpointWriter
+from subtune.training.checkpoints import CheckpointStore
 from subtune.training.evaluation import compute_split_logits
 from subtune.training.recipe import Run, train
 
@@ -221,7 +221,7 @@ class Timer:
         return {batch_size: float(np.median(np.diff(clock.times)[-steps:]))}
 
 
-class _StepTimer(CheckpointWriter):
+class _StepTimer(CheckpointStore):
     """Record the time at the end of each step, where training would keep a checkpoint.
 
     Args:

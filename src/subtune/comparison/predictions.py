@@ -9,7 +9,7 @@ import pandas as pd
 from subtune.comparison.user_table import make_name, read_user_table
 from subtune.core.errors import SubtuneError, shorten
 from subtune.data.cells import cell_text
-from subtune.data.predictions import find_columns, parse_predictions
+from subtune.data.predictions import find_prediction_columns, parse_predictions
 from subtune.data.table_files import is_file
 from subtune.methods import is_built_in
 from subtune.tasks import TaskSpec
@@ -79,7 +79,7 @@ def check_predictions(
         name, source, table = predictions, "the table", rows
     else:
         name, source, table = _read_rows(predictions)
-        columns = find_columns([*table[0][1]], task.labels, source)
+        columns = find_prediction_columns([*table[0][1]], task.labels, source)
         if len(table) != len(rows):
             expected = f"expected {len(rows):,}, one for each row of the table"
             raise SubtuneError(f"{source}: found {len(table):,} rows, {expected}")

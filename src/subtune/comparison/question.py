@@ -41,7 +41,7 @@ from subtune.core.files import Layout, hash_files, hash_text, write_text
 from subtune.core.ids import content_id
 from subtune.data.table_files import is_directory, is_file
 from subtune.plan.inputs import scored_file
-from subtune.steps.context import preflight
+from subtune.steps.context import plan_and_check
 
 # The file in the results that describes the call that planned them.
 ASKED = "comparison.json"
@@ -149,7 +149,7 @@ def run_comparison(
                 _continue(place, question, say)
             else:
                 _configure(place, question, say)
-            context = preflight(check_config(parse_config_file(place / CONFIGURATION)))
+            context = plan_and_check(check_config(parse_config_file(place / CONFIGURATION)))
             at_end.push(on_error.pop_all())
         workers.number = context.config.jobs_at_once or 1
         clock = loop.Clock(start, start + 60 * question.options.minutes)

@@ -13,7 +13,7 @@ from subtune.analysis.answer import find_answers, short_answer
 from subtune.analysis.candidates import compare_with_reference, scored_runs
 from subtune.comparison.next_runs import FULL, Method, Progress
 from subtune.core.files import write_atomically
-from subtune.runs.learning_rates import describe_search
+from subtune.runs.learning_rates import search_result
 from subtune.steps import exhibits, report_page, runs, scores, summary
 from subtune.steps.context import Context
 from subtune.steps.jobs import list_files, run_job
@@ -35,7 +35,7 @@ def finished_runs(progress: Progress) -> list[Finished]:
         if planned.key in recorded:
             entry: Finished = {"key": planned.key, "run": recorded[planned.key].id}
             if planned.search and (tried := progress.tried_rates(planned.search)):
-                entry |= describe_search(progress.searches[planned.search], tried)
+                entry |= search_result(progress.searches[planned.search], tried)
             # The best rate of the search may have no run yet, so this is the rate of the run.
             entry["learning_rate"] = recorded[planned.key].recipe.learning_rate
             finished.append(entry)

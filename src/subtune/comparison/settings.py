@@ -226,7 +226,7 @@ class Times(NamedTuple):
     first: float
 
 
-class SettingsChoice(NamedTuple):
+class CandidateSettings(NamedTuple):
     """One possible choice of the settings and of the number of training rows.
 
     Attributes:
@@ -269,7 +269,7 @@ def list_choices(
     rates: Mapping[str, tuple[float, ...]],
     fixed: Mapping[str, Any],
     least_batch: int = 1,
-) -> list[list[SettingsChoice]]:
+) -> list[list[CandidateSettings]]:
     """List possible settings for a table and a model, from the best to the fastest.
 
     Each inner list belongs to one reduction of `_reductions`, with a decreasing number of epochs.
@@ -285,7 +285,7 @@ def list_choices(
         least_batch: the smallest efficient batch size. If fewer than `fewest_steps` steps would be
             left, the batch size is smaller.
     """
-    choices, folds = list[list[SettingsChoice]](), fixed.get("folds")
+    choices, folds = list[list[CandidateSettings]](), fixed.get("folds")
     for number, max_length, seeds, shorter in _reductions(rows, fewest_rows, windows):
         train_rows = count_training_rows(number, folds)
         size = next(s for s in DEFAULTS.sizes if train_rows <= (s["rows"] or train_rows))
@@ -308,13 +308,13 @@ def list_choices(
         )
         epochs = range(size["epochs"], fewest - 1, -1)
         choices.append(
-            [SettingsChoice(shortest.model_copy(update={"epochs": n}), number) for n in epochs]
+            [CandidateSettings(shortest.model_copy(update={"epochs": n}), number) for n in epochs]
         )
     best, longer = choices[0][0].experiment, [m for m in rates if m in DEFAULTS.longer["methods"]]
     for times in reversed(DEFAULTS.longer["times"]):
         own = MethodSettings(epochs=times * best.epochs)
         more = best.model_copy(update={"by_method": dict.fromkeys(longer, own)})
-        choices[0].insert(0, SettingsChoice(more, rows))
+        choices[0].insert(0, CandidateSettings(more, rows))
     return choices
 
 

@@ -26,7 +26,7 @@ SECONDS_TO_END = 3
 SECONDS_BETWEEN_REQUESTS = 0.5
 
 
-class Ended(NamedTuple):
+class EndedJob(NamedTuple):
     """A job that has ended.
 
     Attributes:
@@ -123,7 +123,7 @@ class Workers:
             self._answers.put((process, line))
         self._answers.put((process, ""))
 
-    def next_end(self, seconds: float) -> Ended | None:
+    def next_end(self, seconds: float) -> EndedJob | None:
         """Wait for the end of a job and return it, or None if no job ends within ``seconds``."""
         try:
             process, line = self._answers.get(timeout=max(seconds, 0))
@@ -135,14 +135,14 @@ class Workers:
                 process.terminate()
             else:
                 self._idle.append(process)
-            return Ended(job, **json.loads(line)) if job else None
+            return EndedJob(job, **json.loads(line)) if job else None
         status = process.wait()
         if job is None:
             self._idle = [other for other in self._idle if other is not process]
             return None
-        return Ended(job, exit_status=status)
+        return EndedJob(job, exit_status=status)
 
-    def stop(self, seconds: float) -> list[Ended]:
+    def stop(self, seconds: float) -> list[EndedJob]:
         """Ask all running jobs to stop, and return them; after ``seconds``, kill their workers."""
         until, ended = time.monotonic() + seconds, []
         while self._busy and time.monotonic() < until:

@@ -30,7 +30,9 @@ def require_unique_columns(columns: Collection[str], header: Sequence[Any], plac
             raise SubtuneError(f"{place}: found column {name!r} twice, expected unique names")
 
 
-def require_names(header: Sequence[str | None], cells: Sequence[Any], place: str) -> None:
+def require_multicolumn_header(
+    header: Sequence[str | None], cells: Sequence[Any], place: str
+) -> None:
     """Check that a header names more than one column if a row has several cells.
 
     A header with a single name is probably a title above the actual header.

@@ -10,7 +10,7 @@ from typing import IO, Any
 from xml.etree import ElementTree
 
 from subtune.core.errors import SubtuneError, convert_errors, format_allowed, quote
-from subtune.data.cells import cell_text, require_names, require_unique_columns
+from subtune.data.cells import cell_text, require_multicolumn_header, require_unique_columns
 from subtune.tasks.task_kind import PlacedRow
 
 # The first bytes of Excel files from before 2007, and of password-protected Excel files. Both are
@@ -67,7 +67,7 @@ def excel_rows(
             if not any(texts):
                 continue
             if header:
-                require_names(header, texts, f"{place}: row {number}")
+                require_multicolumn_header(header, texts, f"{place}: row {number}")
                 by_column = itertools.zip_longest(header, texts)
                 yield f"row {number}", {column: cell for column, cell in by_column if column}
             else:

@@ -52,12 +52,14 @@ def read_external_predictions(
                 f"{file}: found {len(rows):,} rows, expected {number:,}, one for each labelled row "
                 f"of {path}"
             )
-        columns = find_columns([*rows[0][1]], task.labels, file)
+        columns = find_prediction_columns([*rows[0][1]], task.labels, file)
         found[system] = parse_predictions(task, rows, columns, file)
     return found
 
 
-def find_columns(columns: Sequence[str], labels: Sequence[str] | None, source: str) -> list[str]:
+def find_prediction_columns(
+    columns: Sequence[str], labels: Sequence[str] | None, source: str
+) -> list[str]:
     """Find the columns with predictions.
 
     They are the columns of probabilities, one for each label, if there are any. Otherwise, it is

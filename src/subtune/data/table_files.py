@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from subtune.core.errors import SubtuneError, convert_errors, join_names, quote
-from subtune.data.cells import cell_text, require_names, require_unique_columns
+from subtune.data.cells import cell_text, require_multicolumn_header, require_unique_columns
 from subtune.data.excel_files import excel_rows
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow
@@ -123,7 +123,7 @@ def delimited_rows(
             if cells:
                 place = f"{path}: line {first}"
                 _require_width(cells, header, delimiter, place)
-                require_names(header, cells, place)
+                require_multicolumn_header(header, cells, place)
                 if reader.line_num > first:
                     row_lines = lines[first - 1 : reader.line_num]
                     _require_closed_quote(row_lines, header, delimiter, is_row, place)

@@ -57,7 +57,7 @@ def classes_table(results: ExperimentResults) -> Styled:
     return Styled(table, _without_single_task(pd.DataFrame(cells)), note=note)
 
 
-def suspects_table(results: ExperimentResults) -> Styled:
+def suspect_labels_table(results: ExperimentResults) -> Styled:
     """Tabulate the examples whose labels may be wrong, the most suspect first."""
     table = results["suspects"]
     # The most suspect examples of each task are shown.

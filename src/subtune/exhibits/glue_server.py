@@ -36,7 +36,7 @@ NAMES = ("experiment", "model", "method", "task")
 GIVEN = (*NAMES, "value", "scale")
 
 
-class ServerFile(NamedTuple):
+class SubmissionFile(NamedTuple):
     """One file of a zip, with one line per test example, numbered from 0.
 
     Attributes:
@@ -66,17 +66,17 @@ class ServerFile(NamedTuple):
 FILES = {
     file.name: file
     for file in (
-        ServerFile("CoLA.tsv", "cola", "test", 1063),
-        ServerFile("SST-2.tsv", "sst2", "test", 1821),
-        ServerFile("MRPC.tsv", "mrpc", "test", 1725),
-        ServerFile("STS-B.tsv", "stsb", "test", 1379),
-        ServerFile("MNLI-m.tsv", "mnli", "test_matched", 9796),
-        ServerFile("MNLI-mm.tsv", "mnli", "test_mismatched", 9847),
-        ServerFile("QNLI.tsv", "qnli", "test", 5463),
-        ServerFile("RTE.tsv", "rte", "test", 3000),
-        ServerFile("WNLI.tsv", "wnli", "test", 146),
-        ServerFile("QQP.tsv", "qqp", "test", 390965),
-        ServerFile("AX.tsv", "mnli", DIAGNOSTIC, 1104),
+        SubmissionFile("CoLA.tsv", "cola", "test", 1063),
+        SubmissionFile("SST-2.tsv", "sst2", "test", 1821),
+        SubmissionFile("MRPC.tsv", "mrpc", "test", 1725),
+        SubmissionFile("STS-B.tsv", "stsb", "test", 1379),
+        SubmissionFile("MNLI-m.tsv", "mnli", "test_matched", 9796),
+        SubmissionFile("MNLI-mm.tsv", "mnli", "test_mismatched", 9847),
+        SubmissionFile("QNLI.tsv", "qnli", "test", 5463),
+        SubmissionFile("RTE.tsv", "rte", "test", 3000),
+        SubmissionFile("WNLI.tsv", "wnli", "test", 146),
+        SubmissionFile("QQP.tsv", "qqp", "test", 390965),
+        SubmissionFile("AX.tsv", "mnli", DIAGNOSTIC, 1104),
     )
 }
 
@@ -114,7 +114,7 @@ def expected_server_scores(config: Config) -> set[tuple[str, ...]]:
     }
 
 
-def format_predictions(file: ServerFile, logits: np.ndarray) -> list[str]:
+def format_predictions(file: SubmissionFile, logits: np.ndarray) -> list[str]:
     """Convert logits ``[n, o]`` to predictions in the format of the server's files."""
     if file.labels:
         return [file.labels[number] for number in logits.argmax(axis=1)]
@@ -169,7 +169,7 @@ def make_submission(
 
 
 def _find_logits(
-    file: ServerFile, predicted: pd.DataFrame, runs: pd.DataFrame
+    file: SubmissionFile, predicted: pd.DataFrame, runs: pd.DataFrame
 ) -> tuple[np.ndarray | None, str]:
     """Find the logits of a file.
 

@@ -23,7 +23,7 @@ def select_printed_scores(printed: pd.DataFrame, exhibits: Collection[str]) -> p
     return pd.concat([printed[:0], *parts], ignore_index=True)
 
 
-def tasks_of_average(printed: pd.DataFrame) -> list[str]:
+def averaged_tasks(printed: pd.DataFrame) -> list[str]:
     """Return the tasks over which a paper averages, or an empty list if it prints no average."""
     if not printed["is_average"].any():
         return []
@@ -66,7 +66,7 @@ def compare_with_printed(
     for split, scores in {"validation": chosen, "test": test_scores}.items():
         if scores is not None:
             whole = drop_masked_runs(scores).dropna(subset=["value"])
-            means = average_columns(whole, tasks_of_average(printed)).assign(
+            means = average_columns(whole, averaged_tasks(printed)).assign(
                 column=AVERAGE, is_average=True
             )
             groups = pd.concat([whole.assign(is_average=False), means])
@@ -144,7 +144,7 @@ def comparison_table(
     of_printed_models = runs["model"].isin(printed["model"])
     runs = runs[of_printed_models] if of_printed_models.any() else runs
     runs = runs[~runs["method"].isin(_methods_printed_elsewhere(every, printed, [*tasks]))]
-    averaged = tasks_of_average(printed)
+    averaged = averaged_tasks(printed)
     means = _columns_of_averages(averaged, [*tasks])
     rows = _format_our_rows(runs, [*tasks], means.values(), source)
     titles = {method: method_title(method) for method in printed["method"]} | dict(quoted or {})

@@ -33,7 +33,7 @@ from subtune.models.operations import (
 )
 from subtune.models.packing import (
     WORD_EMBEDDINGS,
-    Bucket,
+    AttentionBucket,
     PackedBatch,
     average_logits_per_example,
     bucket_of_all,
@@ -237,7 +237,7 @@ def _apply_add_and_norm(forward: _ForwardPass, part: str, x: Tensor, residual: T
     return _apply_layer_norm(forward, norm, x + residual)
 
 
-def pad(x: Tensor, bucket: Bucket) -> Tensor:
+def pad(x: Tensor, bucket: AttentionBucket) -> Tensor:
     """Pad the tokens of a bucket with zeros, from ``[k, s, h]`` to ``[k·m·a, l, d]``."""
     heads_of_tokens = x.unflatten(2, (bucket.heads, -1)).flatten(1, 2)
     runs, _, numbers = heads_of_tokens.shape
@@ -246,7 +246,7 @@ def pad(x: Tensor, bucket: Bucket) -> Tensor:
     return padded.view(-1, bucket.longest, numbers)
 
 
-def unpad(x: Tensor, bucket: Bucket) -> Tensor:
+def unpad(x: Tensor, bucket: AttentionBucket) -> Tensor:
     """Remove the padding of a bucket, from ``[k·m·a, l, d]`` to ``[k, s, h]``. Reverses `pad`."""
     padded = x.reshape(-1, bucket.examples * bucket.heads * bucket.longest, x.shape[2])
     heads_of_tokens = padded.index_select(1, bucket.padded_positions)
@@ -254,7 +254,12 @@ def unpad(x: Tensor, bucket: Bucket) -> Tensor:
 
 
 def bucket_attention(
-    query: Tensor, key: Tensor, value: Tensor, bucket: Bucket, masks: DropoutMasks | None, p: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bucket: AttentionBucket,
+    masks: DropoutMasks | None,
+    p: float,
 ) -> Tensor:
     """Compute attention within the examples of a bucket, in the shape of the query.
 

@@ -52,7 +52,7 @@ WORD_EMBEDDINGS = "embeddings.word_embeddings"
 
 
 @dataclass(frozen=True)
-class Bucket:
+class AttentionBucket:
     """Neighbouring examples of a batch that are padded to the same length for attention.
 
     Attributes:
@@ -107,7 +107,7 @@ class PackedBatch:
     reads: Tensor | None
     read_of: Tensor
     labels: Tensor
-    buckets: tuple[Bucket, ...]
+    buckets: tuple[AttentionBucket, ...]
     examples: int
     longest: int
 
@@ -202,7 +202,7 @@ def _to_tensor(
     return tensor.to(device, non_blocking=True)
 
 
-def _make_buckets(lengths: np.ndarray, encoder: Encoder) -> tuple[Bucket, ...]:
+def _make_buckets(lengths: np.ndarray, encoder: Encoder) -> tuple[AttentionBucket, ...]:
     """Split examples into the buckets of our own forward pass on a CPU.
 
     On a GPU and for transformers' code, the result is empty.
@@ -297,7 +297,9 @@ def split_into_micro_batches(
     return np.split(index, np.cumsum(counts)[:-1])
 
 
-def make_bucket(lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], Tensor]) -> Bucket:
+def make_bucket(
+    lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], Tensor]
+) -> AttentionBucket:
     """Build the bucket of neighbouring examples.
 
     Args:
@@ -311,7 +313,7 @@ def make_bucket(lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], 
     example, position = is_token.nonzero()
     index = example[:, None], np.arange(heads), position[:, None]
     padding = np.where(is_token, np.float32(0), np.float32("-inf"))
-    return Bucket(
+    return AttentionBucket(
         examples=len(lengths),
         tokens=len(example),
         longest=longest,
@@ -323,7 +325,7 @@ def make_bucket(lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], 
     )
 
 
-def bucket_of_all(batch: PackedBatch, heads: int) -> Bucket:
+def bucket_of_all(batch: PackedBatch, heads: int) -> AttentionBucket:
     """Build one bucket with all examples of a batch. The tail counts as a further example.
 
     The bucket is built on the batch's device. Its shape depends only on the shape of the batch.
@@ -334,7 +336,7 @@ def bucket_of_all(batch: PackedBatch, heads: int) -> Bucket:
     padding = torch.zeros(is_padding.shape, device=device).masked_fill(is_padding, -math.inf)
     positions = torch.arange(tokens, device=device) - batch.starts.index_select(0, batch.example)
     rows = batch.example[:, None] * heads + torch.arange(heads, device=device)
-    return Bucket(
+    return AttentionBucket(
         examples=len(batch.starts),
         tokens=tokens,
         longest=longest,

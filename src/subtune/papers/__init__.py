@@ -25,7 +25,7 @@ def find_paper(name: str | None) -> Paper:
     return importlib.import_module(f"{__name__}.{name}").PAPER
 
 
-def set_papers(config: Config) -> Config:
+def assign_papers(config: Config) -> Config:
     """Set ``paper`` in each experiment that is named after a paper, and check all papers.
 
     Raises:

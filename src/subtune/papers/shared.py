@@ -14,7 +14,7 @@ from subtune.exhibits.failure_exhibits import (
     draw_confusion,
     draw_predicted,
     more_labels_table,
-    suspects_table,
+    suspect_labels_table,
 )
 from subtune.exhibits.figures import (
     draw_learning_curves,
@@ -257,7 +257,7 @@ SUSPECTS = Table(
     "at least as high as this label's average probability on the rows that have it (confident "
     "learning). The least probable labels come first. For numbers, the largest residuals "
     "(prediction minus label) come first. Row: the row's number among all rows with a label.",
-    make=suspects_table,
+    make=suspect_labels_table,
     needs=Needs(tables=("suspects",)),
 )
 PREDICTED = Figure(

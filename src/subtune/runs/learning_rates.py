@@ -111,7 +111,7 @@ def find_learning_rates(
         train: trains and records a list of runs.
 
     Returns:
-        The result of each search (`describe_search`), by the id of the search.
+        The result of each search (`search_result`), by the id of the search.
     """
     specs = [*specs]
     while True:
@@ -125,10 +125,10 @@ def find_learning_rates(
             break
         train(runs)
     scored = zip(specs, scores, strict=True)
-    return {spec.id: describe_search(spec, known) for spec, known in scored}
+    return {spec.id: search_result(spec, known) for spec, known in scored}
 
 
-def describe_search(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str, Any]:
+def search_result(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str, Any]:
     """Return the result of a finished search.
 
     Args:
@@ -149,5 +149,5 @@ def describe_search(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str
 
 
 def read_searches(paths: Iterable[str | Path]) -> dict[str, dict[str, Any]]:
-    """Read the results of searches (`describe_search`) from JSON files, by the id of the search."""
+    """Read the results of searches (`search_result`) from JSON files, by the id of the search."""
     return {id: found for path in paths for id, found in json.loads(Path(path).read_text()).items()}

@@ -128,14 +128,14 @@ class Context:
         return found
 
 
-def preflight(config: Config) -> Context:
+def plan_and_check(config: Config) -> Context:
     """Plan a configuration, and check all files and models that it names.
 
     Raises:
         SubtuneError: a file, model or tokenizer cannot be used, a tokenizer knows none of the
             words in a table, or a file of predictions lacks a row.
     """
-    config = papers.set_papers(config)
+    config = papers.assign_papers(config)
     plan, notes = make_plan(config), list[str]()
     if config.test_scores:
         read_test_scores(Path(config.test_scores), expected_server_scores(config))

@@ -185,9 +185,9 @@ def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
     content = _read_if_current(data)
     if not content:
         from subtune.config.checks import check_config
-        from subtune.steps.context import plan_jobs, preflight
+        from subtune.steps.context import plan_and_check, plan_jobs
 
-        context = preflight(check_config(data))
+        context = plan_and_check(check_config(data))
         read = _read_states(sorted(map(str, context.input_files())))
         content = {"code": _hash_code(), "read": read} | plan_jobs(context)._asdict()
         path = plan_path(data)

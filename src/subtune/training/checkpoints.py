@@ -66,7 +66,7 @@ class Checkpoints:
 
 
 @dataclass
-class CheckpointWriter:
+class CheckpointStore:
     """Write and read the checkpoints of runs that train side by side.
 
     If a checkpoint cannot be written, training continues without it.

@@ -23,7 +23,7 @@ from subtune.models.packing import pack_batch, split_into_micro_batches
 from subtune.runs.spec import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples, shuffled_batches, sort_by_length
-from subtune.training.checkpoints import CheckpointWriter, State
+from subtune.training.checkpoints import CheckpointStore, State
 from subtune.training.evaluation import autocast
 from subtune.training.training_set import draw_training_set
 from subtune.training.training_step import AdamW, learning_rate_at
@@ -40,7 +40,7 @@ def select_entries(
     recipe: Recipe,
     seed: int,
     settings: DiffPruningSettings,
-    keeper: CheckpointWriter | None = None,
+    keeper: CheckpointStore | None = None,
 ) -> tuple[Entries, dict[str, Tensor]]:
     """Run the first training, which selects the entries for the second training.
 

@@ -23,7 +23,7 @@ from subtune.models.packing import pack_batch, split_into_micro_batches
 from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.examples import Examples, Reads, evaluation_batches
-from subtune.training.evaluation import Result, check_padding, score_splits
+from subtune.training.evaluation import TrainingResult, check_padding, score_splits
 from subtune.training.training_set import compute_label_weights, draw_training_indices
 
 FOLDS = 5
@@ -50,7 +50,7 @@ def pooled_tokens(spec: ModelSpec, model: Encoder) -> Reads:
 
 def fit_embeddings(
     model: Encoder, examples: Mapping[str, Examples], task: TaskSpec, recipe: Fit, seed: int
-) -> Result:
+) -> TrainingResult:
     """Fit a regression to embeddings of the training set, and evaluate it.
 
     Args:
@@ -91,7 +91,7 @@ def fit_embeddings(
         every = np.arange(len(examples[split]))
         computed[split] = compute_features(model, examples[split], every) @ weight.T + bias
     fitted = {"classifier.weight": weight, "classifier.bias": bias}
-    result = Result(weight.size + bias.size)
+    result = TrainingResult(weight.size + bias.size)
     result.changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
     result.delta = {name: torch.from_numpy(new) for name, new in fitted.items()}
     logits = read @ weight.T + bias
@@ -99,7 +99,7 @@ def fit_embeddings(
 
 
 def add_scores(
-    result: Result,
+    result: TrainingResult,
     task: TaskSpec,
     examples: Mapping[str, Examples],
     index: np.ndarray,
@@ -107,7 +107,7 @@ def add_scores(
     logits: np.ndarray,
     computed: Mapping[str, np.ndarray],
     started: float,
-) -> Result:
+) -> TrainingResult:
     """Add the training loss and the scores of a regression to its result.
 
     Args:

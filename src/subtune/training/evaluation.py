@@ -222,7 +222,7 @@ def without_scores(task: TaskSpec) -> Evaluation:
 
 
 @dataclass
-class Result:
+class TrainingResult:
     """The result of a run, or of its epochs so far.
 
     A run that diverged has no best epoch, even if an earlier epoch scored well, because its

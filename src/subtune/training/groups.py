@@ -22,9 +22,9 @@ from subtune.runs.spec import Fit, Fold, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import CPU_TRAINING_TOKENS, Examples, split_off_fold
 from subtune.training import embeddings, tf_idf
-from subtune.training.checkpoints import Checkpoints, CheckpointWriter
+from subtune.training.checkpoints import Checkpoints, CheckpointStore
 from subtune.training.diff_pruning import select_entries
-from subtune.training.evaluation import Result, check_padding, epoch_line
+from subtune.training.evaluation import TrainingResult, check_padding, epoch_line
 from subtune.training.recipe import Run, train
 from subtune.training.values import TrainedValues, is_matrix
 
@@ -155,7 +155,7 @@ def train_side_by_side(
     runs: Mapping[str, Run],
     report: Report,
     checkpoints: Checkpoints | None = None,
-) -> Iterator[tuple[str, Result]]:
+) -> Iterator[tuple[str, TrainingResult]]:
     """Train runs that share their steps, as many side by side as fit into memory.
 
     The result of a run depends neither on the other runs nor on their order, except for rounding
@@ -184,7 +184,7 @@ def train_side_by_side(
         waiting += split_into_groups(model, examples["train"], same_step, report)
     while waiting:
         ids = waiting.pop(0)
-        keeper = CheckpointWriter(checkpoints, ids, report) if checkpoints else None
+        keeper = CheckpointStore(checkpoints, ids, report) if checkpoints else None
         try:
             results = train(model, examples, task, [runs[run_id] for run_id in ids], report, keeper)
         except (RuntimeError, MemoryError) as error:
@@ -225,7 +225,7 @@ def train_runs(
     rankings: Mapping[str, Mapping[str, np.ndarray]],
     report: Report,
     checkpoints: Checkpoints | None = None,
-) -> Iterator[tuple[str, Result, Mapping[str, Examples]]]:
+) -> Iterator[tuple[str, TrainingResult, Mapping[str, Examples]]]:
     """Train runs that share a pretrained model and the splits of a task.
 
     Args:
@@ -304,9 +304,7 @@ def _resolve_entries(
     """
     if isinstance(spec.selection, DiffPruning):
         # This folder is in the folder of the run, so that it is removed with the run's checkpoints.
-        keeper = (
-            CheckpointWriter(checkpoints, [f"{spec.id}/first"], report) if checkpoints else None
-        )
+        keeper = CheckpointStore(checkpoints, [f"{spec.id}/first"], report) if checkpoints else None
         task, settings = spec.tokens.data.task, spec.selection.diff_pruning
         return select_entries(model, train, task, spec.training_recipe, spec.seed, settings, keeper)
     ranks = rankings[spec.selection.ranking] if spec.selection.ranking else None

@@ -22,9 +22,9 @@ from subtune.models.packing import (
 from subtune.runs.spec import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples, shuffled_batches, sort_by_length
-from subtune.training.checkpoints import CheckpointWriter, State
+from subtune.training.checkpoints import CheckpointStore, State
 from subtune.training.evaluation import (
-    Result,
+    TrainingResult,
     autocast,
     cast_frozen_weights,
     epoch_line,
@@ -68,8 +68,8 @@ def train(
     task: TaskSpec,
     runs: Sequence[Run],
     report: Callable[[str], None] = lambda line: None,
-    keeper: CheckpointWriter | None = None,
-) -> list[Result]:
+    keeper: CheckpointStore | None = None,
+) -> list[TrainingResult]:
     """Fine-tune several runs of a pretrained model side by side.
 
     The runs share batches, frozen weights and the seed. Their recipes differ only in the learning
@@ -200,7 +200,7 @@ class _Group:
         self._batches = self._draw_batches()
         self._masks = DropoutMasks(seed, model.device)
         self._frozen = self._training_model = cast_frozen_weights(model, recipe.precision)
-        self.results = [Result(count_trained(run.entries, model.shapes)) for run in runs]
+        self.results = [TrainingResult(count_trained(run.entries, model.shapes)) for run in runs]
         self.steps = len(self._batches) * recipe.epochs
         self.last_epoch = recipe.refit or recipe.epochs
         self.epoch, self.step = 1, 0

@@ -31,7 +31,7 @@ from subtune.tasks.examples import Examples
 from subtune.training import embeddings
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.embeddings import compute_features, pooled_tokens
-from subtune.training.evaluation import Result, check_padding, compute_split_logits
+from subtune.training.evaluation import TrainingResult, check_padding, compute_split_logits
 from subtune.training.groups import add_modules, train_runs
 from subtune.training.training_set import draw_training_indices
 from subtune.training.values import Delta, changed_tensors
@@ -108,7 +108,7 @@ def _build_examples(
 def write_record(
     store: Path,
     spec: RunSpec,
-    result: Result,
+    result: TrainingResult,
     examples: Mapping[str, Examples],
     origin: Mapping[str, Any],
 ) -> None:
@@ -145,7 +145,7 @@ def write_record(
     records.write_files(store, spec, fill)
 
 
-def _scores_content(result: Result, share_read: float | None) -> dict[str, Any]:
+def _scores_content(result: TrainingResult, share_read: float | None) -> dict[str, Any]:
     """Return the content of ``scores.json``.
 
     Args:

@@ -21,7 +21,7 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.tasks.sentences import TEXT_COLUMNS
 from subtune.training.embeddings import ABSENT, STEPS, add_scores
-from subtune.training.evaluation import Result
+from subtune.training.evaluation import TrainingResult
 from subtune.training.training_set import draw_training_indices
 
 # Word unigrams and bigrams. Punctuation counts as a word, so that every text has at least one word.
@@ -86,7 +86,9 @@ class TextRegression:
         return -np.logaddexp(0, -decisions)
 
 
-def fit_tf_idf(examples: Mapping[str, Examples], task: TaskSpec, recipe: Fit, seed: int) -> Result:
+def fit_tf_idf(
+    examples: Mapping[str, Examples], task: TaskSpec, recipe: Fit, seed: int
+) -> TrainingResult:
     """Fit a regression to the texts of the training set, and evaluate it.
 
     Args:
@@ -105,7 +107,7 @@ def fit_tf_idf(examples: Mapping[str, Examples], task: TaskSpec, recipe: Fit, se
         for split in filter(examples.__contains__, task.evaluation)
     }
     fitted = {"classifier.weight": regression.weight, "classifier.bias": regression.bias}
-    result = Result(regression.weight.size + regression.bias.size)
+    result = TrainingResult(regression.weight.size + regression.bias.size)
     # The method trains only a classifier, so its changes are the weights themselves.
     result.changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
     logits = regression.logits(features)

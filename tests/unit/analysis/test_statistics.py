@@ -12,8 +12,8 @@ from subtune.analysis.statistics import (
     holm,
     kruskal_wallis,
     minus,
+    minus_at_train_size,
     minus_by_rows,
-    minus_on_rows,
     minus_printed,
     paired_tests,
 )
@@ -27,7 +27,7 @@ from subtune.papers.bitfit import (
 )
 from subtune.papers.bitfit_plus import best_on_average_minus, change_and_score, distance_to_printed
 from subtune.papers.layernorm import bias_minus_weight, ranks_first, to_largest_other
-from subtune.papers.spafit import rate_to
+from subtune.papers.spafit import log_rate_ratio
 from tests.helpers.examples import scored
 
 
@@ -127,7 +127,7 @@ def test_change_and_score_are_correlated_over_methods_seed_by_seed():
 
 def test_rates_are_compared_with_one_and_with_the_printed_ones():
     runs = scores([("rte", "a", 0.7), ("cola", "a", 0.7)])
-    assert np.exp(rate_to(runs, "a", 5e-4)).tolist() == pytest.approx([2, 2])
+    assert np.exp(log_rate_ratio(runs, "a", 5e-4)).tolist() == pytest.approx([2, 2])
     printed = runs.assign(learning_rate=[1e-3, 2e-3])
     assert sorted(np.exp(rate_to_printed(runs, printed, "a"))) == pytest.approx([0.5, 1])
 
@@ -167,11 +167,11 @@ CROSSING = {"full": {10: 0.1, 100: 0.4, 1000: 0.8}, "bitfit": {10: 0.3, 100: 0.5
 
 def test_scores_in_another_metric_are_not_compared():
     table = pd.concat([sizes(CROSSING), sizes({"full": {10: 0.9}, "bitfit": {10: 0.1}}, "f1")])
-    fewest = minus_on_rows(table, "exact_match", "min", "bitfit", "full")
+    fewest = minus_at_train_size(table, "exact_match", "min", "bitfit", "full")
     assert fewest.tolist() == pytest.approx([0.2])
-    assert minus_on_rows(table, "accuracy", "min", "bitfit", "full").empty
+    assert minus_at_train_size(table, "accuracy", "min", "bitfit", "full").empty
     deciding = table.assign(decides=table["metric"] == "exact_match")
-    assert minus_on_rows(deciding, None, "min", "bitfit", "full").equals(fewest)
+    assert minus_at_train_size(deciding, None, "min", "bitfit", "full").equals(fewest)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,9 @@ def test_scores_in_another_metric_are_not_compared():
 )
 def test_without_scores_on_the_fewest_and_on_more_rows_nothing_is_compared(curves, ends):
     table = sizes(curves)
-    assert all(minus_on_rows(table, "exact_match", end, "bitfit", "full").empty for end in ends)
+    assert all(
+        minus_at_train_size(table, "exact_match", end, "bitfit", "full").empty for end in ends
+    )
     assert minus_by_rows(table, "exact_match", "bitfit", "full").empty
 
 

@@ -8,7 +8,7 @@ import pytest
 from subtune.comparison import loop
 from subtune.comparison.loop import Clock, Loop
 from subtune.comparison.next_runs import rank_missing_runs
-from subtune.comparison.workers import Ended
+from subtune.comparison.workers import EndedJob
 from subtune.core.errors import SubtuneError
 from subtune.steps.jobs import Job
 from tests.helpers.comparisons import progress
@@ -47,38 +47,40 @@ def job_of(state: Loop, *methods: str, model: str = "a") -> Job:
 
 
 def test_a_method_that_fails_is_left_out_with_one_line(state, lines):
-    loop._handle_end(state, Ended(job_of(state, "bitfit", "layernorm"), error="no rows"))
+    loop._handle_ended_job(state, EndedJob(job_of(state, "bitfit", "layernorm"), error="no rows"))
     assert lines == ["left out bitfit, layernorm: no rows"]
     assert state.left_out == {("a", "bitfit"), ("a", "layernorm")}
 
 
 def test_without_full_or_a_second_method_there_is_no_comparison(state):
     with pytest.raises(SubtuneError, match=r"^full: no rows$"):
-        loop._handle_end(state, Ended(job_of(state, "full"), error="no rows"))
-    loop._handle_end(state, Ended(job_of(state, "embeddings"), error="no embeddings"))
+        loop._handle_ended_job(state, EndedJob(job_of(state, "full"), error="no rows"))
+    loop._handle_ended_job(state, EndedJob(job_of(state, "embeddings"), error="no embeddings"))
     with pytest.raises(SubtuneError, match=r"^bitfit, layernorm: no rows$"):
-        loop._handle_end(state, Ended(job_of(state, "bitfit", "layernorm"), error="no rows"))
+        loop._handle_ended_job(
+            state, EndedJob(job_of(state, "bitfit", "layernorm"), error="no rows")
+        )
 
 
 def test_rows_that_fail_end_all_methods(state):
     with pytest.raises(SubtuneError, match=r"^no tokens$"):
-        loop._handle_end(state, Ended(TOKENS, error="no tokens"))
+        loop._handle_ended_job(state, EndedJob(TOKENS, error="no tokens"))
 
 
 def test_a_model_that_fails_is_left_out_and_the_other_goes_on(lines):
     state = made("a", "b")
-    loop._handle_end(state, Ended(job_of(state, "full", model="b"), error="no weights"))
+    loop._handle_ended_job(state, EndedJob(job_of(state, "full", model="b"), error="no weights"))
     assert lines == ["left out b: no weights"]
     assert {model for model, _ in state.left_out} == {"b"}
-    loop._handle_end(state, Ended(job_of(state, "bitfit"), error="no rows"))
+    loop._handle_ended_job(state, EndedJob(job_of(state, "bitfit"), error="no rows"))
     assert lines[1:] == ["left out bitfit of a: no rows"]
 
 
 def test_a_job_whose_worker_ended_is_done_once_more_by_itself(state, lines):
-    end = Ended(job_of(state, "embeddings"), exit_status=-signal.SIGKILL)
-    loop._handle_end(state, end)
+    end = EndedJob(job_of(state, "embeddings"), exit_status=-signal.SIGKILL)
+    loop._handle_ended_job(state, end)
     assert not state.left_out
-    loop._handle_end(state, end)
+    loop._handle_ended_job(state, end)
     killed = "its process was killed, probably because there was too little memory"
     assert lines == [
         f"embeddings: {killed}; repeated without other jobs at the same time",
@@ -87,7 +89,7 @@ def test_a_job_whose_worker_ended_is_done_once_more_by_itself(state, lines):
 
 
 def test_a_job_that_was_stopped_is_not_left_out(state, lines):
-    loop._handle_end(state, Ended(job_of(state, "embeddings"), stopped=True))
+    loop._handle_ended_job(state, EndedJob(job_of(state, "embeddings"), stopped=True))
     assert not state.left_out and not lines
 
 

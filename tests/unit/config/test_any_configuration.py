@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from subtune.config.checks import check_config, read_config
 from subtune.config.schema import Config
 from subtune.core.errors import SubtuneError
-from subtune.steps.context import preflight
+from subtune.steps.context import plan_and_check
 from tests.helpers.messages import assert_message
 from tests.helpers.project import table
 
@@ -113,7 +113,7 @@ def places(value, place=()):
 
 def test_the_configuration_that_is_changed_is_good(directory, tiny_bert, monkeypatch):
     monkeypatch.chdir(directory)
-    assert preflight(check_config(good(tiny_bert))).plan.runs
+    assert plan_and_check(check_config(good(tiny_bert))).plan.runs
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -129,4 +129,4 @@ def test_any_value_anywhere_gives_a_plan_or_clear_lines(directory, tiny_bert, mo
         inner[data.draw(KEYS)] = inner.pop(place[-1])
     else:
         inner[place[-1]] = data.draw(VALUES)
-    said(lambda: preflight(check_config(changed)))
+    said(lambda: plan_and_check(check_config(changed)))

@@ -13,7 +13,7 @@ from subtune.exhibits.failure_exhibits import (
     draw_confusion,
     draw_predicted,
     more_labels_table,
-    suspects_table,
+    suspect_labels_table,
 )
 from subtune.exhibits.output import save_figure, write_table
 from tests.helpers.exhibits import results
@@ -69,7 +69,7 @@ def test_of_many_labels_those_with_the_lowest_f1_are_shown():
 def test_long_texts_of_suspects_are_cut_only_on_the_page(tmp_path):
     texts = {"text_a": ["long " * 100] * 500}
     table = failures.find_suspects(of_labels(3), texts)
-    made = suspects_table(results({"mine": "Mine"}, suspects=table))
+    made = suspect_labels_table(results({"mine": "Mine"}, suspects=table))
     assert made.shown["text"].str.len().max() < 200
     assert len(made.shown) == MOST_SHOWN < len(made.table)
     paths = [tmp_path / f"suspects.{ending}" for ending in ("csv", "md", "tex")]

@@ -78,7 +78,7 @@ def test_a_map_of_changes_needs_its_method_and_its_task():
 )
 def test_an_experiment_with_a_papers_name_reproduces_it(name, settings, paper):
     made = config(experiment(), experiments={name: experiment(**settings)})
-    assert papers.set_papers(made).experiments[name].paper == paper
+    assert papers.assign_papers(made).experiments[name].paper == paper
 
 
 @pytest.mark.parametrize("paper", papers.paper_names())

@@ -11,7 +11,7 @@ from subtune import papers
 from subtune.analysis.statistics import (
     best_minus,
     minus,
-    minus_on_rows,
+    minus_at_train_size,
     minus_printed,
     parameters_of_families,
 )
@@ -51,7 +51,7 @@ def test_every_claim_is_declared_whole_and_says_where_it_is_printed(paper):
 
 
 def test_five_statistics_carry_most_claims():
-    shared = [minus, best_minus, minus_printed, minus_on_rows, parameters_of_families]
+    shared = [minus, best_minus, minus_printed, minus_at_train_size, parameters_of_families]
     claims = [claim for paper in PAPERS for claim in paper.claims]
     others = [claim.units for claim in claims if claim.units not in shared]
     assert len(others) < 0.4 * len(claims)

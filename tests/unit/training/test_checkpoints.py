@@ -17,7 +17,7 @@ from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
 from subtune.tasks import TASKS
 from subtune.training import checkpoints, groups, recipe, recorded_runs
-from subtune.training.checkpoints import Checkpoints, CheckpointWriter
+from subtune.training.checkpoints import Checkpoints, CheckpointStore
 from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import train
 from tests.helpers import examples
@@ -60,7 +60,7 @@ def in_attempts(model, rows, tmp_path):
 
     def in_attempts(group, count):
         for attempt in itertools.count(1):
-            keeper = CheckpointWriter(stopped_every(count, tmp_path), IDS[: len(group)], print)
+            keeper = CheckpointStore(stopped_every(count, tmp_path), IDS[: len(group)], print)
             try:
                 results = train(model, rows, TASK, group, keeper=keeper)
             except StoppedError:
@@ -100,7 +100,7 @@ def test_a_run_that_diverged_before_the_cut_stays_so(model, rows, in_attempts):
 
 def test_only_the_newest_two_stay_and_a_broken_one_is_passed_over(model, rows, tmp_path):
     said = []
-    keeper = CheckpointWriter(Checkpoints(tmp_path, 0), ["a"], said.append)
+    keeper = CheckpointStore(Checkpoints(tmp_path, 0), ["a"], said.append)
     train(model, rows, TASK, members(model, "bitfit"), keeper=keeper)
     older, newest = sorted(tmp_path.glob("*/*"))
     [state] = keeper.read_newest()
@@ -119,7 +119,7 @@ def test_only_the_newest_two_stay_and_a_broken_one_is_passed_over(model, rows, t
 
 
 def test_runs_go_on_from_the_newest_step_that_all_of_them_have(tmp_path):
-    keeper = CheckpointWriter(Checkpoints(tmp_path, 0), "ab", print)
+    keeper = CheckpointStore(Checkpoints(tmp_path, 0), "ab", print)
     for step in (1, 2):
         keeper.write([{"step": step}, {"step": step}])
     (tmp_path / "b" / f"{2:012d}{checkpoints.ENDING}").unlink()
@@ -128,7 +128,7 @@ def test_runs_go_on_from_the_newest_step_that_all_of_them_have(tmp_path):
 
 
 def test_what_another_version_has_kept_is_left_aside(tmp_path, monkeypatch):
-    keeper = CheckpointWriter(Checkpoints(tmp_path, 0), "a", print)
+    keeper = CheckpointStore(Checkpoints(tmp_path, 0), "a", print)
     keeper.write([{"step": 1}])
     assert keeper.read_newest() == [{"step": 1}]
     monkeypatch.setattr(checkpoints, "ENDING", ".another.pt")
@@ -136,7 +136,7 @@ def test_what_another_version_has_kept_is_left_aside(tmp_path, monkeypatch):
 
 
 def test_a_cut_while_it_is_written_leaves_the_one_before(tmp_path, monkeypatch):
-    keeper = CheckpointWriter(Checkpoints(tmp_path, 0), "a", print)
+    keeper = CheckpointStore(Checkpoints(tmp_path, 0), "a", print)
     keeper.write([{"step": 1}])
 
     def cut(tensors, path, header):
@@ -152,7 +152,7 @@ def test_a_cut_while_it_is_written_leaves_the_one_before(tmp_path, monkeypatch):
 def test_the_interval_decides_when_one_is_written(tmp_path, monkeypatch):
     clock = [0]
     monkeypatch.setattr(checkpoints.time, "monotonic", lambda: clock[0])
-    keeper = CheckpointWriter(Checkpoints(tmp_path, 100), ["a"], print)
+    keeper = CheckpointStore(Checkpoints(tmp_path, 100), ["a"], print)
     written = []
 
     def take():
@@ -167,7 +167,7 @@ def test_the_interval_decides_when_one_is_written(tmp_path, monkeypatch):
 def test_where_none_can_be_written_training_goes_on(model, rows, tmp_path):
     (tmp_path / "file").write_text("")
     said = []
-    keeper = CheckpointWriter(Checkpoints(tmp_path / "file", 0), ["a"], said.append)
+    keeper = CheckpointStore(Checkpoints(tmp_path / "file", 0), ["a"], said.append)
     [result] = train(model, rows, TASK, members(model, "bitfit"), keeper=keeper)
     assert len(result.history) == 2
     assert "no checkpoint could be written" in said[0]
@@ -315,7 +315,7 @@ def test_parts_of_a_group_go_on_from_their_own_newest_checkpoint(sweep, expected
 
 def test_a_checkpoint_of_another_kind_of_device_has_new_masks(sweep, expected):
     sweep.cut(2)
-    keeper = CheckpointWriter(Checkpoints(sweep.folder, 0), IDS, print)
+    keeper = CheckpointStore(Checkpoints(sweep.folder, 0), IDS, print)
     states = keeper.read_newest()
     # A CUDA generator's state has 16 bytes.
     masks = states[0]["masks"][0] | {"device": "cuda"}, torch.zeros(16, dtype=torch.uint8)

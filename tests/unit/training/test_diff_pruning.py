@@ -14,7 +14,7 @@ from subtune.methods.single_entries import DiffPruningSettings
 from subtune.models.encoder import draw_classifier, load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
-from subtune.training.checkpoints import Checkpoints, CheckpointWriter
+from subtune.training.checkpoints import Checkpoints, CheckpointStore
 from subtune.training.diff_pruning import select_entries
 from subtune.training.groups import train_runs
 from subtune.training.values import changed_tensors
@@ -104,7 +104,7 @@ def test_a_first_training_that_was_stopped_goes_on_to_the_same_differences(tiny_
     steps = iter([None, "a signal"])
     stopping = Checkpoints(tmp_path, 0, lambda: next(steps))
     with pytest.raises(StoppedError):
-        select_entries(*arguments, CheckpointWriter(stopping, ["run"], print))
-    resumed = select_entries(*arguments, CheckpointWriter(Checkpoints(tmp_path, 0), ["run"], print))
+        select_entries(*arguments, CheckpointStore(stopping, ["run"], print))
+    resumed = select_entries(*arguments, CheckpointStore(Checkpoints(tmp_path, 0), ["run"], print))
     assert str(resumed[0]) == str(whole[0])
     torch.testing.assert_close(resumed[1], whole[1], rtol=0, atol=0)

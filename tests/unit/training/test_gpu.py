@@ -15,7 +15,7 @@ from subtune.models.peft import inject_peft
 from subtune.runs.spec import ModelSpec
 from subtune.tasks import TASKS
 from subtune.training import embeddings, recipe
-from subtune.training.checkpoints import Checkpoints, CheckpointWriter
+from subtune.training.checkpoints import Checkpoints, CheckpointStore
 from subtune.training.evaluation import autocast
 from subtune.training.fisher_information import fisher_information
 from subtune.training.groups import train_side_by_side
@@ -279,7 +279,7 @@ def test_on_a_gpu_training_goes_on_from_a_checkpoint(kinds, model, rows, tmp_pat
     occasions = iter(range(1, 100))
     # After the twelfth step of 21.
     stopped = Checkpoints(tmp_path, 3600, lambda: "a test" if next(occasions) == 15 else None)
-    keeper = CheckpointWriter(stopped, [*"ab"[: len(kinds)]], print)
+    keeper = CheckpointStore(stopped, [*"ab"[: len(kinds)]], print)
     with pytest.raises(StoppedError):
         train(model, rows, TASKS["sst2"], members, keeper=keeper)
     assert keeper.read_newest()[0]["masks"][0]["device"] == GPU.type

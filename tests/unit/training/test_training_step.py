@@ -14,7 +14,7 @@ from subtune.models.packing import PackedBatch
 from subtune.models.peft import inject_peft
 from subtune.tasks import TASKS
 from subtune.training import recipe
-from subtune.training.checkpoints import Checkpoints, CheckpointWriter
+from subtune.training.checkpoints import Checkpoints, CheckpointStore
 from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import train
 from subtune.training.training_step import Graphs
@@ -257,7 +257,7 @@ def test_training_through_graphs_goes_on_from_a_checkpoint(
         steps.append(None)
         return "a test" if len(steps) == 12 else None
 
-    keeper = CheckpointWriter(Checkpoints(tmp_path, 3600, stopping), [*"abc"], print)
+    keeper = CheckpointStore(Checkpoints(tmp_path, 3600, stopping), [*"abc"], print)
     with pytest.raises(StoppedError):
         through_graphs(double, rows, TASK, group, keeper=keeper)
     assert_same(through_graphs(double, rows, TASK, group, keeper=keeper), expected)
@@ -267,7 +267,7 @@ def test_dropout_of_a_new_seed_after_another_device_is_in_the_graphs(
     double, rows, through_graphs, tmp_path, lines
 ):
     group = members_of(double, "layernorm")
-    keeper = CheckpointWriter(Checkpoints(tmp_path, 3600, lambda: "a test"), [*"abc"], print)
+    keeper = CheckpointStore(Checkpoints(tmp_path, 3600, lambda: "a test"), [*"abc"], print)
     with pytest.raises(StoppedError):
         train(double, rows, TASK, group, keeper=keeper)
     states = keeper.read_newest()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from subtune.analysis.statistics import empty_values, minus_on_rows
+from subtune.analysis.statistics import empty_values, minus_at_train_size
 from subtune.exhibits.finding_tables import information_table
 from subtune.exhibits.score_tables import sizes_table
 from subtune.papers.paper import Needs, Paper, Table, read_claims
@@ -43,8 +43,8 @@ def minus_most_informed(
 ) -> pd.Series:
     """Subtract the score of the method with the most Fisher information from that of ``method``.
 
-    The scores are those on the fewest training examples. `minus_on_rows` cannot be used, because
-    the second method differs between tasks.
+    The scores are those on the fewest training examples. `minus_at_train_size` cannot be used,
+    because the second method differs between tasks.
 
     Args:
         methods: methods that train a single parameter and are named after it.
@@ -52,7 +52,7 @@ def minus_most_informed(
     rows = information[information["parameter"].isin(methods)]
     most = rows.loc[rows.groupby("task")["information"].idxmax()].set_index("task")["parameter"]
     parts = [
-        minus_on_rows(task_sizes, None, "min", method, most[task])
+        minus_at_train_size(task_sizes, None, "min", method, most[task])
         for task, task_sizes in sizes.groupby("task")
         if task in most
     ]

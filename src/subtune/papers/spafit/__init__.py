@@ -23,7 +23,7 @@ EXHIBITS = (
 )
 
 
-def rate_to(chosen: pd.DataFrame, methods: str, learning_rate: float) -> pd.Series:
+def log_rate_ratio(chosen: pd.DataFrame, methods: str, learning_rate: float) -> pd.Series:
     """Compute ``log(best / learning_rate)`` for each model, task and method.
 
     ``best`` is the best learning rate. No shared statistic can be used, because they compare scores
