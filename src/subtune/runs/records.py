@@ -193,7 +193,7 @@ def read_provenance(store: Path, run_id: str) -> dict[str, Any]:
 
 
 def read_epochs(store: Path, run_id: str) -> list[dict[str, float]]:
-    """Read the learning curve: one row per epoch, as in `subtune.training.evaluation.TrainingResult`."""
+    """Read the learning curve, one row per epoch (`subtune.training.evaluation.TrainingResult`)."""
     return _read_rows(store / run_id / "history.csv")
 
 
