@@ -218,7 +218,7 @@ def test_a_job_asks_for_more_memory_than_it_takes(finished_project, monkeypatch)
 
 def test_an_experiment_with_the_name_of_a_rule_is_refused(project):
     experiments = {"train": project.config["experiments"]["layernorm"]}
-    with pytest.raises(AssertionError, match=r"experiments\.train: found the name of a rule"):
+    with pytest.raises(AssertionError, match=r"experiments\.train: this is the name of a rule"):
         project.run(project.config | {"experiments": experiments, "test_scores": None}, "-n")
 
 
