@@ -123,8 +123,8 @@ def _rescore_by_other_examples(
     """Replace dev scores by scores at epochs that were chosen on different examples.
 
     Only scores by which methods are compared are replaced. The score of the best epoch is slightly
-    too high, because the epoch was chosen by this score. Therefore ``value`` becomes the score at the
-    following epochs, which are listed in ``judged_at``:
+    too high, because the epoch was chosen by this score. Therefore ``value`` becomes the score
+    at the following epochs, which are listed in ``judged_at``:
 
     1. A run on a fold is scored at the epoch with the highest mean score over the runs on the other
        folds.
