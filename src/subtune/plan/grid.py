@@ -142,7 +142,7 @@ class Grid:
         yield from (run for _, run in sorted(numbered_runs, key=itemgetter(0)))
 
     def _list_mask_runs(self, train_rows: int) -> Iterator[RunWithSearch]:
-        """Yield the runs with masks. Every scope has a run of the whole selection, at fraction 1."""
+        """Yield runs with masks. Every scope has a run of the whole selection, at fraction 1."""
         fractions = self.experiment.fractions
         assert fractions
         rates = self.experiment.rates_for(fractions.of, self.model_name, self.task_name)

@@ -266,7 +266,8 @@ def scored_file(config: Config, task: Task, folds: int | None) -> Path:
     """Return the file of a user-defined task on which methods are compared.
 
     This is the test file or, without a test file, the dev file. With folds instead of a dev file,
-    it is the training file."""
+    it is the training file.
+    """
     has_test = len(task.evaluation) > 1
     split = task.evaluation[-1] if has_test or not folds else "train"
     return Path(config.tasks[task.name].files[split])
