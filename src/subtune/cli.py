@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# Commands import other modules only when they run, so that `subtune --help` takes 0.2 seconds.
+# Modules are imported when a command needs them, so that `subtune --help` takes 0.2 seconds.
 app = App(
     name="subtune",
     help="Find the few parameters of a pretrained model that are worth fine-tuning.",
@@ -42,7 +42,7 @@ Column = Annotated[str, Parameter(metavar="COLUMN")]
 # Arguments after the configuration are passed to Snakemake.
 SnakemakeArgument = Annotated[str, Parameter(allow_leading_hyphen=True)]
 HELP_POSITIONS = itertools.count()
-# Commands and options of earlier versions, with what replaces them.
+# Commands and options of earlier versions, and their replacements.
 REMOVED = {
     "check": "`subtune plan FILE` checks a configuration",
     "demo": "`subtune run --profile demo` runs the papers' experiments on a laptop",
@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{gone} was removed: {REMOVED[gone]}", file=sys.stderr)
         return 2
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # The encoding of the locale may lack characters. Python already escapes them on stderr.
+        # The encoding of the locale may lack characters. On stderr, Python already escapes these.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(arguments, exit_on_error=False, print_error=False)
@@ -90,7 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         if error.filename:
             raise
-        # Otherwise Python reports the error again when it flushes at exit.
+        # Without this, Python reports the error again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):  # the reader of the pipe has closed the pipe
             print(f"cannot write standard output: {error.strerror}", file=sys.stderr)
@@ -352,7 +352,7 @@ def export(
     from subtune.runs import records
 
     require_new(to)
-    # The config of an adapter has the absolute path of a local base model.
+    # The config of an adapter contains the absolute path of a local base model.
     layout = Layout(str(find_results(results).resolve()))
     found = records.find_run_id(Path(layout.records()), run)
     # Importing transformers takes seconds.

@@ -1,4 +1,4 @@
-"""Markdown lines and tables that `subtune params` and `subtune plan` print."""
+"""Markdown lines and tables for the output of `subtune params` and `subtune plan`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -110,7 +110,7 @@ def plan_lines(table: pd.DataFrame, estimates: Estimates) -> Iterator[str]:
     benchmarks = {sweep: Path(layout.benchmark("train", sweep)) for sweep in plan.sweeps}
     done = {sweep: path for sweep, path in benchmarks.items() if path.is_file()}
     if done:
-        # The file of a job contains the duration of its last attempt only.
+        # The file of a job contains only the duration of the last attempt.
         seconds = sum(float(pd.read_csv(path, sep="\t")["s"].iloc[0]) for path in done.values())
         expected = sum(estimates.sweep_cost(sweep).seconds for sweep in done)
         yield (

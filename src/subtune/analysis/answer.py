@@ -1,4 +1,4 @@
-"""Chooses the method to train for each task, and writes the answer and the next step as text."""
+"""Chooses the method to train for each task, and formats the answer and the next step as text."""
 
 import itertools
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from subtune.analysis.run_scores import empty_row_scores
 from subtune.methods import method_title
 
 ALL_TASKS = "all tasks"
-# A method is called enough if it is within the margin with at least this probability.
+# For the answer *probably*, a method is within the margin with at least this probability.
 LIKELY = 0.5
 TUNE = "try other learning rates or more epochs"
 Decision = Literal["train", "probably", "undecided", "everything"]
@@ -31,23 +31,24 @@ class Answer:
     """The answer for one task, or for all tasks of a model.
 
     Attributes:
-        models: the names of the models that are compared.
+        models: the names of the compared models.
         margin: the largest acceptable loss of score against the reference.
         reference: the title of the reference; empty if no method has a score.
         full: the title of full fine-tuning; empty if it has no score.
         decision: from `_choose_method`.
-        candidate: the method that the decision names. If the decision is *everything*, this is the
-            smaller method with the score nearest to full fine-tuning. The candidate is compared
-            with the reference; if it is the reference, with full fine-tuning.
-        better: of the methods that surely score higher than full fine-tuning, the best one.
-        full_diverged: whether full fine-tuning has runs but no score.
+        candidate: the method of the decision. If the decision is *everything*, this is the smaller
+            method whose score is nearest to that of full fine-tuning. The candidate is compared
+            with the reference; if it is the reference itself, with full fine-tuning.
+        better: the best method that surely scores higher than full fine-tuning, if there is one.
+        full_diverged: whether full fine-tuning was run but has no score.
         full_learnt_nothing: whether a run of full fine-tuning gives the same prediction for all
             examples.
         more_seeds: the number of additional seeds that would make a probable method sure; None if
             unknown, as with a single seed.
         more_rows: the number of additional examples that would make a probable method sure, with
             the same seeds; None if unknown. It is always None for all tasks together.
-        unit: what is planned for each method: *fold* in cross-validation, otherwise *seed*.
+        unit: what the runs of a method are counted in: *fold* in cross-validation, otherwise
+            *seed*.
         is_finished: whether all planned runs of all methods are recorded.
     """
 
@@ -71,8 +72,8 @@ class Answer:
 def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -> list[Answer]:
     """Answer which method to train: once per task, and once for all tasks if there are several.
 
-    In a paper's experiment, each model gets its own answers. If several experiments with different
-    margins are merged, the smallest margin applies.
+    In experiments with a paper, each model has separate answers. If several experiments with
+    different margins are merged, the smallest margin applies.
     """
     row_scores = empty_row_scores() if row_scores is None else row_scores
     pseudo_values, found = row_scores.set_index("run"), []
@@ -122,10 +123,10 @@ def _build_answer(
 
 
 def _choose_method(compared: Compared, margin: float) -> tuple[Decision | None, Candidate | None]:
-    """Choose the method to train, by the first of these rules that applies.
+    """Choose the method to train, by the first applicable rule of the following.
 
-    1. *Train* the smallest method that is surely within the margin of the reference. If full
-       fine-tuning has no score, no method is sure.
+    1. *Train* the smallest method that is surely within the margin of the reference. This rule does
+       not apply if full fine-tuning has no score.
     2. *Probably* train the smallest method that is within the margin with a probability of at least
        `LIKELY`. If there is none, and full fine-tuning has no score, *probably* train the
        reference.
@@ -133,8 +134,8 @@ def _choose_method(compared: Compared, margin: float) -> tuple[Decision | None, 
     4. *Undecided*: the score of a smaller method is within the margin, but the probability is lower
        than `LIKELY` or unknown, for instance because there are few examples. The smallest such
        method is returned.
-    5. *Everything*: full fine-tuning is the method to train. The smaller method with the nearest
-       score is returned.
+    5. *Everything*: full fine-tuning is the method to train. The smaller method whose score is
+       nearest to it is returned.
 
     Rules 1, 2, 4 and 5 consider only methods that are smaller than the reference.
     """
@@ -163,7 +164,7 @@ def format_share(value: float) -> str:
 
 
 def format_probability(chance: float) -> str:
-    """Format a probability in whole per cent; the ends are ``< 1 %`` and ``> 99 %``."""
+    """Format a probability in whole per cent; extreme values become ``< 1 %`` or ``> 99 %``."""
     percent = round(100 * chance)
     return "< 1 %" if percent < 1 else "> 99 %" if percent > 99 else f"{percent} %"
 
@@ -203,7 +204,7 @@ def _name_in_sentence(title: str) -> str:
 
 
 def _lower_first_letter(words: str) -> str:
-    """Lower the first letter of a title inside a sentence; names of methods keep their capitals."""
+    """Convert the first letter of a title to lower case, except in names with other capitals."""
     is_word = words.startswith(("Full fine-tuning", "Embeddings"))
     return words[0].lower() + words[1:] if is_word else words
 

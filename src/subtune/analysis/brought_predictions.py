@@ -1,8 +1,9 @@
-"""Scores external predictions, which a user brings, on the examples that score full fine-tuning.
+"""Scores a user's external predictions on the examples on which full fine-tuning is scored.
 
-The table of scores gets one row per external system and run of full fine-tuning, as if the system
-were a method. So the system and the methods are compared on the same examples. Such a row has no
-record. Its ``run`` is the id of the run of full fine-tuning, a colon and the system's name.
+For each external system, one row per run of full fine-tuning is added to the table of scores, as if
+the system were a method. So systems and methods are compared on the same examples. There is no
+record for such a row. Its ``run`` is the id of the run of full fine-tuning, followed by a colon and
+the system's name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from subtune.analysis.tables import set_types
 from subtune.runs import records
 from subtune.tasks.task import ScoreColumn
 
-# The values of columns that describe a run, for an external system.
+# Values for external systems in the columns that describe a run.
 NO_RUN: dict[str, Any] = {
     **dict.fromkeys(("learning_rate", "smallest_rate", "largest_rate", "share_read"), np.nan),
     **dict.fromkeys(("encoder_size", "plateau", "best_epoch", "judged_at", "curve"), None),
@@ -45,8 +46,8 @@ def score_brought_predictions(
 
     Args:
         chosen: the runs of an experiment.
-        brought: maps each task's name to a mapping from each system's name to its predictions
-            ``[n, o]`` for the dev or test examples.
+        brought: predictions ``[n, o]`` for the dev or test examples, by the task's name and then by
+            the system's name.
 
     Returns:
         Two tables of external systems: one with the columns of ``chosen``, and one with the columns

@@ -1,17 +1,17 @@
 """Compares each method with a reference, and summarises all methods in a table.
 
-* The *reference* is full fine-tuning of the model on which it scores best, unless another method
-  surely scores higher. Then that method is the reference.
+* The *reference* is the full fine-tuning with the highest score over all models, unless another
+  method surely scores higher and is the reference instead.
 * A method is *smaller* than another if its encoder is smaller. If both encoders have the same size,
-  the method with fewer trained parameters is smaller. The classifier, which every method trains, is
+  the method with fewer trained parameters is smaller. The classifier is trained by every method and
   not counted.
-* A *difference* is a method's score minus the reference's score with the same seed and fold. Runs
-  without such a partner are left out.
-* A method's *score* is the reference's score plus the mean difference. So methods with runs on
-  different folds can be compared.
+* A *difference* is the score of a run minus the score of the reference with the same seed and fold.
+  Runs without a counterpart are left out.
+* A method's *score* is the reference's score plus the mean difference. So methods can be compared
+  even if they were run on different folds.
 * The *interval* of the difference accounts for seeds and examples, both paired. With a single seed,
   it accounts for examples only; without recorded predictions, for seeds only. The probability that
-  a method is within the margin of the reference is computed from the same distribution.
+  a method is within the margin of the reference is computed from the distribution of the interval.
 """
 
 import math
@@ -33,26 +33,26 @@ from subtune.analysis.intervals import Interval, Study
 from subtune.analysis.run_scores import PART_COLUMNS, empty_row_scores
 from subtune.analysis.tables import order_columns, set_types
 
-# A method is sure to be within the margin if the probability is at least this.
+# A method is surely within the margin if the probability is at least this.
 SURE = 0.95
 # Metrics that are shares of examples.
 SHARES = {"accuracy", "exact_match"}
 # An answer for all tasks is a mean over these columns.
 TASK = ["task", "metric"]
-# All methods of one answer have the same values in these columns. `scored_runs` adds ``models``.
+# These columns are constant within one answer. `scored_runs` adds ``models``.
 QUESTION = ["models", *TASK]
-# Methods are sorted by these columns: the smallest first, and the best first among equal sizes.
+# Methods are sorted by these columns: the smallest first, and among equal sizes the best first.
 FROM_SMALLEST = ["encoder_size", "trained", "score"]
-# Differences of scores are rounded to these digits; later digits are rounding errors.
+# Differences of scores are rounded to this many digits; further digits are rounding errors.
 DIGITS = 10
 NO_DIFFERENCE = Interval(np.nan, np.nan, np.nan)
 
 
 class Candidate(NamedTuple):
-    """A method, and the difference between its score and the reference's score.
+    """A method, and the difference between its score and that of the reference.
 
     Attributes:
-        title: the method's title; if models are compared, with the model's name.
+        title: the method's title, which includes the model's name if several models are compared.
         model: the model's name.
         encoder_size: the model's number of parameters; 0 for a method without a model; NaN for
             external predictions, which are not a method that can be trained.
@@ -62,15 +62,15 @@ class Candidate(NamedTuple):
         reference: the reference's title.
         reference_score: the reference's mean score over all of its seeds and folds.
         difference: the mean difference, with its interval.
-        most_lost: the loss against the reference is at most this with a probability of 95 %.
+        most_lost: the upper bound of the loss against the reference, with a probability of 95 %.
         chance: the probability that the loss is within the margin.
-        is_sure: whether ``chance`` is at least `SURE`, with more than one seed.
-        seeds: the seeds of the task with the fewest seeds.
+        is_sure: whether ``chance`` is at least `SURE` and there is more than one seed.
+        seeds: the number of seeds; with several tasks, the smallest number.
         studies: one study per task. If a task has no study, ``studies`` is empty and the difference
             has no interval.
-        judged_by: what the scores are computed on: dev examples, test examples, or examples (of
-            folds).
-        over: the number of seeds and examples of the interval, as text.
+        judged_by: the name of the scored examples: dev examples, test examples, or (for folds)
+            examples.
+        over: the number of seeds and examples from which the interval is computed, as text.
     """
 
     title: str
@@ -92,7 +92,7 @@ class Candidate(NamedTuple):
 
     @property
     def size(self) -> tuple[float, int]:
-        """The key by which methods are ordered. It is NaN for external predictions."""
+        """The key by which methods are sorted. It contains NaN for external predictions."""
         return self.encoder_size, self.trained
 
 
@@ -101,11 +101,10 @@ class Compared(NamedTuple):
 
     Attributes:
         reference: the reference's title; empty if no method has a score.
-        full: the title of full fine-tuning of the model on which it scores best; empty if full
-            fine-tuning has no score.
-        methods: maps each method's title to its comparison with the reference, the smallest method
-            first.
-        with_full: maps each method's title to its comparison with full fine-tuning.
+        full: the title of the full fine-tuning with the highest score over all models; empty if
+            there is no score.
+        methods: comparisons with the reference, by the method's title, the smallest method first.
+        with_full: comparisons with full fine-tuning, by the method's title.
     """
 
     reference: str
@@ -115,20 +114,20 @@ class Compared(NamedTuple):
 
 
 def scored_runs(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Select the scores that compare methods, and add the columns that comparisons need.
+    """Select the scores by which methods are compared, and add columns for comparisons.
 
     If a task has a test file, these are scores on the test set.
 
     Returns:
         The columns of ``chosen``, and
 
-        * ``models``: the names of the models that are compared in one answer
+        * ``models``: the names of the models that are compared in the answer
         * ``trained``: the number of trained parameters, without the classifier
-        * ``title``: the method's title; if there are several models, with the model's name
+        * ``title``: the method's title, which includes the model's name if there are several models
         * ``is_full``: whether the method is full fine-tuning
     """
-    # Tables of earlier versions lack these columns. All of their methods have a model, so the
-    # default size is not 0.
+    # Tables of earlier versions lack these columns. All methods in these tables have a model, so
+    # the default size is not 0.
     later = {"encoder_size": 1, "planned": 0, "across_models": False, "share_read": np.nan}
     judged = chosen.assign(**{name: chosen.get(name, value) for name, value in later.items()})
     judged = judged[judged["judges"]]
@@ -146,7 +145,7 @@ def scored_runs(chosen: pd.DataFrame) -> pd.DataFrame:
         title=title.where(~has_model, title + " of " + judged["model"]),
         is_full=(judged["method"] == "full") & judged["scope"].isna(),
     )
-    # The run of a method without a model is repeated for each model.
+    # Runs of methods without a model are repeated for each model.
     return judged.drop_duplicates([*QUESTION, "title", "seed", "fold", "train_rows"])
 
 
@@ -156,12 +155,12 @@ def are_scored_on_folds(runs: pd.DataFrame) -> bool:
 
 
 def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Compared:
-    """Choose the reference, and compare all methods with it and with full fine-tuning.
+    """Choose the reference, and compare all methods with the reference and with full fine-tuning.
 
-    The reference is full fine-tuning of the model on which it scores best. There are two
+    The reference is the full fine-tuning with the highest score over all models. There are two
     exceptions. If methods surely score higher than full fine-tuning by more than the margin, the
     reference is the method with the largest difference. If full fine-tuning has no score, the
-    reference is the best method that was tried. External predictions are never the reference.
+    reference is the method with the highest score. External predictions are never the reference.
 
     Args:
         runs: the rows of one answer from `scored_runs`, on one or on all tasks.
@@ -183,9 +182,9 @@ def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> C
 
 
 def _find_best(runs: pd.DataFrame) -> str:
-    """Find the method with the most runs, and among several, the one with the highest mean score.
+    """Find the method with the most runs; of several, the one with the highest mean score.
 
-    Methods with a diverged run are left out. The title is empty if no method is left.
+    Methods with a diverged run are left out. The returned title is empty if no method is left.
     """
     tried = runs.groupby("title")["value"].agg(["size", "count", "mean"])
     scored = tried[tried["count"] == tried["size"]].sort_values(["count", "mean"])
@@ -205,8 +204,8 @@ def compare_methods(
         reference: the reference's title.
 
     Returns:
-        Maps each method's title to its comparison, the smallest method first. The reference is
-        included.
+        A mapping from each method's title to its comparison, the smallest method first. The
+        reference is included.
     """
     same = [*TASK, "seed", "fold"]
     partners = runs.loc[runs["title"] == reference, [*same, "title", "value", "run"]]
@@ -275,9 +274,8 @@ def _compare_method(
 def _estimate_study(pairs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Study | None:
     """Estimate the mean difference of one method on one task, and its variances.
 
-    The result is None if they cannot be estimated. This is so if there is a single seed without
-    recorded predictions. It is also so if the variance is 0 and the metric is not a share of
-    examples.
+    The result is None if they cannot be estimated: if there is a single seed without recorded
+    predictions, or if the variance is 0 and the metric is not a share of examples.
 
     Args:
         pairs: as in `_compare_method`.
@@ -301,7 +299,8 @@ def _estimate_study(pairs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Study |
 def _is_sure(studies: Sequence[Study], margin: float) -> bool:
     """Return whether the loss is at most the margin with a probability of at least `SURE`.
 
-    One seed is never sure, because its probability does not account for differences between seeds.
+    The result is False for a single seed, because the probability does not account for differences
+    between seeds.
     """
     is_likely = intervals.probability_within(studies, margin) >= SURE
     return is_likely and min(study.seeds for study in studies) > 1
@@ -335,7 +334,8 @@ def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = No
             difference = candidate.difference if candidate else NO_DIFFERENCE
             if title == reference:
                 difference = NO_DIFFERENCE
-            # If full fine-tuning has a score, another reference surely scores higher.
+            # If full fine-tuning has a score and is not the reference, the reference surely scores
+            # higher.
             beats_full = title == reference != full and full in compared
             trained = int(same["trained"].median())
             of_full = runs.loc[runs["is_full"] & (runs["model"] == method[0]), "trained"].median()
@@ -374,7 +374,7 @@ def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = No
 
 
 def sort_methods(methods: pd.DataFrame, columns: list[str] = FROM_SMALLEST) -> pd.DataFrame:
-    """Sort the methods of each question by the columns: sizes ascending, scores descending."""
+    """Sort the methods of each question by columns: sizes ascending, scores descending."""
     ascending = [column != "score" for column in columns]
     questions = [rows for _, rows in methods.groupby(QUESTION, sort=False)]
     ordered = [rows.sort_values(columns, ascending=ascending) for rows in questions]
@@ -382,9 +382,9 @@ def sort_methods(methods: pd.DataFrame, columns: list[str] = FROM_SMALLEST) -> p
 
 
 def is_on_front(table: pd.DataFrame) -> pd.Series:
-    """Return which methods are on the Pareto front of score and size of their task.
+    """Return, for each row, whether the method is on its task's Pareto front of score and size.
 
-    A method is on the front if no method of the same or a smaller size scores as high. External
+    A method is on the front if no other method of equal or smaller size scores as high. External
     predictions are never on the front.
     """
     trainable = table[table["encoder_size"].notna()]
@@ -397,7 +397,7 @@ def is_on_front(table: pd.DataFrame) -> pd.Series:
 
 
 def describe_curves(row: Mapping[str, Any]) -> str | None:
-    """List why other learning rates or epochs may score higher, or return None.
+    """List the reasons why different learning rates or epochs may score higher, or return None.
 
     The reasons are *at the edge* (of the learning rates that were tried), *still rising* and
     *fell*.

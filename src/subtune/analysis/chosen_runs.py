@@ -1,4 +1,4 @@
-"""Chooses the runs that tables show, and gives verdicts on their learning curves."""
+"""Chooses the runs to show in tables, and determines the verdicts on their learning curves."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,10 +12,10 @@ from subtune.methods import masked_name, method_title
 from subtune.runs import records
 from subtune.tasks.task import ScoreColumn
 
-# Runs with the same values in these columns have the same setting. They differ only in learning
-# rate, seed and fold.
+# Runs with equal values in these columns have the same setting and differ only in learning rate,
+# seed and fold.
 SETTING = ["model", "task", "method", "fraction", "scope", "train_rows"]
-# Methods with the same values in these columns are compared.
+# Methods with equal values in these columns are compared with each other.
 QUESTION = ["model", "task", "metric"]
 # The columns that identify a method.
 METHOD = ["method", "fraction", "scope"]
@@ -29,15 +29,16 @@ def choose_rates(scores: pd.DataFrame) -> pd.DataFrame:
     """Choose each setting's best learning rate, and return the runs at these rates.
 
     The best learning rate has the highest mean score over seeds; among equal means, it is the
-    smallest. A learning rate at which a seed diverged has no mean. If no learning rate has a mean,
-    the setting diverged: the runs of its smallest learning rate are returned without scores. If
-    each run searched its own learning rate, or has none, all runs of the setting are returned.
+    smallest. If a seed diverged at a learning rate, this rate has no mean. If no learning rate has
+    a mean, the setting diverged: the runs of its smallest learning rate are returned without
+    scores. If runs have no learning rate, or one that was searched for each run, all runs of the
+    setting are returned.
 
     A setting is one combination of values in the columns `SETTING`. Settings keep their order.
 
     Returns:
         The columns of ``scores``, and ``at_edge``: whether the best of several learning rates is
-        the smallest or the largest, so that rates outside the range may be better.
+        the smallest or the largest of them. Then rates outside the range may be better.
     """
     groups = scores.groupby(SETTING, sort=False, dropna=False)
     smallest = groups["smallest_rate"].transform("min")
@@ -50,7 +51,7 @@ def choose_rates(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def choose_best(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Series) -> pd.DataFrame:
-    """Choose each setting's best candidate, by the rules of `choose_rates`, and return its rows.
+    """Return the rows of each setting's best candidate, which is chosen as in `choose_rates`.
 
     Args:
         scores: a table of scores.
@@ -86,7 +87,7 @@ def select_masked_runs(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def pivot_methods(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Compute the mean score over seeds of each method without a mask.
+    """Compute the mean score of each method without a mask, over seeds.
 
     Returns:
         One row per model and score column, and one column per method.
@@ -95,12 +96,12 @@ def pivot_methods(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_encoder_parameters(chosen: pd.DataFrame) -> pd.Series:
-    """Return each run's number of trained parameters, without the classifier's."""
+    """Return each run's number of trained parameters, without the classifier."""
     return chosen["trainable"] - chosen.get("classifier", 0)
 
 
 def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Select the run with the highest dev score of each model, task and method without a mask.
+    """For each model, task and method without a mask, select the run with the highest dev score.
 
     Among equal scores, the first run is selected. If all runs of the method diverged, the selected
     run has no score. External predictions are left out, because they have no runs.
@@ -111,7 +112,7 @@ def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def add_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Append the runs of the whole selection to each scope's curve, as its point at fraction 1."""
+    """Append the runs of the whole selection to each scope's curve, as the point at fraction 1."""
     whole = drop_masked_runs(chosen)
     ends = [
         whole[whole["method"] == method].assign(scope=scope)
@@ -124,9 +125,9 @@ def add_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
 def merge_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Merge the runs of several experiments into one table.
 
-    Only runs on the largest training set of each model and task are kept. If several experiments
-    have runs of a method on a task, the runs of the experiment with the highest score are kept. If
-    experiments evaluate a task by different metrics, each metric is a separate task.
+    Only runs on the largest training set of each model and task are kept. If a method was run on a
+    task in several experiments, only the runs of the experiment with the highest score are kept. If
+    a task is evaluated by different metrics, each metric is treated as a separate task.
     """
     tables = [table.assign(experiment=number) for number, table in enumerate(chosen)]
     together = select_largest_training_set(pd.concat(tables, ignore_index=True))
@@ -135,8 +136,8 @@ def merge_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def are_external(chosen: pd.DataFrame) -> pd.Series:
-    """Return which rows are external predictions."""
-    # Tables of earlier versions lack the column.
+    """Return, for each row, whether it is for external predictions."""
+    # Tables of earlier versions lack this column.
     return chosen.get("encoder_size", pd.Series(0, chosen.index)).isna()
 
 
@@ -155,7 +156,7 @@ def read_learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
 
     Returns:
         One row per run and epoch, with the columns ``run``, ``epoch``, ``train_loss``, ``metric``
-        and ``score``, the score that decides on the best epoch.
+        and ``score``, by which the best epoch is chosen.
     """
     rows = []
     for run in scores[scores["decides"]].drop_duplicates("run").to_dict("records"):
@@ -171,7 +172,7 @@ def read_learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
 def add_verdicts(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
     """Add the column ``curve``: the verdict on the learning curves of a setting's seeds.
 
-    A setting that diverged has no verdict.
+    There is no verdict for a setting that diverged.
     """
     column_of = {column.task: column for column in columns if column.decides}
     verdict_of: dict[str, str | None] = {}
@@ -186,9 +187,9 @@ def add_verdicts(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColum
 
 
 def curve_verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
-    """Evaluate the mean learning curve of a method's seeds.
+    """Return the verdict on a method's learning curve, averaged over seeds.
 
-    * *Still rising*: the last epoch is the best, and the score rose over the last third of the
+    * *Still rising*: the last epoch is the best one, and the score rose over the last third of the
       epochs.
     * *Fell*: the best epoch is before the last third, and the score fell after it.
     * *Converged*: neither.
@@ -199,8 +200,8 @@ def curve_verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
 
     Args:
         curves: one sequence per seed, with the score of each epoch. Curves of different lengths are
-            aligned at their last epochs. Earlier epochs that a curve lacks are left out.
-        rows: the number of examples that are scored.
+            aligned at their last epochs and cut to the shortest length.
+        rows: the number of scored examples.
 
     Returns:
         The verdict, or None if there is only one epoch.

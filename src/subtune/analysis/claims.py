@@ -1,18 +1,18 @@
-"""Tests the claims of papers on our numbers and on the numbers that the papers print.
+"""Tests the claims of papers on our numbers and on the numbers printed in the papers.
 
-A claim expects a number ``x`` to be in one of three ranges. If ``x`` is closer to 0 than the
-equivalence margin, it counts as no difference.
+A claim expects a number ``x`` to be in one of three ranges. A number closer to 0 than the
+equivalence margin ``margin`` counts as no difference.
 
 * ``more``: ``x > 0``
 * ``same``: ``abs(x) < margin``
 * ``no less``: ``x >= -margin``
 
-Each claim has two verdicts. The first verdict uses the paper's own criterion: a mean, a count of
-table cells, an order or a p-value. The claim *holds* or *does not hold*.
+Each claim has two verdicts. The first verdict, *holds* or *does not hold*, is based on the paper's
+criterion: a mean, a count of table cells, an order or a p-value.
 
-The second verdict uses Student's 95 % interval of the mean over units. If there are at least
+The second verdict is based on Student's 95 % interval of the mean over units. If there are at least
 `FEWEST_UNITS` seeds, each seed is a unit, and its value is the mean over all tasks and models. With
-fewer seeds, each task is a unit, or each pair of model and task.
+fewer seeds, the units are tasks, or pairs of model and task.
 
 * ``more``: supported if the whole interval is above 0; not supported if the whole interval is below
   the margin.
@@ -66,8 +66,8 @@ def claim_holds(expects: Expectation, value: float, equivalence_margin: float) -
 def interval_units(cells: pd.Series) -> tuple[str, pd.Series]:
     """Choose the units of an interval, and compute the value of each unit.
 
-    If seeds are the units, a seed without some cell that other seeds have is left out. So the means
-    of all seeds are over the same cells.
+    If seeds are the units, only seeds with all cells are kept, so that all means are over the same
+    cells.
 
     Args:
         cells: the values of a statistic, from `subtune.analysis.statistics`.
@@ -110,7 +110,7 @@ def interval_verdict(expects: Expectation, interval: Interval, equivalence_margi
         `SUPPORTED`, `NOT_SUPPORTED` or `UNDECIDED`, by the rules of `subtune.analysis.claims`.
     """
     low, high, margin = interval.low, interval.high, equivalence_margin
-    # Comparisons with NaN are false, so an unknown interval decides nothing.
+    # Comparisons with NaN are false, so the verdict for an unknown interval is undecided.
     if claim_holds(expects, low, margin) and claim_holds(expects, high, margin):
         return SUPPORTED
     contradicted = {
@@ -128,29 +128,31 @@ Tables = Mapping[str, pd.DataFrame]
 class Claim:
     """A claim of a paper, the statistic that tests it, and the paper's criterion.
 
-    The mean of the statistic decides, unless ``at_least``, ``order`` or ``groups`` is given.
+    The criterion is the mean of the statistic, unless ``at_least``, ``order`` or ``groups`` is
+    given.
 
     Attributes:
         text: the claim as text.
-        printed_in: the sections, tables and figures of the paper that make the claim.
+        printed_in: the sections, tables and figures of the paper that contain the claim.
         statistic: a description of what ``units`` computes.
         expects: the range that supports the claim, as defined in `subtune.analysis.claims`.
         measure: the quantity that is compared. Ratios are compared as logarithms.
-        reads: the names of the tables that are the first arguments of ``units``.
+        reads: the names of the tables to pass as the first arguments of ``units``.
         units: a function that computes the statistic: one number per cell, where 0 means no
             difference.
-        of: the other arguments of ``units``.
-        tasks: the tasks of the claim. If empty, these are all tasks except those that the paper
-            treats separately.
-        at_least: how many of the paper's cells are in the expected range, and how many cells the
-            paper has. The claim holds if the share of our cells in the range is at least as large.
-        order: a function with the same arguments as ``units``. The claim holds if it returns
+        of: the remaining arguments of ``units``.
+        tasks: the tasks of the claim; by default, all tasks except those that the paper treats
+            separately.
+        at_least: the number of printed cells in the expected range, and the total number of printed
+            cells. The claim holds if the share of cells in the range is at least the quotient of
+            these numbers.
+        order: a function with the arguments of ``units``. The claim holds if this function returns
             ``True``.
         groups: the names of two methods. The claim holds if the Kruskal–Wallis test finds no
             difference between their scores.
         margin: the equivalence margin. If None, it is the margin of ``measure``.
-        is_printed: whether the paper prints numbers that can test the claim.
-        contradicted_by: the printed number that contradicts the claim, if there is one.
+        is_printed: whether the paper contains numbers with which the claim can be tested.
+        contradicted_by: the printed number that contradicts the claim, if any.
         is_main: whether the printed summary of the paper lists the claim.
     """
 
@@ -181,7 +183,8 @@ class Judgement(NamedTuple):
     """A verdict by a paper's criterion.
 
     Attributes:
-        value: the number that decides: a mean, a count or a p-value; NaN for an order.
+        value: the number on which the verdict is based: a mean, a count or a p-value; NaN for an
+            order.
         cells: the number of cells from which ``value`` is computed.
         judged: the verdict: `HOLDS`, `DOES_NOT_HOLD`, `NOT_PRINTED` or `UNDECIDED`.
     """
@@ -198,22 +201,22 @@ def evaluate_claims(
     printed_averages: Tables,
     tasks_apart: Collection[str] = (),
 ) -> pd.DataFrame:
-    """Test a paper's claims on our numbers and on the numbers that the paper prints.
+    """Test a paper's claims on our numbers and on the numbers printed in the paper.
 
     Args:
-        ours: maps names to our tables. If a claim reads a missing table, it has no cells.
-        printed_tasks: maps the same names to the paper's tables, with scores of single tasks.
-        printed_averages: maps the same names to the paper's tables, with averages over tasks.
-        tasks_apart: tasks that the paper treats separately. A claim includes one of them only if
-            it lists the task.
+        ours: our tables, by name. A claim that reads a missing table has no cells.
+        printed_tasks: the paper's tables with scores of single tasks, by the names of our tables.
+        printed_averages: the paper's tables with averages over tasks, by the names of our tables.
+        tasks_apart: tasks that the paper treats separately. They are included only in claims that
+            list them.
 
     Returns:
         One row per claim, with the columns
 
         * ``claim``, ``is_main``, ``printed_in``, ``statistic``, ``contradicted_by``: from `Claim`
         * ``judged_by``: the paper's criterion as text
-        * ``paper``, ``paper_cells``, ``paper_judged``: the `Judgement` of the printed numbers
-        * ``ours``, ``cells``, ``judged``: the `Judgement` of our numbers
+        * ``paper``, ``paper_cells``, ``paper_judged``: the `Judgement` from the printed numbers
+        * ``ours``, ``cells``, ``judged``: the `Judgement` from our numbers
         * ``mean``, ``low``, ``high``: the mean over units and its interval
         * ``unit``, ``units``: the name of the unit, and the number of units
         * ``verdict``: the verdict by the interval
@@ -224,7 +227,7 @@ def evaluate_claims(
         data = _select_data(claim, with_printed, tasks_apart)
         printed = evaluate_criterion(claim, _select_data(claim, printed_tasks, tasks_apart))
         if claim.at_least is None:
-            # For a mean over tasks, averages that the paper prints are preferred.
+            # For a mean over tasks, printed averages are preferred.
             averages = _select_data(claim, printed_averages, tasks_apart)
             printed = evaluate_criterion(claim, averages) or printed
         rows.append(_build_claim_row(claim, data, printed or Judgement(math.nan, 0, NOT_PRINTED)))
@@ -232,7 +235,7 @@ def evaluate_claims(
 
 
 def _select_data(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> list[pd.DataFrame]:
-    """Select the rows of a claim's tasks from each table that the claim reads.
+    """From each table that a claim reads, select the rows of the claim's tasks.
 
     If one of the tables is empty, the result is an empty list.
     """
@@ -285,7 +288,7 @@ def _build_claim_row(
         "high": interval.high,
         "unit": unit,
         "units": len(units),
-        # The mean cannot test a claim about less than half of the cells.
+        # A claim about less than half of the cells cannot be tested by a mean.
         "verdict": None
         if claim.at_least and 2 * claim.at_least[0] < claim.at_least[1]
         else decided,
@@ -298,7 +301,7 @@ def _compute_cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
 
 
 def evaluate_criterion(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
-    """Test a claim by its paper's criterion.
+    """Test a claim by the criterion of its paper.
 
     Args:
         data: the tables that the claim reads.
@@ -320,7 +323,7 @@ def evaluate_criterion(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement 
         p_value = kruskal_wallis(*(wide[group].tolist() for group in claim.groups))
         return Judgement(p_value, len(wide), HOLDS if p_value >= SIGNIFICANCE else DOES_NOT_HOLD)
     if claim.at_least:
-        # A method that diverged is worse than all others.
+        # A diverged method is treated as worse than all methods with a score.
         data = [t.assign(value=t["value"].fillna(-np.inf)) if "value" in t else t for t in data]
     cells = _compute_cells(claim, data)
     if cells.empty:

@@ -1,12 +1,13 @@
 """Finds where methods fail, from predictions for examples on which they were not trained.
 
-Each run predicts the examples that score it: dev or test examples, or its fold of the training
-examples. If several seeds predict the same example, counts and probabilities are means over seeds.
+Predictions are for the examples on which a run is scored: dev or test examples, or its fold of the
+training set. If there are predictions for an example from several seeds, counts and probabilities
+are means over seeds.
 
 Label errors are found as in confident learning (Northcutt, Jiang and Chuang, "Confident Learning:
-Estimating Uncertainty in Dataset Labels", 2021). A label is suspect if another label is predicted
-with at least the probability that this other label has, on average, for the examples labelled with
-it.
+Estimating Uncertainty in Dataset Labels", 2021). A given label is suspect if the predicted
+probability of a different label is at least the mean probability of that label over the examples
+labelled with it.
 
 Shapes: ``u`` predictions, ``n`` examples, ``o`` labels.
 """
@@ -28,7 +29,7 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.sentences import TEXT_COLUMNS
 from subtune.tasks.task import TEST
 
-# The standard normal quantile of a 95 % interval.
+# The quantile of the standard normal distribution for a 95 % interval.
 QUANTILE = 1.959964
 # The largest number of rows in a table of suspects.
 MOST_SUSPECTS = 1000
@@ -36,15 +37,15 @@ SECOND_TEXT = "second text"
 
 
 class Predicted(NamedTuple):
-    """The predictions of one method for the examples that score it on one task.
+    """The predictions of one method on one task, for the examples on which it is scored.
 
     Attributes:
-        task: the task that is predicted.
+        task: the task.
         title: the method's title.
-        is_named: whether the answer names this method. Full fine-tuning is included even if the
-            answer does not name it.
+        is_named: whether this method is the answer. Predictions of full fine-tuning are read in any
+            case.
         split: the split of the examples.
-        row: for each prediction, the number of its example in the split, from 0 ``[u]``.
+        row: the number of each prediction's example in the split, from 0 ``[u]``.
         label: the label of each prediction's example ``[u]``; for multi-label tasks, 0 or 1 for
             each label ``[u, o]``.
         output: the predicted probability of each label; for regression, the prediction
@@ -86,10 +87,10 @@ class Predicted(NamedTuple):
 
 
 def read_predicted(chosen: pd.DataFrame, row_scores: pd.DataFrame, store: Path) -> list[Predicted]:
-    """Read the predictions of the method that each answer names, and of full fine-tuning.
+    """Read the predictions of each answer's method, and of full fine-tuning.
 
-    Only tasks that classify or score whole texts are included. If an answer names full fine-tuning,
-    there are no predictions of another method.
+    Only classification and regression of whole texts are included. If the answer is full
+    fine-tuning, only its predictions are returned.
 
     Args:
         chosen: the runs of an experiment.
@@ -134,9 +135,9 @@ def count_by_class(predicted: Predicted) -> pd.DataFrame:
     """Compute precision, recall and F1 of each label, with 95 % intervals.
 
     Precision and recall have Wilson's interval (1927). F1 is ``2 * J / (1 + J)``, where ``J`` is
-    the Jaccard index of the label: among the examples that have the label, given or predicted, the
-    share that have both. The interval of F1 is Wilson's interval of ``J``, transformed in the same
-    way.
+    the Jaccard index of the label: the share of examples for which the label is both given and
+    predicted, among those for which it is given or predicted. The interval of F1 is Wilson's
+    interval of ``J``, transformed by this formula.
 
     Returns:
         One row per label, with the columns
@@ -204,14 +205,15 @@ def list_numbers(predicted: Predicted) -> pd.DataFrame:
 def find_suspects(predicted: Predicted, texts: Mapping[str, list]) -> pd.DataFrame:
     """Find the examples whose labels may be wrong.
 
-    In classification, these are the labels that confident learning finds to be wrong, sorted by
-    their predicted probability, the lowest first. In a multi-label task, each label of an example
-    is tested separately. In regression, all examples are returned, the largest absolute residual
+    In classification, these are the examples with suspect labels, sorted by the predicted
+    probability of the label, the lowest first. In a multi-label task, each label of an example is
+    tested separately. In regression, all examples are returned, the largest absolute residual
     first.
 
     Args:
         predicted: the predictions of a method.
-        texts: maps column names of the split, such as those of the texts, to lists of values.
+        texts: the columns of the split, such as those of the texts, as lists of values by column
+            name.
 
     Returns:
         At most `MOST_SUSPECTS` rows, with the columns
@@ -248,7 +250,7 @@ def find_suspects(predicted: Predicted, texts: Mapping[str, list]) -> pd.DataFra
 def _list_suspects(
     rows: np.ndarray, label: np.ndarray, output: np.ndarray, names: np.ndarray
 ) -> pd.DataFrame:
-    """List the suspect labels of examples that have one label each."""
+    """List the suspect labels of a single-label classification."""
     suspects, probability = rank_labels(label, output)
     table = {"row": rows + 1, "label": names[label], "prediction": names[output.argmax(1)]}
     return pd.DataFrame(table | {"probability": probability}).iloc[suspects]
@@ -265,8 +267,8 @@ def rank_labels(label: np.ndarray, output: np.ndarray) -> tuple[np.ndarray, np.n
         The positions of the suspect examples, and the probability of each example's label ``[n]``.
     """
     own = output[np.arange(len(label)), label]
-    # The mean probability of each label for the examples labelled with it. A label without examples
-    # is never proposed as the correct one.
+    # The mean probability of each label over the examples labelled with it. A label without
+    # examples is never proposed as the correct one.
     thresholds = np.full(output.shape[1], np.inf)
     for number in np.unique(label):
         thresholds[number] = own[label == number].mean()

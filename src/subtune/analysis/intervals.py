@@ -1,4 +1,4 @@
-"""Computes intervals and probabilities of a mean difference over seeds and examples.
+"""Computes intervals and probabilities for a difference averaged over seeds and examples.
 
 Seeds and examples are crossed: each seed is scored on all examples. A value is the grand mean plus
 an effect of its seed, an effect of its example, and a residual. Their variances are estimated by
@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 LEVEL = 0.95
-# The examples are split into this many parts. A metric is computed once per part, because once per
-# example would take long.
+# The examples are split into this many parts. A metric is computed once per part, because computing
+# it once per example would be slow.
 JACKKNIFE_PARTS = 50
 # The largest study that is suggested: its number of seeds, and its number of examples as a multiple
 # of the present number.
@@ -44,8 +44,8 @@ class Study(NamedTuple):
             values of examples are unknown, and the interval accounts for seeds only.
         rows: the number of examples.
         folds: the number of folds into which the examples are split; 0 without cross-validation.
-            Each seed is scored on its own fold. If there are more seeds than folds, the additional
-            seeds use other partitions of the same examples.
+            Each seed is scored on a separate fold. If there are more seeds than folds, the
+            additional seeds use further partitions of the examples.
     """
 
     mean: float
@@ -61,7 +61,7 @@ class Study(NamedTuple):
         """Compute the variance of the mean, and its degrees of freedom.
 
         Args:
-            more_seeds: the number of additional seeds that are assumed.
+            more_seeds: the assumed number of additional seeds.
             times_the_rows: the assumed number of examples as a multiple of ``rows``.
         """
         seeds, parts = self.seeds + more_seeds, self.parts
@@ -88,11 +88,12 @@ class Study(NamedTuple):
 def estimate_study(differences: Sequence[float], values: np.ndarray | None, rows: int) -> Study:
     """Estimate the variances of a mean difference, if each seed is scored on all examples.
 
-    With one seed, only the variance of parts is estimated. It does not include differences between
-    seeds.
+    With one seed, only the variance of parts is estimated. This variance does not include
+    differences between seeds.
 
     Args:
-        differences: the mean difference of each seed. If ``values`` is None, at least two.
+        differences: the mean difference of each seed. At least two are needed if ``values`` is
+            None.
         values: the difference of each part ``[seeds, parts]``. The mean over parts is nearly the
             seed's mean difference. None if the values of examples are unknown.
         rows: the number of examples in all parts.
@@ -116,15 +117,16 @@ def estimate_nested_study(
 ) -> Study:
     """Estimate the variances of a mean difference in cross-validation.
 
-    Examples are nested in seeds, because each seed is scored on its own fold. If a fold has no
+    Examples are nested in seeds, because each seed is scored on a separate fold. If a fold has no
     score, there is no interval. If a fold has too few examples for several parts, the interval
-    accounts for seeds only. With one fold, only the variance of its parts is estimated. It does not
-    include differences between folds.
+    accounts for seeds only. With one fold, only the variance of its parts is estimated. This
+    variance does not include differences between folds.
 
     Args:
         differences: the mean difference of each seed on its fold.
         values: the difference of each part ``[seeds, parts]``. The mean over parts is nearly the
-            seed's mean difference. If a fold has fewer parts than others, its last values are NaN.
+            seed's mean difference. For a fold with fewer parts than the largest number, the last
+            values are NaN.
         rows: the number of examples in the folds on which seeds are scored.
         folds: the number of folds on which seeds are scored.
     """
@@ -168,14 +170,14 @@ def probability_within(studies: Sequence[Study], margin: float) -> float:
 
 
 def loss_bound(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: float = 1) -> float:
-    """Compute the upper bound of the loss that holds with a probability of `LEVEL`.
+    """Compute the upper bound of the loss, with a probability of `LEVEL`.
 
     Without studies, the bound is NaN. For more seeds or examples, the mean and the variance
-    components are assumed to stay the same.
+    components are assumed not to change.
 
     Args:
         studies: one study per task.
-        more_seeds: the number of additional seeds that are assumed.
+        more_seeds: the assumed number of additional seeds.
         times_the_rows: the assumed number of examples as a multiple of the present number.
     """
     from scipy import stats
@@ -194,22 +196,22 @@ def _mean_and_error(
 ) -> tuple[float, float, float]:
     """Compute the mean over studies, its standard error, and the degrees of freedom of the error.
 
-    If no example differs, the error is 0. Then the callers use the rule of three: an event with
-    probability ``p`` is not observed in ``n`` examples with the probability ``exp(-n * p)``
-    (Hanley and Lippman-Hand, 1983).
+    If the difference is 0 for all examples, the error is 0. Then the callers use the rule of three:
+    an event with probability ``p`` is not observed in ``n`` examples with probability
+    ``exp(-n * p)`` (Hanley and Lippman-Hand, 1983).
     """
     mean = float(np.mean([study.mean for study in studies]))
     errors = [study.error(more_seeds, times_the_rows) for study in studies]
     variance = sum(v for v, _ in errors)
     spread = sum(v**2 / degrees for v, degrees in errors)
-    # The square of a very small variance can be 0. Such a variance counts as 0.
+    # The square of a very small variance can underflow to 0. Such a variance counts as 0.
     if spread == 0:
         return mean, 0.0, math.inf
     return mean, math.sqrt(variance) / len(errors), variance**2 / spread
 
 
 def additional_seeds_needed(studies: Sequence[Study], margin: float) -> int | None:
-    """Compute how many more seeds lower `loss_bound` to at most ``margin``.
+    """Compute how many additional seeds would lower `loss_bound` to at most ``margin``.
 
     In cross-validation, the number is a multiple of the number of folds. It is None if there is
     only one seed, or if more than `MOST_SEEDS` seeds would be needed in total.
@@ -221,10 +223,11 @@ def additional_seeds_needed(studies: Sequence[Study], margin: float) -> int | No
 
 
 def additional_rows_needed(study: Study, margin: float) -> int | None:
-    """Compute how many more examples lower `loss_bound` to at most ``margin``.
+    """Compute how many additional examples would lower `loss_bound` to at most ``margin``.
 
-    The number is rounded up to two digits. It is None if the values of examples are unknown, or if
-    more than `MOST_TIMES_THE_ROWS` times the present number of examples would be needed.
+    The number is rounded up to two significant digits. It is None if the values of examples are
+    unknown, or if more than `MOST_TIMES_THE_ROWS` times the present number of examples would be
+    needed.
     """
     if not study.parts:
         return None
@@ -241,7 +244,8 @@ def compute_pseudo_values(
 ) -> np.ndarray:
     """Compute the jackknife pseudo-values of a score, one per part of the examples ``[parts]``.
 
-    A unit is what the metric compares, such as an example, or a word in token classification.
+    A unit is one of the items over which the metric is computed, such as an example, or a word in
+    token classification.
 
     Args:
         score: a function that takes a mask of the units ``[u]`` and computes the metric over the

@@ -1,4 +1,4 @@
-"""Estimates what more labels would add, from the scores of runs on smaller training sets.
+"""Estimates the gain from more labels, based on the scores of runs on smaller training sets.
 
 A method's error is assumed to fall as a power of the number of training examples (Hestness et al.,
 "Deep Learning Scaling is Predictable, Empirically", 2017). So each time the training set is
@@ -17,16 +17,16 @@ from subtune.analysis.candidates import are_scored_on_folds, scored_runs
 from subtune.analysis.intervals import Interval
 from subtune.analysis.run_scores import PART_COLUMNS
 
-# The gain of doubling the training set, as a share of the gain of the doubling before.
+# The gain of doubling the training set, as a share of the gain of the previous doubling.
 RATIO = 0.8
-# A sentence reports the gain only if half of its interval is at most this wide.
+# The gain is reported in a sentence only if half the width of its interval is at most this.
 WIDEST = 0.05
 
 
 def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame:
     """Estimate how much each method's score would rise with twice as many training examples.
 
-    Only methods with runs on several training set sizes, including the largest, are in the result.
+    The result contains only methods with runs on several training set sizes, including the largest.
 
     Args:
         best: the runs at their best learning rates, on all training set sizes.
@@ -36,8 +36,8 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
         One row per task, method and training set size, with the columns
 
         * ``task``, ``method``, ``train_rows``
-        * ``score``: the mean over the seeds and folds with runs on all sizes
-        * ``gain``, ``low``, ``high``: the estimated rise and its interval; NaN except in the row of
+        * ``score``: the mean over the seeds and folds for which there are runs on all sizes
+        * ``gain``, ``low``, ``high``: the estimated gain and its interval; NaN except in the row of
           the largest size
     """
     pseudo_values, found = row_scores.set_index("run")[PART_COLUMNS], list[pd.DataFrame]()
@@ -69,13 +69,14 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
 
 
 def gain_weights(numbers: Sequence[int]) -> np.ndarray:
-    """Compute the weights with which the gain is the weighted sum of scores.
+    """Compute the weights of the scores in the weighted sum that estimates the gain.
 
     Args:
         numbers: the training set sizes, in ascending order.
 
     Returns:
-        One weight per size. The weighted sum of the scores is the gain of doubling the last size.
+        One weight per size. The weighted sum of the scores is the gain of doubling the largest
+        size.
     """
     doublings = np.log2(np.array(numbers, float) / numbers[-1])
     error = RATIO**doublings
@@ -91,7 +92,7 @@ def _gain_interval(
     Args:
         gains: the gain of each seed or fold.
         values: the pseudo-values of the gains ``[seeds, parts]``.
-        rows: the number of examples that score each seed or fold.
+        rows: the number of examples on which each seed or fold is scored.
         folds: the number of folds; 0 if all seeds are scored on the same examples.
     """
     if folds:

@@ -22,9 +22,9 @@ def add_places(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def add_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
-    """Select the parameters in layers, and replace their names by those in `LAYER_PARAMETERS`.
+    """Select the parameters of layers, and replace their names by those in `LAYER_PARAMETERS`.
 
-    A parameter that is not in `LAYER_PARAMETERS` gets the name NaN. The columns of `add_places` are
+    The name is NaN if a parameter is not in `LAYER_PARAMETERS`. The columns of `add_places` are
     added.
     """
     names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}
@@ -33,10 +33,10 @@ def add_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def information_tables(sums: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Compute the tables of Fisher information from the sums of all tasks.
+    """Compute the tables of Fisher information from the sums per tensor.
 
     Returns:
-        Maps the name of each table to the table.
+        The tables, by name.
 
         * ``parameter_information``: ``task``, ``parameter`` (a name in `LAYER_PARAMETERS`) and
           ``information``, the mean over the parameter's entries in all layers
@@ -82,7 +82,7 @@ def _mean_per_entry(tensors: pd.DataFrame, keys: list[str], column: str) -> pd.D
 
 
 def component_ranking(shares: pd.DataFrame) -> pd.Series:
-    """Sum each component's shares over tasks, and sort them, the largest first.
+    """Sum each component's shares over tasks, and sort the sums, the largest first.
 
     This is the ranking of the LayerNorm paper (2.4 and Table 1).
     """
@@ -94,11 +94,11 @@ def global_layernorm_information(shares: pd.DataFrame) -> pd.DataFrame:
     """Compute LayerNorm's global information (LayerNorm paper, Figure 4).
 
     For each task, the shares of the weights are divided by their sum, and so are the shares of the
-    biases. The quotients are then summed over tasks.
+    biases. These quotients are then summed over tasks.
 
     Args:
-        shares: the table ``layernorm_information``. Missing shares are left out of the sums by
-            which a task's shares are divided.
+        shares: the table ``layernorm_information``. Missing shares are left out of the sum that is
+            the divisor.
 
     Returns:
         ``layer``, ``part``, ``share``. A layer's share is missing if it is missing for some task.
@@ -111,7 +111,7 @@ def global_layernorm_information(shares: pd.DataFrame) -> pd.DataFrame:
 
 
 def component_changes(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
-    """Compute the mean |change| of each component in each layer after full fine-tuning.
+    """Compute the mean |change| of each component in each layer caused by full fine-tuning.
 
     This is Eq. 1 of the LayerNorm paper.
 
@@ -152,7 +152,7 @@ def mean_abs_changes(
 def _read_changes(
     chosen: pd.DataFrame, keys: list[str], store: Path
 ) -> Iterator[tuple[tuple, pd.DataFrame]]:
-    """Read how much the runs changed the parameters, for each combination of values of ``keys``.
+    """Read the changes of the parameters in runs, for each combination of values of ``keys``.
 
     Masked runs and diverged runs are left out.
 

@@ -1,8 +1,8 @@
 """Reads the scores of an experiment's runs from their records, or computes them from predictions.
 
-If methods are compared on the dev set, it is split into parts. Each part is scored at the epoch
-that is best on all other parts. So no example is scored at an epoch that the example helped to
-choose.
+If methods are compared on the dev set, the dev set is split into parts. Each part is scored at the
+epoch that is best on the remaining parts. So no example is scored at an epoch that was chosen on
+this example.
 """
 
 import math
@@ -25,14 +25,14 @@ from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.metrics import MODULE
 from subtune.tasks.task import ScoreColumn
 
-# A learning rate of a search is on the plateau if its score is at most this much below the best.
+# A learning rate is on the plateau of a search if its score is at most this much below the best.
 PLATEAU = 0.01
-# The dev set is split into this many parts, each with its own epoch. With more parts, the score
-# varies more; with fewer parts, each epoch is chosen on fewer examples.
+# The dev set is split into this many parts, and an epoch is chosen for each part. With more parts,
+# the score varies more; with fewer parts, each epoch is chosen on fewer examples.
 EPOCH_PARTS = 5
-# The columns of `row_scores` with pseudo-values, one for each part of the examples.
+# The columns of pseudo-values from `compute_row_scores`, one for each part of the examples.
 PART_COLUMNS = [str(part) for part in range(intervals.JACKKNIFE_PARTS)]
-# All columns of `row_scores`.
+# All columns of the table from `compute_row_scores`.
 ROW_COLUMNS = ("run", "rows", *PART_COLUMNS)
 # Recomputed scores may differ by rounding, because processors sum in different orders. One wrong
 # prediction changes a score by far more than this.
@@ -40,7 +40,7 @@ TOLERANCE = 1e-9
 
 
 def empty_row_scores() -> pd.DataFrame:
-    """Build an empty table with the columns of `row_scores`."""
+    """Build an empty table with the columns of `compute_row_scores`."""
     return pd.DataFrame(columns=[*ROW_COLUMNS])
 
 
@@ -50,16 +50,15 @@ def collect_scores(
     columns: Sequence[ScoreColumn],
     apart: bool = False,
 ) -> pd.DataFrame:
-    """Build the table of scores: one row per run and score column of its task.
+    """Build the table of scores, with one row for each run and each score column of its task.
 
-    ``columns.csv`` explains the columns of the table. The scores are those of the run's best epoch,
-    which is the first epoch with the highest score in the deciding column. A diverged run has
-    neither a best epoch nor scores.
+    ``columns.csv`` explains the columns of the table. The scores are those of the best epoch: the
+    first epoch with the highest score in the column by which epochs are chosen. For a diverged run,
+    there is neither a best epoch nor a score.
 
     Args:
         finished: the runs, from `subtune.analysis.tables.join_run_ids`, with ``partition``.
-        apart: whether dev examples that compare methods are scored at epochs that other examples
-            chose.
+        apart: whether dev scores are replaced as in `_rescore_by_other_examples`.
     """
     rows = []
     for entry in finished:
@@ -104,7 +103,7 @@ def collect_scores(
 
 
 def _describe_tried_rates(entry: Mapping[str, Any], diverged: bool) -> dict[str, Any]:
-    """Build the columns that describe the learning rates that were tried for a planned run."""
+    """Build the columns about the learning rates that were tried for a planned run."""
     tried = entry.get("tried", [])
     scores = {rate["learning_rate"]: rate["score"] for rate in tried if rate["score"] is not None}
     lowest = max(scores.values(), default=0.0) - PLATEAU
@@ -121,14 +120,16 @@ def _describe_tried_rates(entry: Mapping[str, Any], diverged: bool) -> dict[str,
 def _rescore_by_other_examples(
     table: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
-    """Replace dev scores that compare methods by scores at epochs that other examples chose.
+    """Replace dev scores by scores at epochs that were chosen on different examples.
 
-    The score of the best epoch is slightly too high, because the epoch was chosen on the same
-    examples. Therefore ``value`` becomes the score at other epochs, and ``judged_at`` lists them:
+    Only scores by which methods are compared are replaced. The score of the best epoch is slightly
+    too high, because the epoch was chosen by this score. Therefore ``value`` becomes the score
+    at the following epochs, which are listed in ``judged_at``:
 
-    1. A run on a fold is scored at the epoch with the best mean over the runs on the other folds.
-    2. If there are no other folds, each part of the dev set is scored at the epoch that is best on
-       the other parts.
+    1. A run on a fold is scored at the epoch with the highest mean score over the runs on the other
+       folds.
+    2. Without other folds, each part of the dev set is scored at the epoch that is best on the
+       remaining parts.
     3. If there are fewer examples than parts, the score stays that of the best epoch.
 
     ``best_epoch`` remains the epoch of the recorded model, which can be exported.
@@ -160,7 +161,7 @@ def _rescore_by_other_examples(
 def _score_by_other_parts(
     store: Path, run_id: str, column: ScoreColumn
 ) -> tuple[float, list[int]] | None:
-    """Score each part of the examples at the epoch that is best on the other parts.
+    """Score each part of the examples at the epoch that is best on the remaining parts.
 
     Returns:
         The score and the epoch of each part, or None if there are fewer examples than parts.
@@ -176,13 +177,13 @@ def _score_by_other_parts(
 def score_in_all_metrics(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
-    """Build a table with all metrics of the runs in ``chosen``, at the same epochs.
+    """Build a table with all metrics of the runs in ``chosen``, at the epochs of ``chosen``.
 
     Masked methods are left out.
 
     Returns:
-        One row per run, score column and metric, with the columns of ``chosen``. Only rows with the
-        metric of ``chosen`` can decide.
+        One row per run, score column and metric, with the columns of ``chosen``. ``decides`` is
+        False except in rows with the metric of ``chosen``.
     """
     split_of = {column.key: column.split for column in columns}
     rows = []
@@ -207,7 +208,7 @@ def score_in_all_metrics(
 
 
 def train_dev_scores(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
-    """Build a table of the train and dev scores of the runs that recorded train scores.
+    """Build a table of train and dev scores, for the runs with recorded train scores.
 
     Returns:
         ``model``, ``task``, ``method``, ``column``, ``metric``, ``seed``, ``train``, ``dev``, and
@@ -225,12 +226,12 @@ def train_dev_scores(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
 def choose_part_epochs(
     task: TaskSpec, metric: str, tables: Mapping[int, pd.DataFrame]
 ) -> tuple[pd.DataFrame, list[int]]:
-    """Choose the epoch of each part of the examples, as the best one on the other parts.
+    """For each part of the examples, choose the epoch that is best on the remaining parts.
 
     Args:
         task: the task of the predictions.
         metric: the name of the metric that chooses epochs.
-        tables: maps each epoch to the predictions on a split, from `read_epoch_predictions`.
+        tables: the predictions on a split, by epoch, from `read_epoch_predictions`.
 
     Returns:
         The predictions of all examples, each at the epoch of its part; and the epoch of each part.
@@ -249,7 +250,7 @@ def join_parts(tables: Mapping[int, pd.DataFrame], epochs: Sequence[int]) -> pd.
 
 
 def part_indices(table: pd.DataFrame, parts: int) -> np.ndarray:
-    """Assign each prediction to the part of its example.
+    """Return the number of the part to which each prediction's example belongs.
 
     Examples are split into parts at random, in the same way for all runs.
     """
@@ -275,7 +276,7 @@ def make_masked_metric(
 def read_epoch_predictions(
     store: Path, run: str, split: str
 ) -> tuple[TaskSpec, dict[int, pd.DataFrame]]:
-    """Read the predictions of a run on a split after each epoch.
+    """Read the predictions that a run recorded on a split after each epoch.
 
     The run must not have diverged.
 
@@ -303,14 +304,14 @@ def _to_array(units: Sequence) -> np.ndarray:
 
 
 def read_row_scores(paths: Iterable[str | Path]) -> pd.DataFrame:
-    """Read the `row_scores` of several experiments into one table, with one row per run."""
+    """Read the pseudo-values of several experiments into one table, with one row per run."""
     return pd.concat(map(read_table, paths)).drop_duplicates("run")
 
 
 def compute_row_scores(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
-    """Compute the jackknife pseudo-values of the scores that compare methods.
+    """Compute the jackknife pseudo-values of the scores by which methods are compared.
 
     Each part of the examples is scored at the epoch that was chosen for it. Runs that diverged, or
     are scored on a single example, are left out.
@@ -334,7 +335,7 @@ def compute_row_scores(
 def read_scored_predictions(
     store: Path, row: Mapping[str, Any], split: str
 ) -> tuple[TaskSpec, pd.DataFrame]:
-    """Read a run's predictions on a split at the epochs that give its score.
+    """Read a run's predictions on a split, at the epochs at which the run is scored.
 
     Args:
         row: the run's row in a table of scores.
@@ -350,7 +351,7 @@ def read_scored_predictions(
 def score_parts(
     run: str, score: Callable[[np.ndarray], float], table: pd.DataFrame
 ) -> list[list[Any]]:
-    """Build a run's row of `row_scores`.
+    """Build a run's row for `compute_row_scores`.
 
     Args:
         run: the run's id.
@@ -358,7 +359,7 @@ def score_parts(
         table: the predictions that are scored.
 
     Returns:
-        A list with this row; an empty list if only one example is scored.
+        A list with one row; an empty list if only one example is scored.
     """
     rows = table["idx"].nunique()
     if rows < 2:
@@ -369,10 +370,10 @@ def score_parts(
 
 
 def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
-    """Check that the recorded scores of runs are those of their predictions.
+    """Check that the recorded scores of runs agree with the recorded predictions.
 
-    The scores of the best epoch are computed again from the predictions, in all metrics. Diverged
-    runs are skipped, because they have no predictions.
+    The scores of the best epoch are recomputed from the predictions, in all metrics. Diverged runs
+    are skipped, because they have no predictions.
 
     Raises:
         SubtuneError: a recorded score differs from the score of the run's predictions by more than

@@ -1,14 +1,13 @@
-"""Computes the statistics that claims are about, and significance tests between methods.
+"""Computes the statistics by which claims are tested, and significance tests between methods.
 
 Most claims use one of five statistics: `minus`, `best_minus`, `minus_printed`,
-`minus_at_train_size` and `parameters_of_families`. The docstrings of the remaining statistics
-explain why a claim needs them instead. A statistic that only one paper needs is in the paper's
-package.
+`minus_at_train_size` and `parameters_of_families`. The docstring of any further statistic explains
+why none of these five can be used. Statistics for a single paper are in the paper's package.
 
-A statistic takes tables of numbers, ours or a paper's. It returns a series with one number per
-cell: a difference of scores or shares, a rank correlation, or the logarithm of a ratio. The number
-0 means no difference. The index levels are model, column or task, and seed, if the tables have
-them. The series is empty if the tables do not have the numbers.
+A statistic takes tables with our results or with numbers printed in a paper. It returns a series
+with one number per cell: a difference of scores or shares, a rank correlation, or the logarithm of
+a ratio. The number 0 means no difference. The index levels are model, column or task, and seed, as
+far as the tables contain them. The series is empty if the tables lack the numbers.
 
 The arguments ``first``, ``second``, ``methods`` and ``others`` are regular expressions, which must
 match the whole name of a method or parameter. All names that match form a *family*. A plain name is
@@ -32,7 +31,7 @@ SIGNIFICANCE = 0.05
 
 
 def empty_values() -> pd.Series:
-    """Build the empty series of a claim without runs."""
+    """Build the empty series for a claim without runs."""
     return pd.Series(dtype=float)
 
 
@@ -57,11 +56,11 @@ def best_minus(
 ) -> pd.Series:
     """Compute ``max(first) - max(second)`` of the scores of two families, for each score column.
 
-    Methods that are in both families count only for the first.
+    Methods in both families count only for the first family.
 
     Args:
         digits: the number of digits that the paper prints. Scores are means over seeds, rounded to
-            these digits.
+            this number of digits.
         of_first: ``min`` takes the lowest score of the first family instead of the highest.
     """
     wide = pivot_methods(chosen).round(digits)
@@ -72,7 +71,7 @@ def best_minus(
 def minus_printed(
     chosen: pd.DataFrame, printed: pd.DataFrame, pairs: Mapping[str, str], exhibit: str, split: str
 ) -> pd.Series:
-    """Compute each method's score minus the printed score of its counterpart, with the same model.
+    """Compute each method's score minus the printed score of its counterpart, for the same model.
 
     Args:
         printed: the paper's scores, in a table like ``chosen``.
@@ -97,7 +96,8 @@ def minus_at_train_size(
     """Compute `minus` for the runs on the smallest or the largest training set.
 
     Args:
-        metric: the metric of the scores. If None, it is the metric that chooses each task's runs.
+        metric: the metric of the scores. By default, the metric by which the task's runs are
+            chosen.
         end: ``min`` for the smallest training set, ``max`` for the largest.
     """
     rows = _with_several_sizes(sizes, metric)
@@ -109,7 +109,7 @@ def minus_at_train_size(
 def parameters_of_families(
     chosen: pd.DataFrame, first: str, second: str, share: float
 ) -> pd.Series:
-    """Compute ``log(share * min(first) / max(second))`` of the families' parameter counts."""
+    """Compute ``log(share * min(first) / max(second))`` of the parameter counts of two families."""
     rows = drop_masked_runs(chosen)
     rows = rows.assign(count=count_encoder_parameters(rows))
     counts = rows.groupby(["model", "task", "method"])["count"].max().unstack()
@@ -124,7 +124,7 @@ def parameters_of_families(
 def minus_by_rows(sizes: pd.DataFrame, metric: str | None, first: str, second: str) -> pd.Series:
     """Compute the rank correlation between training set size and ``first - second`` in each cell.
 
-    `minus_at_train_size` is not enough, because the claim is about the trend over all sizes.
+    `minus_at_train_size` does not suffice for claims about the trend over all sizes.
 
     Args:
         metric: as in `minus_at_train_size`.
@@ -142,8 +142,8 @@ def changes_to_largest_other(
 ) -> pd.Series:
     """Compute ``log(min(names) / max(others))`` of the changes of parameters.
 
-    There is one number per model and task. `minus` cannot be used, because the claim is about
-    changes, not about scores.
+    There is one number per model and task. `minus` cannot be used for claims about changes, because
+    it compares scores.
 
     Args:
         method: the method that trains the parameters.
@@ -166,7 +166,7 @@ def match_family(names: Iterable[str], pattern: str) -> list[str]:
 
 
 def split_families(names: Iterable[str], first: str, second: str) -> tuple[list[str], list[str]]:
-    """Find the names of two families. Names in both families count only for the first."""
+    """Return the names in each of two families. Names in both count only for the first."""
     firsts = match_family(names, first)
     return firsts, [name for name in match_family(names, second) if name not in firsts]
 
@@ -181,7 +181,7 @@ def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def best_rates(chosen: pd.DataFrame, methods: str) -> pd.Series:
-    """Return the best learning rate of each model, task and method of a family."""
+    """Return the best learning rate for each model and task and for each method of a family."""
     if "learning_rate" not in chosen:
         return empty_values()
     rows = drop_masked_runs(chosen).dropna(subset=["learning_rate"])
@@ -191,7 +191,7 @@ def best_rates(chosen: pd.DataFrame, methods: str) -> pd.Series:
 
 
 def average_changes(changes: pd.DataFrame, method: str) -> pd.DataFrame:
-    """Average the changes after training a method over layers.
+    """Average over layers the changes of parameters that a method causes.
 
     Returns:
         One row per model and task, and one column per parameter.
@@ -258,8 +258,9 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
         One row per pair of methods, with numbers rounded to four digits, and the columns
 
         * ``first``, ``second``: the methods
-        * ``pairs``: the number of score columns in which both methods have a score
-        * ``mean_difference``: the mean of ``first - second`` over these columns
+        * ``pairs``: the number of pairs of model and score column in which both methods have a
+          score
+        * ``mean_difference``: the mean of ``first - second`` over these pairs
         * ``p_value``: from `wilcoxon`
         * ``p_holm``: ``p_value`` corrected by `holm` for the number of pairs of methods
     """
@@ -288,7 +289,7 @@ def wilcoxon(difference: pd.Series) -> float | None:
 
 
 def holm(p_values: pd.Series) -> pd.Series:
-    """Correct p-values for multiple tests by Holm's method (1979); missing ones stay missing."""
+    """Correct p-values for multiple tests by Holm's method (1979); missing values stay missing."""
     known = p_values.dropna().sort_values()
     factors = np.arange(len(known), 0, -1)
     return (known * factors).cummax().clip(upper=1).reindex(p_values.index)

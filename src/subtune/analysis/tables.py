@@ -2,11 +2,11 @@
 
 ``columns.csv`` declares the columns of these tables, in the order in which they are written:
 
-* ``runs``: the table of all runs, which is written to ``runs.csv``. ``subtune runs`` lists some of
-  its columns.
-* ``scores``: the scores of an experiment's runs, from `subtune.analysis.run_scores`. Tables and
-  figures use several such tables: ``scores``, ``chosen``, ``sizes`` and ``test_scores``.
-* ``summary``: from `subtune.analysis.candidates.summary`
+* ``runs``: the table of all runs, which is written to ``runs.csv``. Some of its columns are listed
+  by ``subtune runs``.
+* ``scores``: the scores of an experiment's runs, from `subtune.analysis.run_scores`. There are
+  several such tables: ``scores``, ``chosen``, ``sizes`` and ``test_scores``.
+* ``summary``: from `subtune.analysis.candidates.summarise_methods`
 * ``answers``: from `subtune.exhibits.answer_tables.answers_table`
 
 A declared name may be a pattern, such as ``versions.*``.
@@ -82,7 +82,7 @@ def order_columns(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
 def set_types(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
     """Convert the numeric columns of a table to their declared types.
 
-    This is needed because a column without any value has no numeric type.
+    This is needed because pandas infers no numeric type for a column without values.
     """
     types = _column_dtypes(name)
     numbers = [column for column in table if types.get(column) in ("Int64", "float64")]
@@ -93,9 +93,10 @@ def read_table(path: str | Path, name: TableName | None = None) -> pd.DataFrame:
     """Read a table from a Parquet or CSV file.
 
     Args:
-        path: the file. The text ``NA`` is not a missing value, as a model or task may be called so.
+        path: the file. The text ``NA`` is not read as a missing value, because it may be the name
+            of a model or task.
         name: the table in ``columns.csv`` that declares the types of the columns of a CSV file;
-            None if the table is not declared.
+            default: no types are declared.
     """
     if Path(path).suffix == ".parquet":
         return pd.read_parquet(path)
@@ -134,9 +135,9 @@ def join_run_ids(
         searches: the files of learning-rate searches.
 
     Returns:
-        The mappings of the finished runs, with the run's id as ``run``. If the learning rate of a
-        run was searched, ``learning_rate`` is the rate that the search found, and ``tried`` lists
-        all rates of the search with their scores.
+        The mappings of the finished runs, each with the run's id as ``run``. If the learning rate
+        of a run was searched, ``learning_rate`` is the rate that the search found, and ``tried``
+        lists all rates of the search with their scores.
     """
     run_ids = {key: run for sweep in sweeps for key, run in records.read_sweep(sweep).items()}
     found = read_searches(searches)
@@ -152,8 +153,8 @@ def table_of_runs(store: Path, finished: Sequence[Mapping[str, Any]]) -> pd.Data
 
     Args:
         store: the directory of the run records.
-        finished: one mapping per run and experiment, from `join_run_ids`, with ``experiment`` and
-            ``flops``.
+        finished: one mapping per run and experiment, from `join_run_ids`, with the additional keys
+            ``experiment`` and ``flops``.
 
     Raises:
         SubtuneError: a record is missing or cannot be read, or a column is not declared.
@@ -175,7 +176,7 @@ def table_of_runs(store: Path, finished: Sequence[Mapping[str, Any]]) -> pd.Data
 
 
 def column_meanings(names: Sequence[str]) -> pd.DataFrame:
-    """Look up the meanings of columns of the table of runs.
+    """Look up the meaning of each column in the table of runs.
 
     Returns:
         One row per column, with its name ``column`` and its ``meaning``.
@@ -231,7 +232,7 @@ def list_runs(
 
 
 def read_row(store: Path, run_id: str) -> dict[str, Any]:
-    """Read the columns of the table of runs that come from a run's record.
+    """From a run's record, read the columns for the table of runs.
 
     Nested mappings become columns whose names are joined by dots.
     """
@@ -257,7 +258,7 @@ def read_row(store: Path, run_id: str) -> dict[str, Any]:
 
 
 def _read_short_row(store: Path, spec: RunSpec) -> dict[str, Any]:
-    """Read the columns of the table of runs that are fast to read: those from spec and scores."""
+    """Read only the columns that are fast to read: those from the run's spec and scores."""
     outcome, task = records.read_outcome(store, spec.id), spec.tokens.data.task
     metric, scores = task.metrics[0], outcome["scores"].get(task.evaluation[0], {})
     fields = spec.model_dump(mode="json") | {"selection": spec.selection.canonical()}
@@ -275,10 +276,10 @@ def _read_short_row(store: Path, spec: RunSpec) -> dict[str, Any]:
 
 
 def read_given_names(results: str) -> dict[str, tuple[str, str]]:
-    """Read the names that configurations gave to the model and method of each run.
+    """Read the names of each run's model and method in the configurations.
 
     Returns:
-        Maps each run's id to the names of its model and its method.
+        A mapping from each run's id to the names of its model and method.
     """
     names: dict[str, tuple[str, str]] = {}
     for path in find_numbers(results, "scores"):
@@ -293,7 +294,7 @@ def read_given_names(results: str) -> dict[str, tuple[str, str]]:
 
 
 def read_chosen_ids(results: str) -> set[str]:
-    """Read the ids of the runs whose learning rate was chosen, in all finished experiments."""
+    """From all finished experiments, read the ids of the runs whose learning rate was chosen."""
     found = set()
     for path in find_numbers(results, "chosen"):
         with contextlib.suppress(OSError, ValueError, KeyError):
@@ -304,8 +305,8 @@ def read_chosen_ids(results: str) -> set[str]:
 def run_names(store: Path, spec: RunSpec, names: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """Return the names of a run's ``model``, ``task`` and ``method``.
 
-    A refit gets the names of the runs on folds that it repeats. If no configuration gave names, the
-    model is called by its repository, and the method by its selection.
+    A refit has the names of the runs on folds that it repeats. If the names are unknown, they are
+    the model's repository and the method's selection.
 
     Args:
         store: the directory of the run records.

@@ -1,7 +1,7 @@
-"""Compare methods on a user's data. This module declares the options of a comparison.
+"""Comparisons of methods on a user's data. This module declares the options of a comparison.
 
-The `subtune` command and the function `subtune.compare` take the names, types, defaults and
-descriptions of their options from here.
+The names, types, defaults and descriptions are used by the `subtune` command and by
+`subtune.compare`.
 """
 
 import inspect

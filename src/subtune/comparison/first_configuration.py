@@ -1,4 +1,4 @@
-"""Write the first configuration for a user's tables: choose its settings, and render the file."""
+"""Chooses the settings of the first configuration for a user's tables, and writes the file."""
 
 import math
 import shlex
@@ -71,7 +71,7 @@ def write_first_configuration(
         target: the path of the configuration to write.
         results: the directory of the results; default: ``results/`` and the task's name.
         dev_share: the share of the training set that is drawn as the dev set; None draws none.
-        seeds: the number of seeds or folds; default: the number for which there is time.
+        seeds: the number of seeds or folds; default: as many as fit into the time limit.
 
     Raises:
         SubtuneError: a table cannot be used for training, an option cannot be guessed, or the
@@ -161,7 +161,7 @@ def _choose_in_time(
     size: TaskSize,
     minutes: float,
 ) -> tuple[CandidateSettings, Times | None]:
-    """Choose the first settings whose training fits into the minutes, or else the last settings.
+    """Choose the first settings that can be trained within the time limit, or else the last ones.
 
     Args:
         config: the configuration, whose experiment is replaced by each choice.
@@ -201,8 +201,8 @@ def _choose_methods(
 ) -> tuple[dict[str, Any], dict[str, tuple[float, ...]]]:
     """Choose the settings that do not depend on time, and the learning rates of each method.
 
-    The methods are those that the first model supports. If another model needs other learning
-    rates, they are in the setting ``by_model``.
+    The methods are those that the first model supports. Learning rates that differ for a further
+    model are in the setting ``by_model``.
 
     Returns:
         The settings by name, and the learning rates by method.

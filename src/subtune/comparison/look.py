@@ -1,4 +1,4 @@
-"""Describe tables before training: classes, repeated texts, conflicting labels, text lengths."""
+"""Describes tables before training: classes, repeated texts, conflicting labels, text lengths."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -95,10 +95,11 @@ class Facts:
         differing_in_capitals: groups of labels that differ only in capitals; each label is a class.
         most_frequent: the most frequent label, or set of labels, of the training set.
         constant: the accuracy of always predicting ``most_frequent`` on the split ``judges``.
-        conflicts: the texts that occur with different labels. Each text has a mapping from its
-            labels to the places of the rows with this label.
-        deciding: the other columns that almost determine the label. Each column has the number of
-            its distinct cells, and the share of the training examples whose label they determine.
+        conflicts: the texts that occur with different labels. Each text is mapped to the places of
+            its rows, by label.
+        deciding: further columns that almost determine the label. Each is mapped to the number of
+            its distinct cells, and to the share of training examples whose label is predicted
+            correctly.
         lengths: lengths of the training texts.
     """
 
@@ -276,7 +277,7 @@ def _find_deciding_columns(
         correct = 0
         for counts in by_cell.values():
             most, second = [*sorted(counts.values(), reverse=True), 0][:2]
-            # Without the row itself, its cell has one row less with the most frequent label.
+            # Without the row itself, the most frequent label of its cell has one row less.
             correct += most if most - 1 > second else 0
         if (
             len(by_cell) > len(known) > 1
@@ -290,7 +291,7 @@ def _find_conflicts(rows: Sequence[PlacedTexts]) -> dict[str, dict[str, list[str
     """Find the texts that occur with different labels.
 
     Returns:
-        For each of these texts, the places of the rows with each label, by label.
+        A mapping from each of these texts to the places of its rows, by label.
     """
     repeated = {texts for texts, n in Counter(texts for _, texts, _ in rows).items() if n > 1}
     by_text = defaultdict[tuple, dict[str, list[str]]](lambda: defaultdict(list))

@@ -1,6 +1,6 @@
-"""Train the runs of a comparison in worker processes, until all are recorded or the time is over.
+"""Trains the runs of a comparison in worker processes until all are recorded or the time is over.
 
-`subtune.comparison.next_runs` decides which runs come next.
+The order of the runs is determined by `subtune.comparison.next_runs`.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from subtune.steps import dataset, fisher, model, ranking, tokens
 from subtune.steps.context import Context
 from subtune.steps.jobs import Job, list_files
 
-# The longest time without a line about the progress.
+# The maximum time between two lines about the progress.
 SECONDS_BETWEEN_LINES = 30
 # The time limit for a worker to end its current step and write a checkpoint.
 SECONDS_TO_STOP = 10
@@ -134,7 +134,7 @@ class Loop:
         for _, runs in rank_missing_runs(self.progress, self.answer.unlikely):
             groups: dict[Hashable, list[PlannedRun]] = {}
             for run in runs:
-                # A regression shares no training steps, so each has a job of its own.
+                # Regressions share no training steps, so each one is a separate job.
                 is_fit = isinstance(run.spec.recipe, Fit)
                 shared = run.spec.id if is_fit else run.spec.step_key(ranked, on_gpu)
                 if run.spec.id not in started:

@@ -1,4 +1,4 @@
-"""Format the lines that `subtune look`, `init` and `compare` print before training."""
+"""Formats the lines that `subtune look`, `init` and `compare` print before training."""
 
 import math
 import shlex
@@ -18,7 +18,7 @@ from subtune.models.model_files import unknown_lines
 
 # The maximum number of columns or classes in a line, and of texts with conflicting labels.
 NAMED, SHOWN = 12, 3
-# Texts with which programs represent missing values and errors of formulas, in lower case.
+# Texts that represent missing values and errors of formulas in various programs, in lower case.
 NO_VALUES = {
     "nan",
     "nat",
@@ -156,7 +156,7 @@ def _deciding_lines(facts: Facts) -> Iterator[str]:
 
 
 def _row_lines(split: str, part: SplitFacts, label: LabelColumns) -> Iterator[str]:
-    """Yield lines about rows without a text or a label, and rows that another split has too."""
+    """Yield lines about rows without a text or a label, and rows that another split also has."""
     if part.left_out:
         left_out = f"{len(part.left_out):,} of {format_count(part.rows, 'row')} left out"
         yield f"{part.path}: {left_out}, without a label: {join_names(part.left_out, NAMED, 'and')}"

@@ -1,7 +1,7 @@
-"""Decide which runs of a comparison are trained next, from its plan and the recorded runs.
+"""Determines which runs of a comparison are trained next, from its plan and the recorded runs.
 
-A run is finished when it is recorded. `subtune.comparison.loop` starts the processes and observes
-the time limit.
+A run is finished when it is recorded. Processes and the time limit are handled by
+`subtune.comparison.loop`.
 """
 
 import math
@@ -86,10 +86,10 @@ def rank_missing_runs(
     1. For the model with the best baseline: full fine-tuning and each method once, with its middle
        learning rate.
     2. The learning rates next to the middle one, and then baselines on fewer training examples.
-    3. The other seeds or folds of methods whose learning rate is known. Together with the second
-       seed or fold: further learning rates of methods whose best rate is not yet between two worse
-       ones.
-    4. Baselines on fewer training examples, on the other seeds or folds.
+    3. The remaining seeds or folds of methods whose learning rate is known. Together with the
+       second seed or fold: further learning rates of methods whose best rate is not yet between two
+       worse ones.
+    4. Baselines on fewer training examples, for the remaining seeds or folds.
     5. Ranks 1 to 4 for the next model.
     6. Methods that are unlikely to be the answer.
 

@@ -1,4 +1,4 @@
-"""Build the task for a user's tables: read tables, guess columns, and choose models and rows."""
+"""Builds the task for a user's tables: reads tables, guesses columns, chooses models and rows."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -119,7 +119,7 @@ class ChosenRows(NamedTuple):
         task: the task.
         files: the file of each split, by split.
         rows: the labelled rows of each split; each row maps columns to cells.
-        columns: the texts and labels of each split, as the task reads them from its rows.
+        columns: the texts and labels of each split, read from its rows by the task.
         numbers: for each split, the indices of the rows that may be used. The indices of a drawn
             dev set refer to the training table.
         predictions: the external predictions of each system, by the system's name. There is one
@@ -139,7 +139,7 @@ class ChosenRows(NamedTuple):
         return next(s for s in (TEST, "validation", "train") if s in self.numbers)
 
     def write(self, numbers: Mapping[str, np.ndarray], folder: Path) -> "ChosenRows":
-        """Write some rows of each split to new files, with a note on the table that they come from.
+        """Write some rows of each split to new files, with a note on the original table.
 
         Args:
             numbers: the indices of the rows of each split that are written, by split.

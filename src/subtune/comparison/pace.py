@@ -1,7 +1,8 @@
-"""Measure how fast this machine trains: time some training steps before settings are chosen.
+"""Measures the training speed of this machine with some training steps.
 
-The steps use the same model, texts and training code as the later jobs, and one thread as in a job.
-Other programs that run on the same cores slow down these steps as well as the later training.
+The steps are timed before settings are chosen. The model, the texts, the training code and the
+number of threads (one) are those of the later jobs. Programs that run on the same cores slow down
+both these steps and the later training.
 """
 
 import ctypes
@@ -150,7 +151,7 @@ class Timer:
         examples: the texts.
         deadline: the time, on the clock of `time.monotonic`, after which no step begins.
         share: the seconds that one measurement may take. A single step may take longer.
-        forward: the seconds per text of an evaluation; 0 until an evaluation was timed.
+        forward: the seconds per text of an evaluation; 0 before an evaluation is timed.
     """
 
     encoder: Encoder
@@ -222,7 +223,7 @@ class Timer:
 
 
 class _StepTimer(CheckpointStore):
-    """Record the time at the end of each step, where training would keep a checkpoint.
+    """Records the time at the end of each step, instead of writing a checkpoint.
 
     Args:
         steps: the maximum number of steps.
@@ -261,12 +262,12 @@ def _time_kinds(
 
     Args:
         timer: the timer of the model.
-        kinds: one method for each kind of step. The first method decides the precision.
+        kinds: one method for each kind of step. The precision is chosen by the first method.
         precisions: the precisions to try. A precision in which the model fails is not chosen.
 
     Returns:
-        The seconds of a step by its kind and batch size; the faster precision; and the milliseconds
-        of a step of the first method by precision.
+        A tuple of three: the seconds of a step, by kind of step and batch size; the faster
+        precision; and the milliseconds of the first method's step, by precision.
 
     Raises:
         SubtuneError: the model fails in every precision.

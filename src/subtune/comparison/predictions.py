@@ -1,4 +1,4 @@
-"""Read and check the external predictions that a user passes to `compare`."""
+"""Reads and checks the external predictions that a user passes to `compare`."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -68,7 +68,7 @@ def check_predictions(
             prediction for each row of the table.
         rows: the rows of the table.
         task: the task of the table.
-        taken: the names of other systems, which are not used again.
+        taken: names that are not available, because they are those of other systems.
 
     Raises:
         SubtuneError: the number of rows differs, the column of the predictions is not found, or a
@@ -94,7 +94,7 @@ def check_predictions(
 
 
 def _read_rows(predictions: Any) -> tuple[str, str, list[PlacedRow]]:
-    """Return the name of a system, the place that error messages name, and the rows."""
+    """Return the name of a system, the source as named in error messages, and the rows."""
     if isinstance(predictions, str | Path):
         if not is_file(predictions):
             raise SubtuneError(

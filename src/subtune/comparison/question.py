@@ -1,4 +1,4 @@
-"""`subtune.compare`: compare fine-tuning methods on a user's data, within a time limit."""
+"""`subtune.compare`: compares fine-tuning methods on a user's data, within a time limit."""
 
 import contextlib
 import fcntl
@@ -43,7 +43,7 @@ from subtune.data.table_files import is_directory, is_file
 from subtune.plan.inputs import scored_file
 from subtune.steps.context import plan_and_check
 
-# The file in the results that describes the call that planned them.
+# The file, in the directory of the results, with a description of the call.
 ASKED = "comparison.json"
 Say = Callable[[str], object]
 
@@ -99,10 +99,10 @@ def compare(
         train: the training set: a CSV, TSV, JSON, Excel or Parquet file, a DataFrame, a
             ``Dataset``, the name of a dataset on the hub (``"stanfordnlp/sst2"``,
             ``"nyu-mll/glue:cola"``), or a mapping from names of splits to their rows.
-        dev: the dev set, in the same forms; or the name of a split of ``train``; or the share of
-            the training set that is drawn as the dev set. Default: the validation split of
-            ``train``. If there is none, methods are compared by cross-validation.
-        test: the test set, in the same forms. It is used for the scores only.
+        dev: the dev set, in any form accepted for ``train``; or the name of a split of ``train``;
+            or the share of the training set that is drawn as the dev set. Default: the validation
+            split of ``train``. If there is none, methods are compared by cross-validation.
+        test: the test set, in any form accepted for ``train``. It is used for the scores only.
         revision: commit, branch or tag of the dataset on the hub.
         results: the directory of the results; default: a directory in ``results`` whose name
             depends on the arguments.
@@ -260,7 +260,8 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
     This call may have another time limit, another margin and other predictions.
 
     Raises:
-        SubtuneError: other arguments of the calls differ, or the results have been moved.
+        SubtuneError: any of the remaining arguments differs between the calls, or the results have
+            been moved.
     """
     before, options = json.loads((place / ASKED).read_text()), question.options
     planned, old_predictions = before.pop("minutes", math.inf), before.pop("predictions", None)

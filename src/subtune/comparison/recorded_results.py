@@ -1,4 +1,4 @@
-"""Compute the answer, tables, figures and report of a comparison from the recorded runs."""
+"""Computes the answer, tables, figures and report of a comparison from the recorded runs."""
 
 import os
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from subtune.steps import exhibits, report_page, runs, scores, summary
 from subtune.steps.context import Context
 from subtune.steps.jobs import list_files, run_job
 
-# A method is unlikely to be the answer if the probability of this is below this threshold.
+# A method whose probability of being the answer is below this threshold is unlikely.
 LEAST_PROBABILITY = 0.01
 # One run as a row of a table: its values, by the names of their columns.
 Finished = dict[str, Any]
@@ -36,7 +36,7 @@ def finished_runs(progress: Progress) -> list[Finished]:
             entry: Finished = {"key": planned.key, "run": recorded[planned.key].id}
             if planned.search and (tried := progress.tried_rates(planned.search)):
                 entry |= search_result(progress.searches[planned.search], tried)
-            # The best rate of the search may have no run yet, so this is the rate of the run.
+            # This is the rate of the run, because the best rate of the search may have no run yet.
             entry["learning_rate"] = recorded[planned.key].recipe.learning_rate
             finished.append(entry)
     return finished
@@ -45,7 +45,7 @@ def finished_runs(progress: Progress) -> list[Finished]:
 def _add_planned_columns(
     finished: Sequence[Finished], planned: Sequence[Finished]
 ) -> list[Finished]:
-    """Add to each finished run the columns that the spec of a job has for this run."""
+    """Add to each finished run the columns for this run in the spec of a job."""
     by_key = {entry["key"]: entry for entry in planned}
     return [by_key[entry["key"]] | entry for entry in finished]
 
@@ -76,8 +76,8 @@ def find_answer_so_far(context: Context, progress: Progress) -> AnswerSoFar:
 def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set[Method]:
     """Return the methods whose probability of being the answer is below `LEAST_PROBABILITY`.
 
-    A method is the answer if its loss is within the margin and no smaller method has this property.
-    The probability of both is at most ``min(P(within margin), 1 - max P(smaller within margin))``.
+    A method is the answer if its loss is within the margin and that of every smaller method is not.
+    The probability of this is at most ``min(P(within margin), 1 - max P(smaller within margin))``.
 
     Args:
         chosen: the scores of the chosen runs.
@@ -98,8 +98,8 @@ def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set
 def write_results(context: Context, progress: Progress, log: Path) -> None:
     """Write all tables, figures and the report, from the recorded runs.
 
-    Snakemake writes the same files once all planned runs are finished. So that Snakemake replaces
-    the files of this function, the tables of scores get a modification time before all inputs.
+    Snakemake writes these files again once all planned runs are finished: the modification time of
+    the score tables is set to before that of all inputs, so that Snakemake replaces them.
 
     Args:
         context: the plan.

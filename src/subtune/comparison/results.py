@@ -1,4 +1,4 @@
-"""Read the results of a comparison: its answer, tables and figure; export models, and predict."""
+"""Reads the results of a comparison, exports its models, and predicts with them."""
 
 import sys
 from collections.abc import Iterable, Sequence, Sized
@@ -50,7 +50,7 @@ class Comparison:
 
     @property
     def runs(self) -> pd.DataFrame:
-        """A table with one row per run; the results explain its columns in ``runs_columns.csv``."""
+        """A table with one row per run. Its columns are explained in ``runs_columns.csv``."""
         return read_table(self._layout.table_of_runs(), "runs")
 
     @property
@@ -138,7 +138,7 @@ class Comparison:
         return predicted
 
     def _best_run(self, method: str) -> str:
-        """Return the id of the run of a method with the best score.
+        """Return the id of a method's run with the best score.
 
         Raises:
             SubtuneError: there is no such method.

@@ -1,4 +1,4 @@
-"""Choose the models and training settings of a first configuration, and estimate their time."""
+"""Chooses the models and settings of a first configuration, and estimates the training time."""
 
 import importlib.util
 import math

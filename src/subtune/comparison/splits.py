@@ -1,4 +1,4 @@
-"""Turn rows from files, from memory and from the hub into files that a configuration can name."""
+"""Turns rows from files, memory and the hub into files that a configuration can refer to."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,9 +64,9 @@ def write_splits(splits: Mapping[str, Split], results: Path, folder: Path) -> di
 
 @contextmanager
 def name_options_in_errors(folder: Path) -> Iterator[None]:
-    """In error messages, replace the files in ``folder`` by the options that gave their rows.
+    """In error messages, replace the files in ``folder`` by the options that specified their rows.
 
-    The user has not seen these files: they have rows from memory or from the hub.
+    The user has not seen these files, which contain rows from memory or from the hub.
     """
     try:
         yield
@@ -107,9 +107,9 @@ def find_splits(
 
     Args:
         train: a file, a DataFrame, a dataset on the hub, or a mapping from names of splits to rows.
-        dev: rows in the same forms as ``train``, or the name of a split of ``train``; default: the
-            dev split of ``train``, if it has one.
-        test: rows in the same forms as ``train``, or the name of a split of ``train``.
+        dev: rows in any form accepted for ``train``, or the name of a split of ``train``; default:
+            the dev split of ``train``, if it has one.
+        test: rows in any form accepted for ``train``, or the name of a split of ``train``.
         revision: commit, branch or tag of a dataset on the hub.
         how: the ``encoding`` of files, and the ``sheet`` of Excel files.
 
@@ -127,7 +127,7 @@ def find_splits(
         return named(key, rows) if has_splits and is_name else _split_of_rows(key, rows, how)
 
     splits = {"train": named("train", "train") if has_splits else named_or_own("train", train)}
-    # A mapping needs no dev split. But another name than train and test may be a misspelt one.
+    # A mapping needs no dev split. But a name other than train and test may be misspelt.
     has_dev = not (isinstance(train, Mapping) and train.keys() <= {"train", "test"})
     if dev is not None:
         splits["validation"] = named_or_own("dev", dev)

@@ -1,4 +1,4 @@
-"""Read a user's table, and guess its text columns, label columns and kind of task."""
+"""Reads a user's table, and guesses its text columns, label columns and kind of task."""
 
 import math
 import re
@@ -100,11 +100,11 @@ def make_name(text: str, taken: Collection[str], kind: str) -> str:
     Args:
         text: the text.
         taken: names in lower case that are not available.
-        kind: the ending that is added to a name that is taken; also ``my-{kind}`` if no character
-            is left.
+        kind: the ending that is added to names in ``taken``. If no character is left, the name is
+            ``my-{kind}``.
     """
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    # Names may have 64 characters; the others are left for the ending.
+    # Names may have 64 characters; the remaining ones are for the ending.
     words = re.sub(r"[^A-Za-z0-9_.+-]+", "-", plain).strip("-._+")[:56]
     if not words:
         return f"my-{kind}"
@@ -118,7 +118,7 @@ POWER = re.compile(r"\d+[eE]\d+")
 def require_texts(table: UserTable, named: Collection[str]) -> None:
     """Check that a table has texts, and is not a table of words with one label per word.
 
-    In such a table, a column of word lists and a column of label lists have the same lengths.
+    In such a table, the lists of words and the lists of labels have equal lengths.
 
     Args:
         table: the table.
@@ -201,8 +201,8 @@ def guess_label_columns(table: UserTable) -> LabelColumns:
 def _require_header(table: UserTable, label: str) -> None:
     """Check that the first line of a table is a header and not a row.
 
-    It is a row if the name of a column is a sentence, and the name of the label column is one of
-    the labels, or a number as all labels are.
+    It is a row if a column name is a sentence and the name of the label column is one of the labels
+    (or a number, if all labels are numbers).
     """
     has_sentence = any(len(name.split()) >= DEFAULTS.text_words for name in table.columns)
     labels = table.words(label)
@@ -237,7 +237,7 @@ def reason_against_label(table: UserTable, column: str) -> str | None:
 
 
 def ids_or_dates(table: UserTable, column: str) -> str | None:
-    """Return ``ids`` or ``dates`` if a column contains these, or else None.
+    """Return ``ids`` or ``dates`` if a column contains ids or dates, or else None.
 
     Such a column is neither a text column nor a label column.
     """
@@ -405,8 +405,8 @@ def _are_sets(cells: Sequence[Any]) -> bool:
 def find_separators(cells: Sequence[Any]) -> str | None:
     """Find the characters that separate several labels in the cells of a column, or return None.
 
-    After the split at separators, there must be fewer distinct labels than distinct cells. So the
-    comma in names such as ``Paris, France`` is no separator, and numbers are never split.
+    After splitting at the separators, there must be fewer distinct labels than distinct cells. So
+    the comma in names such as ``Paris, France`` is no separator, and numbers are never split.
     """
     texts = {cell.strip() for cell in cells if isinstance(cell, str) and not is_list(cell)}
     different = {text for text in texts if text and not is_number(text)}

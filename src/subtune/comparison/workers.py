@@ -1,4 +1,4 @@
-"""Start, stop and communicate with the worker processes of `subtune.compare`.
+"""Starts, stops and communicates with the worker processes of `subtune.compare`.
 
 Each worker process runs `subtune.steps.worker`.
 """
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from subtune.core.files import Layout
 from subtune.steps.jobs import Job
 
-# The longest wait for a worker before the caller reads the clock again.
+# The maximum time that the caller waits for a worker before it reads the clock again.
 LONGEST_WAIT = 1.0
 # The time after which an idle worker that was asked to end is killed.
 SECONDS_TO_END = 3

@@ -1,4 +1,4 @@
-"""Formats answers for tables and for the terminal, and tabulates each method's score and cost."""
+"""Formats answers for tables and the terminal, and tabulates the score and cost of each method."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,15 +41,16 @@ CURVES = {
     STILL_RISING: "still rising in the last epoch, so more epochs may help",
     FELL: "the score fell after the best epoch",
 }
-# A method is marked if a smaller share of the texts' tokens is read.
+# A method is marked if less than this share of the tokens is read.
 MOST_READ = 0.95
 
 
 def answers_table(results: ExperimentResults) -> Styled:
     """Tabulate the answers, and below them the loss of each method against the reference.
 
-    The CSV file has one row per task, and if there are several tasks, one row for all tasks. In a
-    paper's experiment, each model has such rows. ``columns.csv`` explains the columns.
+    The CSV file has one row per task, and if there are several tasks, one row for all tasks. In
+    experiments with a paper, there are such rows for each model. ``columns.csv`` explains the
+    columns.
     """
     chosen = results["chosen"]
     titles = {**results.task_titles, ALL_TASKS: ALL_TASKS}
@@ -84,10 +85,10 @@ def answers_table(results: ExperimentResults) -> Styled:
 def list_answers(answers: pd.DataFrame) -> list[tuple[str, str]]:
     """List pairs of an answer and its next step, from rows of `answers_table`.
 
-    If there are several answers, each begins with the title of its task, and with the names of the
-    models if they differ.
+    If there are several answers, each begins with the title of its task, and with the model names
+    if these differ.
     """
-    # Tables of earlier versions lack two columns.
+    # Tables of earlier versions lack these columns.
     models, steps = answers.get("models", answers["model"]), answers.get("next")
     steps = [""] * len(answers) if steps is None else steps
     places = answers["title"] + (", " + models if models.nunique() > 1 else "") + ": "
@@ -148,7 +149,7 @@ def _letters_of_mark(number: int) -> str:
 
 
 def _list_marks(row: Mapping[str, Any]) -> list[str]:
-    """List what a reader should know about a method's score.
+    """List remarks about a method's score for the reader.
 
     Args:
         row: a row of `subtune.analysis.candidates.summary`.
@@ -194,7 +195,7 @@ def format_answers(path: Path) -> str:
     """
     answers, lines = read_table(path, "answers"), [""]
     for sentences in list_answers(answers):
-        # Sentences about one of several tasks stay together.
+        # With several tasks, the sentences about each task stay together.
         for text in sentences if len(answers) == 1 else [" ".join(sentences)]:
             lines += wrap_text(text)
     lines.append("")
@@ -242,7 +243,7 @@ def summary_table(results: ExperimentResults) -> Styled:
 def _format_score(row: Mapping[str, Any]) -> str:
     """Format the mean score and its standard deviation.
 
-    The text ``one answer`` is added if runs give the same prediction for every example.
+    The text ``one answer`` is added if a run gives the same prediction for every example.
     """
     if pd.isna(row["score"]):
         return DIVERGED

@@ -1,4 +1,4 @@
-"""Tables and figures of where methods fail, and of what more labels would add."""
+"""Tables and figures about errors of methods, and about the gain from more labels."""
 
 from typing import TYPE_CHECKING
 
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# A table on the page shows at most this many rows. Its CSV file contains all rows.
+# The maximum number of rows of a table on the page. The CSV file contains all rows.
 MOST_SHOWN = 20
-# Texts in a table on the page, and labels in a figure, are cut to this many characters.
+# Texts in tables on the page, and labels in figures, are truncated to this many characters.
 LONGEST_TEXT, LONGEST_LABEL = 160, 18
-# A confusion matrix has at most `MOST_IN_MATRIX` labels; with more labels, bars show the most
-# frequent confusions. Up to `MOST_WITH_NUMBERS` labels, the matrix contains numbers.
+# A confusion matrix has at most `MOST_IN_MATRIX` labels; with more labels, the most frequent
+# confusions are drawn as bars. With at most `MOST_WITH_NUMBERS` labels, the matrix contains
+# numbers.
 MOST_IN_MATRIX, MOST_WITH_NUMBERS, MOST_CONFUSIONS = 30, 12, 20
 
 
@@ -104,9 +105,9 @@ def _without_single_task(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw_confusion(results: ExperimentResults) -> "Figure":
-    """Draw a confusion matrix for each task and method, in one panel each.
+    """Draw confusion matrices, with one panel per task and method.
 
-    The shade of a cell is its share of the examples with the label. If there are more than
+    The shade of a cell shows its share of the examples with the label. If there are more than
     `MOST_IN_MATRIX` labels, bars show the most frequent confusions instead.
     """
     groups = [*results["confusion"].groupby(["task", "method"], sort=False)]
@@ -162,7 +163,7 @@ def draw_predicted(results: ExperimentResults) -> "Figure":
     figure, panels = new_panels(len(groups), NARROW if len(groups) == 1 else WIDTH, 0.7, 2)
     several = len({task for (task, _), _ in groups}) > 1
     for panel, ((task, method), rows) in zip(panels, groups, strict=True):
-        # Correct predictions are on this line.
+        # Correct predictions lie on this line.
         panel.axline((0, 0), slope=1, color="0.7", linewidth=0.8, zorder=1)
         panel.scatter(rows["label"], rows["prediction"], s=4, alpha=0.5, linewidths=0, zorder=2)
         panel.set(xlabel="label", ylabel="prediction")

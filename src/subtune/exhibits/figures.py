@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 LINE_STYLES = ("-", "--", ":", "-.")
-# The style of each scope. Line styles and markers differ too, so that curves are distinguishable
+# The style of each scope. Line styles and markers also differ, so that curves can be distinguished
 # without colour.
 SCOPES: dict[str, dict[str, Any]] = {
     "individual": {"label": "individual", "color": "#0072b2", "linestyle": "-", "marker": "o"},
@@ -78,8 +78,8 @@ def draw_scores_by_fraction(
     """Draw the dev score against the trained fraction of LayerNorm, one panel per score column.
 
     Args:
-        scopes: the scopes of masks to draw, each as a curve. Its band is one standard deviation
-            over seeds wide on each side.
+        scopes: the scopes of masks to draw. Each is a curve with a band of one standard deviation
+            over seeds on each side.
         references: at most two methods, which are drawn as horizontal lines.
     """
     from matplotlib.ticker import PercentFormatter
@@ -117,11 +117,11 @@ def draw_scores_by_size(
     """Draw the dev score against the training set size, with one line per method.
 
     There is one panel per model, task and score column. The x axis is logarithmic. A line shows the
-    mean over seeds, with a band of one standard deviation on each side. It has a gap where a run
-    diverged.
+    mean over seeds, with a band of one standard deviation on each side. The line has a gap where a
+    run diverged.
 
     Args:
-        metric: the metric to show. If None, it is the metric that chooses each task's runs.
+        metric: the metric to show. By default, the metric by which the task's runs are chosen.
     """
     sizes, task_titles = results["sizes"], results.task_titles
     deciding_metric = sizes[sizes["decides"]].groupby("task")["metric"].first()
@@ -154,8 +154,8 @@ def _split_by_panel(
     """Split a table into the rows of each panel.
 
     Returns:
-        Maps the values of ``keys`` to a panel's rows. Panels are sorted by model, then in the order
-        of ``task_titles``.
+        A mapping from the values of ``keys`` to the rows of the panel. Panels are sorted by model,
+        then in the order of ``task_titles``.
     """
     models, tasks = [*table["model"].unique()], [*task_titles]
     groups = [*table.groupby(keys, sort=False)]
@@ -174,7 +174,7 @@ def _line_style(number: int) -> dict[str, Any]:
 def _plot_with_band(
     panel: "Axes", mean: pd.Series, spread: pd.Series, look: Mapping[str, Any]
 ) -> None:
-    """Draw a line, and a band of one standard deviation on each side, if there are several seeds.
+    """Draw a line and, if there are several seeds, a band of one standard deviation on each side.
 
     Args:
         panel: the panel to draw on.

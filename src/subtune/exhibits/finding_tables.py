@@ -1,4 +1,4 @@
-"""Tabulates chosen learning rates, significance tests, claims, and components by information."""
+"""Tabulates chosen learning rates, significance tests, claims and rankings of components."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ from subtune.exhibits.score_tables import select_printed_scores
 def metrics_table(results: ExperimentResults) -> pd.DataFrame:
     """Tabulate the metrics of each task.
 
-    The first metric decides on epochs and learning rates, and the other tables show it.
+    The first metric is used to choose epochs and learning rates, and is shown in other tables.
     """
     rows = []
     for task in results.tasks.values():
@@ -52,7 +52,8 @@ def metrics_table(results: ExperimentResults) -> pd.DataFrame:
 def choices_table(results: ExperimentResults) -> pd.DataFrame:
     """Tabulate the chosen learning rate and epoch of each run, including masked runs.
 
-    If learning rates were searched, the column ``plateau`` lists those with nearly the best score.
+    If learning rates were searched, the column ``plateau`` lists the rates with nearly the best
+    score.
     """
     chosen = results["chosen"]
     table = chosen[chosen["decides"] & ~are_external(chosen)]
@@ -78,7 +79,7 @@ def choices_table(results: ExperimentResults) -> pd.DataFrame:
 
 
 def learning_rates_table(results: ExperimentResults, printed: str, method: str) -> pd.DataFrame:
-    """Tabulate one method's best learning rate on each task, ours and the paper's.
+    """Tabulate the best learning rate of a method on each task, in our runs and in the paper.
 
     Args:
         printed: the name of the paper's table, with ``task`` and one column per model.
@@ -101,14 +102,14 @@ def learning_rates_table(results: ExperimentResults, printed: str, method: str) 
     return table
 
 
-# Columns of claims that are wrapped in LaTeX, with their shares of the text width.
+# Columns of the claims table that are wrapped in LaTeX, with their shares of the text width.
 WIDE = {"claim": 0.25, "statistic": 0.35, "contradicted by": 0.2}
 JUDGEMENTS = [HOLDS, DOES_NOT_HOLD, UNDECIDED]
 VERDICTS = ["as the paper judges", "by the interval"]
 
 
 def variance_table(results: ExperimentResults) -> pd.DataFrame:
-    """Tabulate the variance over seeds of each method with several seeds on a task.
+    """Tabulate variances over seeds, for each task and each method with several seeds.
 
     Returns:
         ``model``, ``column``, ``method``, ``seeds``, ``mean``, ``variance``,
@@ -123,10 +124,10 @@ def variance_table(results: ExperimentResults) -> pd.DataFrame:
 
 
 def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> pd.DataFrame:
-    """Compare two methods by the Kruskal–Wallis test, on our scores and on a paper's.
+    """Compare two methods by the Kruskal–Wallis test, on our scores and on the paper's scores.
 
-    There are tests on dev scores, on test scores, and on both. The paper's table has the columns
-    ``scores`` (the paper's tables with the scores) and ``p_value``.
+    There are tests on dev scores, on test scores, and on both. The printed table has the columns
+    ``scores`` (the tables that contain the scores) and ``p_value``.
     """
     printed, printed_scores = results.printed("kruskal_wallis"), results.printed("scores")
     tables = [results.tables[name] for name in ("chosen", "test_scores") if name in results.tables]
@@ -153,7 +154,7 @@ def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> 
 
 
 def component_table(results: ExperimentResults, printed: str) -> pd.DataFrame:
-    """Rank components by their Fisher information, and show the paper's rank of each.
+    """Rank components by their Fisher information, next to their ranks in the paper.
 
     Args:
         printed: the name of the paper's table, with ``component`` and ``rank``.
@@ -171,15 +172,14 @@ def component_table(results: ExperimentResults, printed: str) -> pd.DataFrame:
 
 
 def information_table(results: ExperimentResults, methods: Sequence[str]) -> pd.DataFrame:
-    """Rank methods that train one kind of parameter each, by Fisher information and by score.
+    """Rank methods by Fisher information and by score. Each method trains one kind of parameter.
 
     Args:
         methods: the names of the methods, which are also names of parameters.
 
     Returns:
-        One row per model, task and training set size, with both rankings, and with the score that
-        is lost if the method is chosen by Fisher information. Diverged methods have no rank by
-        score.
+        One row per model, task and training set size, with both rankings and the loss of score if
+        the method is chosen by Fisher information. Diverged methods have no rank by score.
     """
     sizes, information = results["sizes"], results["parameter_information"]
     rows_of_methods = information[information["parameter"].isin(methods)]
@@ -207,8 +207,9 @@ def information_table(results: ExperimentResults, methods: Sequence[str]) -> pd.
 def claims_table(claims: pd.DataFrame) -> Styled:
     """Tabulate the claims of a paper with their verdicts.
 
-    Our runs have two verdicts: by the paper's criterion, and by the interval. The numbers that the
-    paper prints have one verdict, by the paper's criterion. All verdicts except undecided are bold.
+    There are two verdicts for our runs, by the paper's criterion and by the interval, and one
+    verdict for the printed numbers, by the paper's criterion. All verdicts except undecided are
+    bold.
     """
     rows = []
     for claim in claims.to_dict("records"):
@@ -237,12 +238,12 @@ def claims_table(claims: pd.DataFrame) -> Styled:
 
 
 def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:
-    """Format how many claims of each paper hold, for the terminal.
+    """Format the number of claims of each paper that hold, for the terminal.
 
     Only the verdicts by the paper's own criterion are counted.
 
     Args:
-        papers: maps each paper's citation to the CSV files of its claims, which were computed by
+        papers: maps each paper's citation to CSV files with tables from
             `subtune.analysis.claims.evaluate_claims`.
     """
     lines = []
@@ -260,13 +261,14 @@ def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:
 
 
 def _format_statistic(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
-    """Format the statistic that decides by the paper's criterion.
+    """Format the statistic on which the verdict by the paper's criterion is based.
 
     Args:
         claim: a row of the table of claims.
         value: the column with the statistic: a mean, a count or a p-value.
         cells: the column with the number of cells.
-        judged: the column with the verdict, which is shown instead for an order.
+        judged: the column with the verdict. For an order, the verdict is shown instead of a
+            statistic.
     """
     if claim[judged] == UNDECIDED:
         return EMPTY

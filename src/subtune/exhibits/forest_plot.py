@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# A panel's width and a row's height in inches, and the height of titles and labels.
+# The width of a panel, the height of a row, and the height of titles and labels, in inches.
 PANEL_WIDTH, ROW_HEIGHT, AROUND = 3.8, 0.2, 0.95
-# A panel shows at most this many methods, and it has space for at least this many. Names are cut to
-# this many characters.
+# The maximum number of methods in a panel, the minimum number for which a panel has space, and the
+# maximum number of characters of a name; longer names are truncated.
 MOST_ROWS, FEWEST_ROWS, LONGEST_NAME = 16, 3, 22
 # The style of each kind of method. A marker is filled if the method is surely within the margin.
 LOOKS: dict[str, dict[str, Any]] = {
@@ -32,7 +32,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "reference": {"color": "black", "marker": "o", "markersize": 5},
 }
 BAND: dict[str, Any] = {"color": "#009e73", "alpha": 0.18, "linewidth": 0}
-# The right ends of the two columns of text, in points from the panel's right edge; the font size.
+# The right ends of the two text columns, in points from the panel's right edge, and the font size.
 PARAMETERS_AT, PROBABILITY_AT, LETTERS = 48, 94, 8
 
 
@@ -49,7 +49,7 @@ def list_panels(
     Methods without a model, and external predictions, are in all panels of their task.
 
     Args:
-        methods: rows of `subtune.analysis.candidates.summary`.
+        methods: rows from `subtune.analysis.candidates.summarise_methods`.
         task_titles: maps the names of tasks to their titles.
 
     Returns:
@@ -69,14 +69,14 @@ def list_panels(
 def draw_forest(panels: Sequence[tuple[str, pd.DataFrame]]) -> "Figure":
     """Draw a forest plot: each method's score with its interval.
 
-    Methods are sorted by size, the smallest first; external predictions are last. The bar is the
-    95 % interval of the *paired difference*, shifted by the reference's score. Intervals of the
-    scores themselves would be wider, because they include the variance that both methods share.
-    Then bars could overlap although the difference is clear. A method is as good as the reference
-    if its bar lies within the band of the margin or above it.
+    Methods are sorted by size, the smallest first; external predictions are last. The bar is
+    the 95 % interval of the *paired difference*, shifted by the reference's score. Intervals of the scores
+    themselves would be wider, because they include the variance that is common to both methods.
+    Such intervals can overlap although the difference is clear. A method is as good as the
+    reference if its bar lies within the band of the margin or above it.
 
-    Methods that train nothing in the encoder are grey squares. External predictions are orange
-    diamonds.
+    Grey squares are methods that train nothing in the encoder; orange diamonds are external
+    predictions.
 
     Args:
         panels: from `list_panels`.
@@ -99,18 +99,19 @@ def draw_forest(panels: Sequence[tuple[str, pd.DataFrame]]) -> "Figure":
 
 
 def _choose_rows(rows: pd.DataFrame, is_shown: pd.Series) -> pd.DataFrame:
-    """Choose at most `MOST_ROWS` methods of a panel, and add what is needed to draw them.
+    """Choose at most `MOST_ROWS` methods of a panel, and add columns that are needed to draw them.
 
-    The reference, methods that train nothing in the encoder, and external predictions are chosen
-    first. Sure methods follow, then methods on the Pareto front, then methods with high scores.
+    First, these are chosen: the reference, external predictions, and methods that train nothing in
+    the encoder. Sure methods follow, then methods on the Pareto front, then methods with high
+    scores.
 
     Args:
         rows: the rows of all methods for the panel's task.
         is_shown: for each row, whether it belongs to the panel.
 
     Returns:
-        The chosen rows in their order, with ``kind``, a key of `LOOKS`, and ``centre``, the
-        reference's score.
+        The chosen rows in their original order, with the columns ``kind`` (a key of `LOOKS`) and
+        ``centre`` (the score of the reference).
     """
     is_reference = pd.Series(
         [
@@ -186,8 +187,8 @@ def _x_limits(rows: pd.DataFrame) -> tuple[float, float]:
     """Choose the limits of the x axis.
 
     All trained methods are within the limits, and so are ends of intervals that are not far away.
-    Baselines and external predictions with much lower scores are outside. Otherwise differences
-    between the other methods would be invisible.
+    Baselines and external predictions with much lower scores are outside, because the differences
+    between trained methods would otherwise be invisible.
     """
     margin, centre = rows[["margin", "centre"]].iloc[0]
     methods = rows.loc[rows["kind"].isin(["method", "reference"]), "score"]
@@ -206,7 +207,7 @@ def _x_limits(rows: pd.DataFrame) -> tuple[float, float]:
 def format_count(count: int, kind: str = "method") -> str:
     """Format a number of parameters with three digits, such as ``22.6 M``.
 
-    External predictions have no number of parameters.
+    For external predictions, this number is unknown.
     """
     if kind == "brought":
         return EMPTY

@@ -1,4 +1,4 @@
-"""Writes zip files of predictions for the GLUE server, and reads the scores that it returns.
+"""Writes zip files of predictions for the GLUE server, and reads the returned scores.
 
 A zip contains one file per test split. Users upload the zips, and write the returned scores into a
 CSV file.
@@ -23,13 +23,13 @@ from subtune.tasks import DIAGNOSTIC, TASKS
 from subtune.tasks.task import list_score_columns
 
 HEADER = ("index", "prediction")
-# Tasks whose labels are words in the files of the server. Other tasks have numbers as labels.
+# Tasks whose labels are written as words for the server. In all remaining tasks, they are numbers.
 IN_WORDS = ("mnli", "qnli", "rte")
 # The lowest and the highest label of STS-B, which is the only regression.
 SIMILARITIES = (0.0, 5.0)
 # A fixed timestamp, so that equal predictions give identical zip files.
 NO_TIME = (1980, 1, 1, 0, 0, 0)
-# Columns of the table that says how each file was made.
+# Columns of the table about how each file was made.
 CONTENTS = ("file", "made_of", "learning_rate", "seed", "dev_score")
 # Columns that identify a returned score, and all columns of the file with returned scores.
 NAMES = ("experiment", "model", "method", "task")
@@ -84,11 +84,11 @@ FILES = {
 def list_submissions(config: Config, experiment: Experiment) -> dict[str, tuple[str, str]]:
     """List the zips of an experiment, one per model and method.
 
-    An experiment without GLUE's own data has no zips. Methods that fit a regression have none
-    either. If there are several models, the zips of each are in a directory of their own.
+    There are no zips for experiments without the GLUE datasets or for methods that fit a
+    regression. If there are several models, each model has a separate directory.
 
     Returns:
-        Maps the name of each zip to its model and method.
+        A mapping from the name of each zip to its model and method.
     """
     if not any(map(config.is_submitted, experiment.tasks)):
         return {}
@@ -122,7 +122,7 @@ def format_predictions(file: SubmissionFile, logits: np.ndarray) -> list[str]:
 
 
 def write_zip(path: Path, predictions: Mapping[str, list[str]]) -> None:
-    """Write a zip with all files that the server requires.
+    """Write a zip with all files that are required by the server.
 
     Args:
         path: the zip file.
@@ -150,8 +150,8 @@ def make_submission(
             ``value``, which is empty if the run diverged.
 
     Returns:
-        A mapping from file names to predictions, and a table with the columns `CONTENTS` that says
-        how each file was made.
+        A mapping from file names to predictions, and a table with the columns `CONTENTS` about how
+        each file was made.
     """
     runs = best.set_index("task")
     predictions, rows = {}, []
@@ -179,7 +179,7 @@ def _find_logits(
         runs: ``best`` of `make_submission`, indexed by task.
 
     Returns:
-        The logits and the name of their run; or None and the reason why there are no logits.
+        The logits and the name of the run that predicted them; or None and the reason for None.
     """
     if file.task not in runs.index:
         return None, "the task was not run"
@@ -196,11 +196,11 @@ def _find_logits(
 
 
 def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = None) -> pd.DataFrame:
-    """Read the scores that the server returned from a user's CSV file.
+    """From a user's CSV file, read the scores that the server returned.
 
     Args:
-        path: a CSV file with the columns `GIVEN`, like a paper's ``printed/scores.csv``. Other
-            columns are ignored.
+        path: a CSV file with the columns `GIVEN`, in the format of a paper's
+            ``printed/scores.csv``. Additional columns are ignored.
         known: from `expected_server_scores`. If None, names are not checked.
 
     Returns:
@@ -233,11 +233,11 @@ def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = Non
 
 
 def replace_dev_scores(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
-    """Replace dev scores by test scores, for the runs whose predictions were sent to the server.
+    """Replace dev scores by test scores, for the runs with scores from the server.
 
     Args:
         chosen: the runs at the best learning rates.
-        scores: the scores of the same experiment, from `read_test_scores`.
+        scores: the scores of this experiment, from `read_test_scores`.
 
     Returns:
         One row per test score, with the columns of ``chosen``.
@@ -249,7 +249,7 @@ def replace_dev_scores(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFra
 
 
 def submission_table(parts: pd.DataFrame) -> pd.DataFrame:
-    """Tabulate how each file was made: by which run, or why all its predictions are the same.
+    """Tabulate how each file was made: by which run, or why all predictions in it are equal.
 
     Args:
         parts: a table with ``submission`` and the columns `CONTENTS`.

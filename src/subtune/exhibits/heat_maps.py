@@ -106,8 +106,8 @@ def _draw_layers(
 def draw_information(results: ExperimentResults) -> "Figure":
     """Draw LayerNorm's Fisher information by layer (rows) and task (columns).
 
-    There are panels for weights and biases, with our values and with the paper's. Ours are shares
-    of the task's LayerNorm information. Illegible values of the paper are missing.
+    Separate panels show weights and biases, in our runs and in the paper. Our values are shares of
+    the task's LayerNorm information. Values that are illegible in the paper are missing.
     """
     shares, printed = results["layernorm_information"], results.printed("figure3")
     layers = [shares["layer"].nunique(), printed["layer"].nunique()]
@@ -136,9 +136,9 @@ def draw_information(results: ExperimentResults) -> "Figure":
 def draw_global_information(results: ExperimentResults) -> "Figure":
     """Draw LayerNorm's global Fisher information by layer (rows) and part (columns).
 
-    One panel shows our values, the other the paper's. The values of each column sum to the number
-    of tasks. If norms have no biases, their column is missing. Both panels use the same colour
-    scale, in multiples of an equal share per layer.
+    One panel shows our values, the other one those of the paper. The values of each column sum to
+    the number of tasks. There is no column for biases if the norms have none. Both panels have one
+    colour scale, in multiples of an equal share per layer.
     """
     shares = results["global_layernorm_information"].rename(columns={"share": "value"})
     grids = {

@@ -1,4 +1,4 @@
-"""Holds the results from which tables and figures are made, and formats and writes them."""
+"""Holds the results of an experiment, and formats and writes tables and figures."""
 
 import math
 import re
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# The tables whose columns are those of ``scores`` in `subtune.analysis.tables`.
+# The tables with the columns of ``scores`` in `subtune.analysis.tables`.
 WITH_SCORE_COLUMNS = ("scores", "chosen", "sizes", "test_scores")
 
 
@@ -32,10 +32,10 @@ class ExperimentResults:
     Attributes:
         tables: maps names to tables: those of `subtune.steps.scores.SCORE_TABLES`, those of
             `subtune.papers.paper.INFORMATION`, ``train_scores``, ``test_scores``, ``claims`` and
-            ``reproduction``. Some experiments do not have all of them. ``chosen`` contains the runs
-            on the largest training set; ``sizes`` contains all training set sizes, in all metrics.
-            Claims also read ``printed``, the paper's own scores, and ``train_rows``, the number of
-            training examples of each task.
+            ``reproduction``. Not all experiments have all of these tables. ``chosen`` contains the
+            runs on the largest training set; ``sizes`` contains all training set sizes, in all
+            metrics. Two more tables are used by claims: ``printed`` (the scores in the paper) and
+            ``train_rows`` (the number of training examples of each task).
         tasks: maps each task's name to a mapping with its ``title``, the titles of its ``columns``
             and ``metrics``, its splits for ``evaluation``, and a description of the ``source`` of
             its data.
@@ -52,7 +52,7 @@ class ExperimentResults:
     selections: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check that all columns of scores are declared, so that no table or figure reads others.
+        """Check that all columns of scores are declared, so that no undeclared column is read.
 
         Raises:
             SubtuneError: a column is not declared.
@@ -73,13 +73,13 @@ class ExperimentResults:
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """The table of `subtune.analysis.candidates.summary`, cached because it takes a second."""
+        """The table from `summarise_methods`, cached because computing it takes a second."""
         return summarise_methods(self["chosen"], self["row_scores"])
 
     def on_tasks(self, tasks: Collection[str]) -> "ExperimentResults":
         """Select the results of some tasks.
 
-        If these are all tasks, the same object is returned, which keeps its cached summary.
+        If all tasks are selected, ``self`` is returned, with its cached summary.
         """
         if set(tasks) >= self.tasks.keys():
             return self
@@ -96,7 +96,7 @@ class ExperimentResults:
 EMPTY = "–"
 # Shown instead of the score of a diverged run.
 DIVERGED = "diverged"
-# Follows the name of a method whose scores differ significantly from those of full fine-tuning.
+# The mark of a method whose scores differ significantly from those of full fine-tuning.
 MARK = "†"
 PREAMBLE = r"% \usepackage[T1]{fontenc} \usepackage{booktabs,graphicx}"
 NO_WIDER = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
@@ -115,7 +115,7 @@ class Styled:
     Attributes:
         table: the table that is written as CSV.
         shown: the table that is written as Markdown and LaTeX. If None, it is ``table``.
-        bold: for each cell, whether it is bold. Columns that are missing here are not bold.
+        bold: for each cell, whether it is bold. Columns that are missing in ``bold`` are not bold.
         before: Markdown text above the table.
         note: a sentence below the table.
         wide: maps the columns that are wrapped in LaTeX to their shares of the text width.
@@ -163,7 +163,7 @@ def _format_latex(
     """Format a table as a LaTeX ``tabular``.
 
     The table uses booktabs. If it is wider than the text, graphicx scales it down. The arguments
-    are attributes of `Styled`, with ``table`` as text.
+    are attributes of `Styled`; the cells of ``table`` are text.
     """
     latex = table.style.hide(axis="index").format(escape="latex")
     latex = latex.format_index(escape="latex", axis="columns")
@@ -197,7 +197,7 @@ def format_interval(low: float, high: float, form: str = "+.4f") -> str:
 def format_scores(values: pd.Series) -> str:
     """Format the mean and standard deviation over seeds, or the score of a single seed.
 
-    If a seed has no score, the text is ``diverged``. Without seeds, it is a dash.
+    If a seed has no score, the text is ``diverged``. Without seeds, the text is a dash.
     """
     if values.empty:
         return EMPTY
@@ -242,7 +242,7 @@ def save_figure(figure: "Figure", outputs: Sequence[str | Path]) -> None:
     for path in map(Path, outputs):
         metadata = {"CreationDate": None} if path.suffix == ".pdf" else None
         figure.savefig(path, dpi=DOTS_PER_INCH, metadata=metadata)
-        # All formats must have the layout that was computed for the first.
+        # All files must have the layout that was computed for the first format.
         figure.set_layout_engine(None)
 
 
@@ -257,7 +257,7 @@ def new_panels(
         height_of_panel: the height of a panel as a share of its width.
         most_columns: the maximum number of panels in a row.
     """
-    # A row has four panels, or three if this leaves fewer cells of the grid empty.
+    # A row has four panels, or three if fewer cells of the grid are then empty.
     columns = min(4, count)
     if count > 4:
         columns = min((4, 3), key=lambda width: -count % width)
@@ -272,7 +272,7 @@ def new_panels(
 
 
 def empty_figure() -> "Figure":
-    """Create a figure that only contains the reason why there is nothing to draw."""
+    """Create a figure with only a text that states why there is nothing to draw."""
     figure = new_figure(WIDTH, 1)
     figure.suptitle("All runs diverged, so there is nothing to draw.")
     return figure
@@ -297,7 +297,7 @@ def name_panel(
 
 
 def format_rate(learning_rate: float | None) -> str | None:
-    """Format a learning rate as papers do, such as ``7e-4``; None if it is missing."""
+    """Format a learning rate as in papers, such as ``7e-4``; None if it is missing."""
     if pd.isna(learning_rate):
         return None
     mantissa, _, exponent = f"{learning_rate:.3e}".partition("e")

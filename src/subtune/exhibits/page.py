@@ -1,4 +1,4 @@
-"""Render the report: one HTML page with the answer, all tables and figures, and all runs."""
+"""Renders the report: one HTML page with the answer, all tables and figures, and all runs."""
 
 import base64
 import io
@@ -47,12 +47,12 @@ def render_page(
     """Render the report as a self-contained HTML page.
 
     Args:
-        answer: the summary of all experiments, empty if there is only one experiment. Each table
-            or figure is a mapping with ``name``, ``title``, ``caption`` and ``files``.
-        sections: one mapping for each experiment, with these keys: ``name``; ``paper``, its
-            citation or an empty string; ``exhibits``, its tables and figures in the form of
-            ``answer``; ``scores`` and ``curves``, the paths of the tables ``scores`` and
-            ``learning_curves``.
+        answer: the tables and figures of all experiments together; empty if there is only one
+            experiment. Each is a mapping with ``name``, ``title``, ``caption`` and ``files``.
+        sections: one mapping for each experiment, with these keys: ``name``; ``paper`` (the
+            citation of its paper, or an empty string); ``exhibits`` (its tables and figures, in the
+            form of ``answer``); ``scores`` and ``curves`` (the paths of the tables ``scores`` and
+            ``learning_curves``).
         runs: the result of `subtune.analysis.tables.table_of_runs`.
         config: the configuration as YAML.
     """
@@ -100,14 +100,14 @@ def render_page(
 
 
 def format_heading(exhibit: Mapping[str, Any]) -> str:
-    """Return the title with the number in the paper, such as ``Table 2. Dev scores``."""
+    """Return the title with the number of the table or figure, such as ``Table 2. Dev scores``."""
     found = NUMBERED.match(exhibit["name"])
     title = exhibit["title"]
     return f"{found[1].capitalize()} {found[2]}. {title}" if found else title
 
 
 def markdown_table(text: str) -> Markup:
-    """Convert a Markdown table to HTML. It can be scrolled separately from the page."""
+    """Convert a Markdown table to an HTML table that scrolls separately from the page."""
     return Markup(MARKDOWN.render(text))
 
 
@@ -118,13 +118,13 @@ def data_address(path: Path) -> str:
 
 
 def figure_width(path: Path) -> int:
-    """Return the width of a PNG figure on the page in CSS pixels, the same as in print."""
+    """Return the width of a PNG figure on the page, in CSS pixels. It equals the width in print."""
     dots = int.from_bytes(path.read_bytes()[WIDTH_IN_PNG])
     return round(dots * PIXELS_PER_INCH / DOTS_PER_INCH)
 
 
 def run_rows(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of the table of runs, with a learning curve as SVG in each."""
+    """Return the rows of the table of runs, each with a learning curve as SVG."""
     curve_of = {run: curve["score"].tolist() for run, curve in curves.groupby("run")}
     rows = []
     for row in scores[scores["decides"]].to_dict("records"):
@@ -165,9 +165,9 @@ def draw_sparkline(scores: Sequence[float], best_epoch: int) -> str:
 
 
 def cost_rows(runs: pd.DataFrame) -> list[dict[str, str]]:
-    """Return the rows of the cost table: one for each experiment, and one for all of them.
+    """Return the rows of the cost table: one for each experiment, and one for all experiments.
 
-    The last row counts runs that experiments share only once.
+    In the last row, runs that are shared by experiments are counted once.
     """
     experiments = runs["experiments"].str.split(" ")
     names = dict.fromkeys(name for used in experiments for name in used)
@@ -208,10 +208,10 @@ def top_of_page(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return the content of the top of the page, or None without ``answers`` and ``summary``.
 
     Returns:
-        A mapping with these keys: ``answers``, the answers with the next step for each; ``plots``,
-        titles and forest plots; ``table`` and ``marks``, the table of losses and its footnotes
-        (empty if there are several answers); ``exhibits``, the tables and figures that need not be
-        shown again below.
+        A mapping with these keys: ``answers`` (pairs of an answer and its next step); ``plots``
+        (titles and forest plots); ``table`` and ``marks`` (the table of losses and its footnotes,
+        empty if there are several answers); ``exhibits`` (the tables and figures that need not be
+        shown again below).
     """
     files = {e["name"]: next((f for f in e["files"] if f.endswith(".csv")), "") for e in exhibits}
     if not {"answers", "summary"} <= files.keys():

@@ -1,4 +1,4 @@
-"""Tables that compare our scores with those that a paper prints."""
+"""Tables that compare our scores with the scores printed in a paper."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -18,7 +18,7 @@ AVERAGE = "average"
 
 
 def select_printed_scores(printed: pd.DataFrame, exhibits: Collection[str]) -> pd.DataFrame:
-    """Select the scores that certain tables or figures of a paper print, in the order given."""
+    """Select the scores in certain tables or figures of a paper, in the order of ``exhibits``."""
     parts = [printed[printed["exhibit"] == exhibit] for exhibit in exhibits]
     return pd.concat([printed[:0], *parts], ignore_index=True)
 
@@ -50,17 +50,17 @@ def compare_with_printed(
 ) -> pd.DataFrame:
     """Add our scores, and the difference from the printed ones, to a table of printed scores.
 
-    Our score is missing if the combination was not run or diverged. If we ran a single model that
-    the paper does not use, its scores are compared with those of all models of the paper.
+    Our score is missing if the combination was not run or diverged. If we ran a single model and
+    the paper does not use it, its scores are compared with those of all models of the paper.
 
     Args:
         test_scores: test scores from the GLUE server, with the columns of ``chosen``.
 
     Returns:
         The columns of ``printed``, with ``value`` renamed to ``reported``, and ``our_model``,
-        ``seeds``, ``ours`` (mean over seeds), ``standard_deviation`` (over seeds, if there
-        are several) and ``difference`` (ours minus reported). Printed averages are compared with
-        ours if all of their tasks were run.
+        ``seeds``, ``ours`` (mean over seeds), ``standard_deviation`` (over seeds, if there are
+        several) and ``difference`` (ours minus reported). Printed averages are compared with our
+        averages if all averaged tasks were run.
     """
     parts = []
     for split, scores in {"validation": chosen, "test": test_scores}.items():
@@ -107,26 +107,26 @@ def comparison_table(
     quoted: Mapping[str, str] | None = None,
     not_competing: Collection[str] = (),
 ) -> Styled:
-    """Build a table of our scores, followed by those that the paper prints.
+    """Build a table of our scores, followed by the scores printed in the paper.
 
     There is one row for each model and method, and one column for each task:
 
     1. Tasks: the tasks of our runs, then ``printed_tasks``.
-    2. Printed rows: all rows of ``exhibits``. With ``test``, only those of test sets.
+    2. Printed rows: all rows of ``exhibits``; with ``test``, only rows with test scores.
     3. Printed methods: all methods. If the paper lacks one of our tasks and ``printed_tasks`` is
-       empty, only methods that we ran, because the others cannot be compared.
+       empty, only methods that we ran, because no other printed method can be compared.
     4. Our models: the models in the printed rows. If we ran none of them, all of our models.
-    5. Our methods: all methods, except those that only other exhibits of the paper print for these
-       tasks.
-    6. Averages: the average of the paper, if it prints one. If it includes a task that we did not
-       run, there is a second column with our average.
+    5. Our methods: all methods, except those whose scores on these tasks are printed only in
+       exhibits of the paper that are not in ``exhibits``.
+    6. Averages: the average of the paper, if it prints one. If this average includes a task that we
+       did not run, a second column has the average over the tasks that we ran.
     7. Bold: the best score of each model. ``not_competing`` methods are ignored.
 
     Args:
         exhibits: the paper's exhibits with the scores.
-        test: compare scores of test sets instead of dev scores.
-        printed_tasks: further tasks whose printed scores are shown.
-        quoted: maps each method whose scores the paper cites from another paper to a title.
+        test: compare test scores instead of dev scores.
+        printed_tasks: additional tasks whose printed scores are shown.
+        quoted: titles of the methods whose scores the paper cites from another paper, by method.
         not_competing: methods whose scores are never bold.
     """
     chosen = results["test_scores"] if test else results["chosen"]
@@ -167,9 +167,9 @@ def comparison_table(
 def _methods_printed_elsewhere(
     every: pd.DataFrame, shown: pd.DataFrame, tasks: Collection[str]
 ) -> set[str]:
-    """Return the methods that only other tables of the paper print for these tasks.
+    """Return the methods whose scores are printed only in tables of the paper that are not shown.
 
-    A table that prints only averages counts for all tasks.
+    A table with only averages counts for all tasks.
 
     Args:
         every: all printed scores of the paper.
@@ -181,10 +181,10 @@ def _methods_printed_elsewhere(
 
 
 def _columns_of_averages(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
-    """Map the heading of each average to the score columns that it averages over.
+    """Map the heading of each average to the averaged score columns.
 
-    The first average is that of the paper. If a task of the paper was not run, the average over the
-    tasks that were run follows.
+    The paper's average comes first. If a task of the paper was not run, the average over the tasks
+    that were run follows.
     """
     if not averaged:
         return {}
@@ -201,12 +201,13 @@ def _format_our_rows(
 
     Args:
         keys: the score columns.
-        means: the score columns that each average is over.
+        means: the score columns of each average.
         source: where the scores come from, as text for readers.
     """
     rows = []
     for model, model_runs in runs.groupby("model", sort=False):
-        # Classifiers differ in size. Counts include the most frequent one; of several, the largest.
+        # Classifiers differ in size. Counts include the most frequent size, or the largest of
+        # these.
         largest = model_runs.groupby("task")["trainable"].max()
         usual = largest[largest == largest.mode().iloc[-1]].index[0]
         task_runs = model_runs[model_runs["task"] == usual]
@@ -232,7 +233,7 @@ def _format_printed_rows(
         printed: the printed scores, with the ``title`` of each method.
         counts: the parameter counts that the paper prints.
         keys: the score columns.
-        is_printed: for each column with an average, whether it is the average of the paper.
+        is_printed: for each column with an average, whether this is the average of the paper.
     """
     rows = []
     printed_counts = counts.set_index(["model", "method"])["printed"]
@@ -261,9 +262,9 @@ def _format_printed_rows(
 def mark_differences(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
     """Mark the methods whose scores differ significantly from those of full fine-tuning.
 
-    This uses a two-sided Wilcoxon signed-rank test over the score columns, uncorrected, with
-    p < `SIGNIFICANCE`. It cannot be significant for fewer than six columns. ``numbers`` contains
-    the scores in the rows of ``table``.
+    The test is a two-sided Wilcoxon signed-rank test over the score columns, with p <
+    `SIGNIFICANCE` and without correction for multiple tests. With fewer than six columns, no
+    difference is significant. ``numbers`` contains the scores in the rows of ``table``.
     """
     marked = table.copy()
     for _, block in numbers.groupby(table["scores of"]):
@@ -278,8 +279,8 @@ def mark_differences(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame
 def sizes_table(results: ExperimentResults, methods: Sequence[str] | None = None) -> Styled:
     """Build a table of scores by number of training examples, with one column for each method.
 
-    There is one row for each model, task, metric and number of training examples. The best mean
-    over seeds in each row is bold.
+    There is one row for each model, task, metric and number of training examples. In each row, the
+    best mean over seeds is bold.
     """
     sizes = results["sizes"]
     methods = methods or list(sizes["method"].unique())
@@ -302,7 +303,7 @@ def sizes_table(results: ExperimentResults, methods: Sequence[str] | None = None
 def gap_table(results: ExperimentResults) -> pd.DataFrame:
     """Build a table of training score, dev score and gap for each model, method and task.
 
-    The last column shows what the paper prints for the same method and score.
+    The last column shows the corresponding numbers in the paper.
     """
     scores, column_titles = results["train_scores"], results.column_titles
     printed = results.printed("generalisation_gap")
@@ -322,7 +323,7 @@ def gap_table(results: ExperimentResults) -> pd.DataFrame:
 
 
 def parameters_table(results: ExperimentResults, labels: int) -> Styled:
-    """Build a table of what each method trains, its parameter count, and the paper's count.
+    """Build a table of each method's trained parameters, with our counts and those of the paper.
 
     Args:
         labels: the number of labels of the classifier.

@@ -1,4 +1,4 @@
-"""The papers, one package each, and the settings that experiments take from them."""
+"""The papers, in one package each, and the settings of experiments that depend on papers."""
 
 import importlib
 import pkgutil
@@ -8,7 +8,7 @@ from subtune.core.errors import SubtuneError, format_allowed
 from subtune.papers.paper import Paper
 from subtune.plan.plan import Plan
 
-# Stands for the paper in experiments that reproduce none.
+# The placeholder for experiments that reproduce no paper.
 NO_PAPER = Paper(name="", citation="")
 
 
@@ -26,11 +26,11 @@ def find_paper(name: str | None) -> Paper:
 
 
 def assign_papers(config: Config) -> Config:
-    """Set ``paper`` in each experiment that is named after a paper, and check all papers.
+    """Set ``paper`` in each experiment named after a paper, and check all of these papers.
 
     Raises:
-        SubtuneError: a paper is unknown, or an experiment with several models reproduces a paper
-            that shows the Fisher information of one model.
+        SubtuneError: a paper is unknown, or a paper that shows the Fisher information of one model
+            is reproduced by an experiment with several models.
     """
     problems, named = [], {}
     for name, experiment in config.experiments.items():

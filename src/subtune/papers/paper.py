@@ -1,4 +1,4 @@
-"""Declare a paper: its tables, figures, claims and printed numbers."""
+"""Declarations of papers: tables, figures, claims and printed numbers."""
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -23,7 +23,7 @@ INFORMATION = (
     "layernorm_information",
     "global_layernorm_information",
 )
-# The columns of printed tables that may be missing. Missing tables are treated as empty.
+# The columns of those printed tables that a paper may lack. Missing tables are treated as empty.
 COUNTS = ["model", "method", "printed"]
 COLUMNS = {
     "scores":
@@ -52,7 +52,7 @@ class Needs:
     tables: tuple[str, ...] = ()
 
     def are_met(self, results: ExperimentResults) -> bool:
-        """Check whether the results contain everything that is needed. Diverged runs count, too."""
+        """Return whether the results contain everything needed. Diverged runs are counted."""
         chosen = results["chosen"]
         return (
             {*self.methods} <= {*chosen["method"]}
@@ -70,12 +70,12 @@ class Table:
     Attributes:
         name: the stem of the file names. ``table2`` is shown as Table 2.
         title: the heading.
-        caption: explains everything that a reader needs to know.
+        caption: a text with everything that a reader needs to know.
         make: a function that takes `ExperimentResults` and returns a data frame or a `Styled`
-            table. For a `Figure`, it returns a matplotlib figure.
-        needs: the results that are needed. The table is left out if they are missing.
-        tasks: the tasks that are shown. By default all tasks, and in a paper's own tables all
-            except `Paper.tasks_apart`.
+            table. For a `Figure`, the function returns a matplotlib figure.
+        needs: the results that are needed. The table is left out if any of them is missing.
+        tasks: the tasks to show; default: all tasks, or in tables of a paper, all except
+            `Paper.tasks_apart`.
     """
 
     name: str
@@ -99,18 +99,18 @@ class Paper:
     """A paper: the tables and figures to reproduce, and its claims.
 
     Attributes:
-        name: the name in configurations, and of the paper's package.
+        name: the name of the paper in configurations, and of its package.
         citation: the name that is shown in the report.
         exhibits: the tables and figures, in the order of the paper.
         claims: the claims that are tested.
         metrics: maps a task to the metric that the paper uses, if this is not the task's first
-            metric. It is used to choose epochs and learning rates. Recorded predictions and
-            changes still come from the best epoch by the task's first metric.
+            metric. Epochs and learning rates are chosen by this metric, but predictions and changes
+            are recorded at the best epoch by the task's first metric.
         scored_on_training_rows: methods whose runs are also scored on their training set.
-        printed_data: maps the name of one of our tables to the paper's table with the same numbers.
-            Each ``value`` is divided by the sum over its task.
+        printed_data: maps the name of one of our tables to the paper's table with the corresponding
+            numbers. Each ``value`` is divided by the sum over its task.
         printed_learning_rates: maps a method to the paper's table of its best learning rates.
-        tasks_apart: tasks that are only used by tables, figures and claims of their own.
+        tasks_apart: tasks that are used only in separate tables, figures and claims.
     """
 
     name: str
@@ -128,10 +128,10 @@ class Paper:
         return any({*exhibit.needs.tables} & {*INFORMATION} for exhibit in self.exhibits)
 
     def claims_for_tasks(self, tasks: Collection[str]) -> list[Claim]:
-        """Return the claims that can be tested on these tasks.
+        """Return the claims that can be tested on some tasks.
 
-        A claim about ``tasks_apart`` needs one of these tasks. All other claims need at least one
-        other task.
+        A claim about ``tasks_apart`` is returned if one of its tasks is in ``tasks``; any other
+        claim, if ``tasks`` contains a task that is not in ``tasks_apart``.
         """
         apart, together = set(self.tasks_apart), set(tasks) - set(self.tasks_apart)
         claims = []
@@ -147,7 +147,7 @@ class Paper:
         return Path(__file__).parent / self.name / "printed"
 
     def version(self) -> str:
-        """Return a hash of the paper's claims and of all numbers that it prints."""
+        """Return a hash of the paper's claims and printed numbers."""
         paths = [*self.folder.glob("*.csv"), *self.folder.parent.glob("claims.yaml")]
         return hash_files(*sorted(paths))
 
@@ -157,9 +157,9 @@ class Paper:
         The columns of the table ``scores``:
 
         * ``exhibit``, ``model``, ``split``, ``metric``
-        * ``method``: the name in `METHODS` if the method is known there
+        * ``method``: the name in `METHODS` if the method is in it
         * ``params``: the number of trained parameters, as text
-        * ``task``: MNLI is ``mnli_matched`` and ``mnli_mismatched``
+        * ``task``: the task's name; for MNLI, ``mnli_matched`` or ``mnli_mismatched``
         * ``value``: the score as a number from 0 to 1
         * ``is_average``: whether the score is the mean over the tasks of the paper
         """
@@ -172,13 +172,13 @@ class Paper:
             return rows
         return rows.assign(
             value=rows["value"] / rows["scale"],
-            # Papers combine methods with a plus sign, subtune with a comma.
+            # Combined methods are written with a plus sign in papers, and with a comma in subtune.
             method=rows["method"].astype(str).str.replace(" + ", ",", regex=False),
             is_average=rows["metric"] == AVERAGE,
         ).drop(columns="scale")
 
     def printed_tables(self, *, averages: bool) -> dict[str, pd.DataFrame]:
-        """Return the paper's numbers in the format of our tables. Keys are the names of our tables.
+        """Return the paper's numbers in the format of our tables, by the names of our tables.
 
         Args:
             averages: return averages over tasks, instead of the scores of each task.
@@ -249,7 +249,7 @@ def _with_shares(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_claims(package: str, own: Mapping[str, Any] = MappingProxyType({})) -> tuple[Claim, ...]:
-    """Read the claims in the ``claims.yaml`` of a paper.
+    """Read the claims of a paper from ``claims.yaml``.
 
     Each entry lists the fields of a `Claim`. Instead of ``units`` and ``of``, it contains the name
     of a statistic and a list of arguments. Statistics are the functions in

@@ -1,4 +1,4 @@
-"""The tables and figures of all experiments, and declarations that papers share."""
+"""The tables and figures of all experiments, and declarations shared by papers."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -49,10 +49,10 @@ COMPARED = (
 
 
 def dev_score_table(name: str, title: str, exhibits: Sequence[str], **options: Any) -> Table:
-    """Declare a table of dev scores, ours above those that the paper prints.
+    """Declare a table of our dev scores, followed by the scores that the paper prints.
 
     Args:
-        exhibits: the tables or figures of the paper that print the scores.
+        exhibits: the tables or figures of the paper with the printed scores.
         options: passed on to `subtune.exhibits.score_tables.comparison_table`.
     """
     return Table(
@@ -61,7 +61,7 @@ def dev_score_table(name: str, title: str, exhibits: Sequence[str], **options: A
 
 
 def test_score_table(name: str, exhibits: Sequence[str]) -> Table:
-    """Declare a table of test scores from the GLUE server, ours above the paper's."""
+    """Declare a table of our test scores from the GLUE server, followed by the paper's."""
     return Table(
         name,
         "Test scores",
@@ -218,7 +218,7 @@ SCORES_BY_SIZE = Table(
     make=sizes_table,
     needs=Needs(tables=("sizes",)),
 )
-# This table is made with the zip files, so that other tables do not wait for them.
+# This table is made together with the zip files, so that no table has to wait for these files.
 SUBMISSION = Table(
     "contents",
     "Files for the GLUE server",
@@ -285,7 +285,7 @@ FAILURES = (CLASSES, CONFUSION, SUSPECTS, PREDICTED, MORE_LABELS)
 def exhibits_with_data(
     paper: Paper, results: ExperimentResults
 ) -> Iterator[tuple[Table, ExperimentResults]]:
-    """Yield each table or figure whose needs are met, with the results of the tasks it shows."""
+    """Yield each table or figure whose needs are met, and the results on the tasks to show."""
     for exhibit in all_exhibits(paper):
         if exhibit.tasks:
             tasks = [task for task in results.tasks if task in exhibit.tasks]
@@ -297,7 +297,7 @@ def exhibits_with_data(
 
 
 def all_exhibits(paper: Paper) -> list[Table]:
-    """Return all tables and figures of an experiment with this paper, in the report's order."""
+    """Return all tables and figures of experiments with a paper, in the order of the report."""
     last = [PAIRED_TESTS, CHOICES, LEARNING_CURVES, SIZES, SCORES_BY_SIZE]
     if not paper.name:
         return [ANSWERS, FRONT, *FAILURES, SUMMARY, SCORES, *last]

@@ -1,1 +1,1 @@
-"""Planning: turn a configuration into runs, their inputs, jobs and estimated costs."""
+"""Plans of runs, with their inputs, jobs and estimated costs, made from a configuration."""

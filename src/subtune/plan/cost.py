@@ -1,10 +1,10 @@
-"""Estimates of the time, memory and disk space of jobs. They do not affect results.
+"""Estimates of the time, memory and disk space of jobs. Estimates do not affect results.
 
 The duration of a training step is estimated as a time per layer plus a time per operation of the
 forward pass. Runs that train side by side share the time per layer. These two numbers are called
 the *pace* of a kind of step. ``subtune init`` measures the paces of this machine and writes them to
-the configuration, and ``paces.yaml`` lists the paces of known devices. For a model of another size
-than the measured ones, the estimate may be wrong by a factor of two.
+the configuration, and ``paces.yaml`` lists the paces of known devices. The estimate may be wrong by
+a factor of two if no model of similar size was measured.
 """
 
 import math
@@ -47,20 +47,20 @@ FIT_SECONDS = 2
 # character to which a regression is fitted. Fitting takes at most `LONGEST_FIT` seconds
 # (`subtune.training.tf_idf.MOST_WORK`).
 LETTER_READ, LETTER_FITTED, LONGEST_FIT, LETTERS_PER_TOKEN = 4e-6, 6e-6, 30, 4
-# A group of runs has batches of about `SHAPES` shapes, for each of which a GPU captures a step. The
-# capture and the ordinary step before it take `CAPTURE` seconds per layer (MiniLM and BERT-base on
-# an H200).
+# The batches of a group of runs have about `SHAPES` shapes. On a GPU, a step is captured for each
+# shape. The capture and the preceding ordinary step take `CAPTURE` seconds per layer (MiniLM and
+# BERT-base on an H200).
 SHAPES, CAPTURE = 8, 0.03
 # A job requests the estimated time multiplied by this factor.
 TIME_MARGIN = 2
-# Schedulers start jobs of at most this many minutes early, because they fit into gaps.
+# Jobs of at most this many minutes fit into gaps of the schedule and therefore start early.
 SHORT_JOB = 240
 # Bytes on disk per evaluated row, for its prediction, history and scores.
 BYTES_OF_A_PREDICTION = 24
 # Vectors and low-rank updates are at most this fraction of a model's parameters.
 SMALL_SHARE = 0.03
-# A search trains three learning rates side by side, and on average one more afterwards. This is the
-# mean number of learning rates in a pass.
+# In a search, three learning rates are trained side by side, and on average one more afterwards.
+# This is the mean number of learning rates that are trained at a time.
 RATES_AT_ONCE = 2
 # Maps each kind of trained parameters to the name of its pace, such as `Work.LOW_RANK` to
 # ``low_rank``.
@@ -95,8 +95,8 @@ class Cost:
 def find_pace(paces: Mapping[Trains, Pace], kind: Trains) -> Pace:
     """Find the pace of a kind of step.
 
-    If this kind was not measured, the pace of the kind with the most similar number of operations
-    is scaled.
+    If this kind was not measured, the pace of the most similar kind, by number of operations, is
+    scaled.
     """
     if kind in paces:
         return paces[kind]
@@ -132,7 +132,7 @@ class Estimates:
 
     @cached_property
     def dimensions(self) -> dict[str, AnyDimensions]:
-        """The dimensions of each model, by id. Unknown models get those of BERT-large."""
+        """The dimensions of each model, by id; those of BERT-large if they are unknown."""
         large = known_dimensions("bert-large-cased")
         assert large
         locations = self.plan.locations
@@ -156,13 +156,13 @@ class Estimates:
 
     @cached_property
     def runs_sharing_steps(self) -> dict[str, int]:
-        """For each run, by key, the number of runs that share its steps, including the run."""
+        """The number of runs that share the steps of each run, including this run, by key."""
         sweeps = self.plan.sweeps.values()
         return {key: n for sweep in sweeps for key, n in self._count_sharing_runs(sweep).items()}
 
     @cached_property
     def run_costs(self) -> dict[str, Cost]:
-        """The cost of each run, by key. Runs that share steps share their cost."""
+        """The cost of each run, by key. The cost of shared steps is divided among the runs."""
         return {
             key: self._run_cost(run, self.runs_sharing_steps[key])
             for key, run in self.plan.runs.items()
@@ -180,13 +180,13 @@ class Estimates:
         return Cost(seconds=60 * self.plan.config.assumptions.start_minutes)
 
     def sweep_cost(self, sweep: str) -> Cost:
-        """Estimate the cost of a sweep: its runs, and starting its job."""
+        """Estimate the cost of a sweep: the costs of its runs and of starting its job."""
         return sum((self.run_costs[run.key] for run in self.plan.sweeps[sweep]), self.start_cost)
 
     def search_cost(self, job: str) -> Cost:
         """Estimate the cost of a job that searches learning rates.
 
-        If the run of a search is also a planned run, its cost is counted in its sweep.
+        If the run of a search is also a planned run, its cost is counted in the sweep instead.
         """
         searched = {
             search: [run for run in self.plan.runs.values() if run.search == search]
@@ -227,8 +227,8 @@ class Estimates:
     def job_minutes(self, cost: Cost) -> int:
         """Return the minutes that the first attempt of a job requests from the scheduler.
 
-        Each further attempt continues from the checkpoint and requests twice as many minutes. Four
-        attempts together get more time than estimated.
+        Each further attempt continues from the checkpoint and requests twice as many minutes as the
+        previous one. Four attempts together have more time than estimated.
         """
         needed = TIME_MARGIN * cost.seconds / 60 + 10
         first = max(min(needed, SHORT_JOB), needed / 8)
@@ -237,7 +237,7 @@ class Estimates:
     def job_memory(self, spec: RunSpec | FisherSpec) -> int:
         """Return the megabytes of main memory that the first attempt of a job requests.
 
-        This is for jobs that use a model, which train runs or compute Fisher information.
+        The estimate is for jobs that use a model: they train runs or compute Fisher information.
         """
         tokens = spec.tokens
         batch = spec.recipe.batch_size if isinstance(spec, RunSpec) else FISHER_BATCH
@@ -263,7 +263,7 @@ class Estimates:
         """Estimate the cost of a run.
 
         Args:
-            sharing: the number of runs that share the steps of this run, including the run.
+            sharing: the number of runs that share the steps of this run, including this run.
         """
         tokens, recipe = run.spec.tokens, run.spec.recipe
         evaluated = self.plan.task_size(tokens, recipe.fold).evaluation_rows
@@ -309,7 +309,7 @@ class Estimates:
             kind: the kind of step.
             steps: the number of steps.
             examples: the number of examples in all steps together.
-            sharing: the number of runs that share these steps, including the run.
+            sharing: the number of runs that share these steps, including this run.
         """
         pace, flops = find_pace(self.paces, kind), examples * self.forward_flops[tokens.key]
         start = pace.per_layer / 1e3 * self.dimensions[tokens.tokenizer].num_hidden_layers
@@ -319,7 +319,7 @@ class Estimates:
         return Cost(examples * self._mean_length(tokens), FORWARD_PASSES[kind] * flops, seconds)
 
     def _count_sharing_runs(self, runs: Iterable[PlannedRun], rates: int = 1) -> dict[str, int]:
-        """Count, for each run by key, how many of these runs share its steps.
+        """Count how many runs share the steps of each run, by key.
 
         Args:
             rates: the number of learning rates at which each run is trained side by side.
@@ -328,9 +328,9 @@ class Estimates:
         for run in runs:
             is_packed = isinstance(self.dimensions[run.spec.model.id], Dimensions)
             specs[run.key] = run.spec
-            # On a CPU, models that run transformers' code train one run at a time. The division of
-            # runs into jobs ignores this, because the family of a model is unknown until it is
-            # downloaded.
+            # On a CPU, runs of models with transformers' code are trained one at a time. This is
+            # ignored when runs are divided into jobs, because the family of a model is unknown
+            # until it is downloaded.
             steps[run.key] = self.plan.step_key(run) if on_gpu or is_packed else run.spec.id
         numbers = Counter(steps.values())
         return {
@@ -346,23 +346,23 @@ class Estimates:
 def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.DataFrame":
     """Build the cost table, with one row per experiment and a row for all experiments.
 
-    In the last row, runs that several experiments share are counted once.
+    In the last row, runs that are shared by several experiments are counted once.
 
     Args:
-        with_information: the names of the experiments whose figures show Fisher information.
+        with_information: the names of the experiments with figures that show Fisher information.
 
     Returns:
         A table with the columns `COLUMNS`. ``jobs`` counts the jobs that the Slurm profile submits:
-        one for each sweep, each job of searches, each task's Fisher information and each model that
-        predicts test sets, and one for all token ids. ``tokens`` is the number of tokens in
-        training and evaluation, ``hours`` the duration on the assumed device, and ``gigabytes`` the
-        size of the run records.
+        one for each sweep, for each job of searches, for each task's Fisher information and for
+        each model with test-set predictions, and one for all token ids. ``tokens`` is the number of
+        tokens in training and evaluation, ``hours`` the duration on the assumed device, and
+        ``gigabytes`` the size of the run records.
     """
     import pandas as pd
 
     plan = estimates.plan
-    # Maps the name of an experiment to its runs, sweeps, Fisher information, and the runs that
-    # predict test sets, grouped by model.
+    # Maps the name of an experiment to four sets: its runs, its sweeps, its Fisher information, and
+    # for each model a tuple of the runs that predict test sets.
     parts: dict[str, list[set]] = {}
     for name, experiment in plan.config.experiments.items():
         tasks = [task for task in experiment.tasks if plan.config.is_submitted(task)]

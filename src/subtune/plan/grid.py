@@ -1,8 +1,8 @@
-"""The grid of runs of an experiment, made from the experiment's settings.
+"""The grid of runs of an experiment, made from its settings.
 
 Every combination of a method, model, task, number of training examples, learning rate and seed is
-one run. With the setting ``fractions``, an experiment also has runs with masks. A mask selects the
-entries of one method that have the most Fisher information.
+one run. The setting ``fractions`` adds runs with masks. A mask selects, from the entries that one
+method trains, those with the most Fisher information.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,11 +31,11 @@ from subtune.runs.spec import (
 )
 from subtune.tasks.task import TEST, TaskSize
 
-# Outside papers, the training set is split into this many folds for a learning-rate search, if it
-# is large enough. The search is scored on one of them.
+# For a learning-rate search outside papers, a sufficiently large training set is split into this
+# many folds. The search is scored on one of these folds.
 SEARCH_FOLDS = 5
 # The settings of an experiment that are copied to the recipes of its runs. The excluded settings
-# have the same name in a recipe, but their value also depends on the task.
+# are also fields of a recipe, but their values there depend on the task.
 SAME_IN_RECIPES = (Recipe.model_fields.keys() & Experiment.model_fields.keys()) - {
     "labels",
     "train_rows",
@@ -43,7 +43,7 @@ SAME_IN_RECIPES = (Recipe.model_fields.keys() & Experiment.model_fields.keys()) 
 }
 # Gradients are clipped to this norm, as in the published code of BitFit.
 MAX_GRAD_NORM = 1.0
-# A planned run, and the search that chooses its learning rate, or None.
+# A planned run, and the search for its learning rate, or None.
 RunWithSearch = tuple[PlannedRun, SearchSpec | None]
 
 
@@ -54,8 +54,8 @@ class Grid:
     Attributes:
         model_name: the name of the model in the configuration.
         task_name: the name of the task in the configuration.
-        fishers: for each task of the experiment, the spec of the model's Fisher information. It
-            also specifies the model, the token ids and the labels that the runs use.
+        fishers: the specs of the model's Fisher information, one per task of the experiment. Each
+            spec also contains the model, the token ids and the labels of the runs.
         size: the size of the task, with the numbers of rows for training and evaluation.
     """
 
@@ -69,8 +69,8 @@ class Grid:
     def list_runs(self) -> Iterator[RunWithSearch]:
         """Yield all runs in the order of the plan.
 
-        First come the runs of all methods with each number of training examples, then those of
-        single methods with further numbers, and last the runs with masks on the largest number.
+        First come the runs of all methods for each number of training examples, then the runs of
+        single methods for additional numbers, and last the runs with masks for the largest number.
         """
         settings = self.experiment.with_overrides(self.task_name)
         methods = [*self.experiment.methods_for(self.model_name)]
@@ -85,13 +85,13 @@ class Grid:
 
     @cached_property
     def ranked_tensors(self) -> WholeTensors:
-        """The tensors of the method whose entries the setting ``fractions`` ranks."""
+        """The tensors whose entries are ranked for the setting ``fractions``."""
         assert self.experiment.fractions
         return require_whole(self.config.selection(self.experiment.fractions.of))
 
     @cached_property
     def rankings(self) -> dict[Scope, RankingSpec]:
-        """The ranking of each scope in the setting ``fractions``."""
+        """The ranking of each scope for the setting ``fractions``."""
         if not self.experiment.fractions:
             return {}
         tasks = {
@@ -109,17 +109,17 @@ class Grid:
 
     @property
     def _is_first_model(self) -> bool:
-        """True for the first model of the experiment.
+        """Whether the model is the first one of the experiment.
 
-        Only this model has TF-IDF runs, because they do not use the model and would be repeated.
+        TF-IDF runs are planned only for the first model, because they do not use the model.
         """
         return self.model_name == self.experiment.models[0]
 
     def _list_method_runs(self, train_rows: int, methods: Iterable[str]) -> Iterator[RunWithSearch]:
-        """Yield the runs of methods for each of their learning rates.
+        """Yield the runs of methods at each learning rate.
 
-        The learning rate varies slowest, so that an appended learning rate does not change earlier
-        sweeps.
+        The learning rate varies slowest, so that existing sweeps do not change if a learning rate
+        is appended.
         """
         numbered_runs: list[tuple[int, RunWithSearch]] = []
         for method in methods:
@@ -142,7 +142,7 @@ class Grid:
         yield from (run for _, run in sorted(numbered_runs, key=itemgetter(0)))
 
     def _list_mask_runs(self, train_rows: int) -> Iterator[RunWithSearch]:
-        """Yield the runs with masks. Fraction 1 trains the whole selection, in every scope."""
+        """Yield runs with masks. Every scope has a run of the whole selection, at fraction 1."""
         fractions = self.experiment.fractions
         assert fractions
         rates = self.experiment.rates_for(fractions.of, self.model_name, self.task_name)
@@ -156,10 +156,10 @@ class Grid:
                 )
 
     def _make_run(self, selection: Selection, rate: Rate, seed: int, **names: Any) -> RunWithSearch:
-        """Make the run that trains a selection, and the search for its learning rate, if any.
+        """Make the run that trains a selection, and the search for the run's learning rate, if any.
 
         Args:
-            names: the other fields of the `PlannedRun`.
+            names: the remaining fields of the `PlannedRun`.
         """
         fisher = self.fishers[self.task_name]
         settings = self.experiment.with_overrides(self.task_name, names["method"])
@@ -184,8 +184,8 @@ class Grid:
     def _make_fit(self, selection: Embeddings | TfIdf, seed: int, **names: Any) -> PlannedRun:
         """Make the run that fits a regression to embeddings or TF-IDF features.
 
-        The two texts of a pair are embedded separately. The seed only draws training examples, so
-        all runs on the whole training set have the spec with seed 0.
+        The two texts of a pair are embedded separately. The seed is only used to draw training
+        examples, so all runs on the whole training set have the spec with seed 0.
         """
         fisher = self.fishers[self.task_name]
         embeds_pairs = len(fisher.tokens.data.task.text) > 1 and not isinstance(selection, TfIdf)
@@ -200,7 +200,7 @@ class Grid:
         return PlannedRun(spec=spec, model_name=self.model_name, seed=seed, **names)
 
     def _data_settings(self, train_rows: int, seed: int) -> dict[str, Any]:
-        """Return the fields of a recipe that choose the training examples and class weights.
+        """Return the fields of a recipe that determine the training examples and class weights.
 
         If a run uses the whole training set, ``train_rows`` is None, so that additional rows do not
         change its id.
@@ -213,10 +213,10 @@ class Grid:
         }
 
     def _make_search(self, spec: RunSpec, rate: Rate, train_rows: int) -> SearchSpec:
-        """Make the search for the learning rate of a run, which is the same for all seeds.
+        """Make the search for the learning rate of a run. All seeds have the same search.
 
-        The search trains the run with the first seed. It is scored on a fold of the training set if
-        the dev set would otherwise be used twice, to choose the learning rate and to compare
+        The run with the first seed is trained. The search is scored on a fold of the training set
+        if the dev set would otherwise be used twice: to choose the learning rate and to compare
         methods. This is the case outside papers if there are neither folds nor a test set. If the
         training set is too small for folds, the search is scored on the dev set.
         """

@@ -1,7 +1,7 @@
 """Specs of the inputs of runs: models, datasets and token ids.
 
 The version of a local input is a hash of its files. The version of an input from the Hugging Face
-hub is a commit, which `subtune.core.hub` stores.
+hub is a commit, which is stored by `subtune.core.hub`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,9 +42,9 @@ from subtune.runs.spec import DataSpec, Labels, ModelSpec, TokensSpec
 from subtune.tasks import Task, TaskSpec
 from subtune.tasks.task import TaskSize
 
-# The number of tokens between the starts of two windows of a long context, as usual on SQuAD.
+# The number of tokens between the starts of two windows of a long context, as is usual for SQuAD.
 DOC_STRIDE = 128
-# The version is cached, because it is needed in several experiments and hashing the files is slow.
+# Versions are cached, because several experiments need them and hashing the files is slow.
 _cached_model_version = cache(model_version)
 
 
@@ -77,7 +77,7 @@ def find_model(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
     dimensions = known_dimensions(location)
     if dimensions:
         if pooling == "first" and not family_naming(dimensions.model_type).pooling_field:
-            # In these families, transformers' class pools the first token as well.
+            # For these families, the class in transformers also pools the first token.
             pooling = None
         _check_methods(config, name, model, location, dimensions, pooling)
     return spec.replace(pooling=pooling), location
@@ -86,7 +86,7 @@ def find_model(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
 def _choose_pooling(
     source: ModelSource, model: str, location: str, version: str, pins: Path
 ) -> Pooling | None:
-    """Return the pooling of the configuration. If it is not set, read it from the model's files."""
+    """Return the pooling from the configuration, or if it is not set, from the model's files."""
     if source.pooling or location in COMMITS:
         return source.pooling
     if not source.hub:
@@ -117,12 +117,12 @@ def find_tokens(
         model: the model whose tokenizer is used.
 
     Raises:
-        SubtuneError: a local file is missing, or has rows on which no run can be trained.
+        SubtuneError: a local file is missing, or contains rows that cannot be used for training.
     """
     experiment = config.experiments[name]
     data = make_data_spec(config, task, task.labelled_splits, experiment.folds)
     if data.key not in sizes:
-        # All rows of a user's own files are read, including those of a test file.
+        # All rows of a user's files are read, including those of a test file.
         user_task, paths = config.tasks.get(task.name), find_files(config, task, data.source)
         to_read = {
             split: path for split, path in paths.items() if user_task or split in data.splits
@@ -141,7 +141,7 @@ def find_tokens(
 
 
 def make_tokens_spec(data: DataSpec, experiment: Experiment, model: ModelSpec) -> TokensSpec:
-    """Make the spec of the token ids of a dataset, for the tokenizer of a model."""
+    """Make the spec of a dataset's token ids for the tokenizer of a model."""
     return TokensSpec(
         data=data,
         tokenizer=model.id,
@@ -153,7 +153,7 @@ def make_tokens_spec(data: DataSpec, experiment: Experiment, model: ModelSpec) -
 def _check_max_length(config: Config, name: str, model: str, directory: str) -> None:
     """Check that an experiment's ``max_length`` fits the positions of a local model.
 
-    PEFT's virtual tokens also take positions.
+    PEFT's virtual tokens also need positions.
 
     Raises:
         SubtuneError: ``max_length`` is too large.
@@ -223,8 +223,7 @@ def make_data_spec(
     """Make the spec of a task's dataset, with its source and version.
 
     Args:
-        splits: the names of the splits. If the dataset is in files, splits without a file are left
-            out.
+        splits: the names of the splits. For a dataset in files, splits without a file are left out.
         folds: the number of folds of the experiment, or None.
     """
     user_task = config.tasks.get(task.name)
@@ -264,10 +263,10 @@ def find_files(config: Config, task: TaskSpec, source: str) -> Mapping[str, Path
 
 
 def scored_file(config: Config, task: Task, folds: int | None) -> Path:
-    """Return the file of a user's own task on whose rows methods are compared.
+    """Return the file of a user-defined task on which methods are compared.
 
-    It is the test file or, without a test file, the dev file. With folds instead of a dev file, it
-    is the training file.
+    This is the test file or, without a test file, the dev file. With folds instead of a dev file,
+    it is the training file.
     """
     has_test = len(task.evaluation) > 1
     split = task.evaluation[-1] if has_test or not folds else "train"

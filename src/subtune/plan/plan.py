@@ -1,4 +1,4 @@
-"""The plan: the specs of everything that experiments need, and how runs are divided into jobs.
+"""The plan: the specs of runs and of their inputs, and the division of runs into jobs.
 
 The plan does not depend on which runs are recorded.
 """
@@ -32,13 +32,13 @@ from subtune.runs.spec import (
 )
 from subtune.tasks.task import TaskSize
 
-# The weight of a training example in runs that train matrices. In other runs, which share the
-# matrices, an example has weight 1.
+# The weight of a training example in runs that train matrices. In runs that share the matrices, the
+# weight is 1.
 WEIGHT_OF_MATRICES = 6
 # Training on this many examples takes less time than starting a job.
 FEW_EXAMPLES = 100_000
-# The maximum sum of `Plan.weighted_examples` in a job of several runs. It allows four runs in a job
-# that train matrices on all of MNLI for 20 epochs.
+# The maximum sum of `Plan.weighted_examples` in a job of several runs. With this maximum, a job can
+# contain four runs that train matrices on all of MNLI for 20 epochs.
 MOST_WEIGHT = 200_000_000
 # The average number of runs that a learning-rate search trains.
 RUNS_OF_A_SEARCH = 4
@@ -55,14 +55,14 @@ class Plan:
     Attributes:
         sizes: the size of each task, by the key of its `DataSpec`.
         locations: the hub repository or local directory of each model, by the model's id.
-        tests: the token ids of test sets that the GLUE server scores, by the key of the token ids
-            of the training set.
+        tests: the token ids of test sets for the GLUE server, by the key of the training set's
+            token ids.
         rankings: the rankings by Fisher information, by id.
         searches: the learning-rate searches, by id.
         experiments: the runs of each experiment, by its name.
         experiment_fishers: the Fisher information of each experiment, by the name of the experiment
-            and then by the name of the task. If the experiment has several models, it is that of
-            the last one, because only experiments with one model use it.
+            and then by the name of the task. With several models, this is the information of the
+            last model, because it is only used in experiments with one model.
     """
 
     config: Config
@@ -76,7 +76,7 @@ class Plan:
 
     @cached_property
     def runs(self) -> dict[str, PlannedRun]:
-        """All runs, by key. If experiments share a run, it has the names of the last experiment."""
+        """All runs, by key. A run of several experiments has the names of the last one."""
         return {run.key: run for runs in self.experiments.values() for run in runs}
 
     @cached_property
@@ -118,12 +118,12 @@ class Plan:
 
     @cached_property
     def ranked_tensors(self) -> dict[str, WholeTensors]:
-        """The tensors whose entries each ranking ranks, by the id of the ranking."""
+        """The tensors whose entries are ranked, by the id of the ranking."""
         return {id: ranking.of for id, ranking in self.rankings.items()}
 
     @cached_property
     def weighted_examples(self) -> dict[str, int]:
-        """The number of training examples of each run in all epochs together, by key.
+        """The total number of training examples of each run in all epochs, by key.
 
         If a run trains matrices, the number is multiplied by `WEIGHT_OF_MATRICES`.
         """
@@ -140,12 +140,12 @@ class Plan:
         """The runs of each training job, by the key of the job.
 
         Runs that differ only in selection, seed and the fields `VARYING` are a group, which is
-        split into jobs. Runs of different experiments are in different jobs, so that an experiment
-        does not train runs of another one. Groups that take less time than starting a job are not
-        split by experiment.
+        split into jobs. Runs of different experiments are in different jobs, so that a job for one
+        experiment does not train runs of another experiment. Groups that take less time than
+        starting a job are not split by experiment.
 
         With the setting ``jobs_at_once``, each job contains the runs that share steps, so that a
-        run ends soon after its job has started. All regressions of a group are one job.
+        run ends soon after its job has started. All regressions of a group are in one job.
         """
         sweeps = {}
         for group in _group_by_key(self.runs.values(), _job_key):
@@ -201,8 +201,8 @@ class Plan:
         limits allow.
 
         Args:
-            times: the number of times that each run is trained, such as with several learning rates
-                in a search.
+            times: the number of times that each run is trained, for instance at several learning
+                rates in a search.
         """
 
         def is_too_large(job: list[PlannedRun]) -> bool:
@@ -211,7 +211,7 @@ class Plan:
 
         groups = _group_by_key(runs, self.step_key) if is_too_large(runs) else [runs]
         jobs: list[list[PlannedRun]] = [[]]
-        # Small groups come last, to fill the remaining space in jobs.
+        # Small groups are added last, to fill the remaining space in jobs.
         for group in sorted(groups, key=len, reverse=True):
             if jobs[-1] and is_too_large([*jobs[-1], *group]):
                 jobs.append([])
@@ -229,7 +229,7 @@ class Plan:
         return _task_size_of_fold(self.sizes[tokens.data.key], tokens, fold)
 
     def examples_per_row(self, tokens: TokensSpec) -> int:
-        """Return the mean number of examples that a row of the dataset becomes."""
+        """Return the mean number of examples per row of the dataset."""
         return self.task_size(tokens).examples_per_row(tokens.max_length, tokens.doc_stride)
 
     def step_key(self, run: PlannedRun) -> Hashable:
@@ -245,7 +245,7 @@ class Plan:
         ]
 
     def find_search_jobs(self, *sweeps: str) -> list[str]:
-        """Find the keys of the jobs that search the learning rates of runs in these sweeps."""
+        """Find the keys of the search jobs for the learning rates of the runs in some sweeps."""
         needed = {run.search for sweep in sweeps for run in self.sweeps[sweep]}
         return [key for key, job in self.search_jobs.items() if not needed.isdisjoint(job)]
 
@@ -262,7 +262,7 @@ class Plan:
         }
 
     def runs_on_most_rows(self, experiment: str) -> list[PlannedRun]:
-        """Return the runs of an experiment with the most training examples per model and task."""
+        """For each model and task, return the runs that have the largest training set."""
         runs = self.experiments[experiment]
         largest: dict[tuple[str, str], int] = {}
         for run in runs:

@@ -1,9 +1,10 @@
-"""The steps of the workflow, one module each: the jobs of a step, and what a job does.
+"""The steps of the workflow, in one module each.
 
 A *step* is a kind of job, such as `train`. Each module, such as ``subtune.steps.train``, defines
-two functions: ``jobs`` yields the jobs of the step from a plan, and ``run`` runs one job.
-Snakemake's rule has the same name. A *job* is one call of a step, which for example trains the runs
-of one sweep. (A *training step* is something else: one update of a model's parameters.)
+two functions: ``jobs`` yields the jobs of the step from a plan, and ``run`` runs one job. The
+Snakemake rule of a step is named like the step. A *job* is one call of a step. For example, a job
+of `train` trains the runs of one sweep. (A *training step* is something else: one update of a
+model's parameters.)
 
 Which process writes which file:
 

@@ -97,7 +97,7 @@ class Context:
 
     @cached_property
     def scored_on_training_rows(self) -> set[str]:
-        """The keys of runs that are also scored on their training set."""
+        """The keys of the runs that are also scored on their training set."""
         found = (
             papers.runs_scored_on_training_set(self.config, self.plan, name)
             for name in self.config.experiments
@@ -116,7 +116,7 @@ class Context:
             paths = {*find_files(self.config, rows.task, rows.source).values()}
             found |= paths
             if paths and rows.task.name not in self.config.tasks:
-                # If a test file is added later, the directory's time changes.
+                # The modification time of the directory changes if a test file is added later.
                 official = self.config.directories.get(rows.task.name) or self.config.glue_dir
                 found |= {Path(str(official)), *(path.parent for path in paths)}
         for task in self.config.tasks.values():
@@ -158,7 +158,7 @@ def plan_and_check(config: Config) -> Context:
 
 
 def plan_jobs(context: Context) -> PlannedJobs:
-    """Return the jobs of all steps, the targets of each experiment, and settings for rules."""
+    """Return the jobs of all steps, the targets of each experiment, and the settings for rules."""
     config, jobs = context.config, dict[str, dict[str, Job]]()
     targets: dict[str, list[str]] = {"all": []}
     for step in STEPS:

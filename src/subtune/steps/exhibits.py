@@ -1,7 +1,7 @@
 """The step `exhibits`: write the tables and figures of an experiment into one directory.
 
-The directory contains all tables and figures for which there are data. An index file lists them for
-the report, because they are not known before the job has run.
+The directory contains all tables and figures for which there are data. An index file lists these
+for the report, because they are unknown before the job has run.
 
 The id of a job is the name of the experiment. Snakemake runs the job again if a hash of its spec
 changes, so the spec contains everything that tables and figures show, except the results of runs.
@@ -99,7 +99,7 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write all tables and figures for which there are data, and the data that they show.
 
-    A single job makes all of them, because starting Python takes most of the time.
+    A single job makes all tables and figures, because most of the time is spent on starting Python.
     """
     from subtune import papers
     from subtune.papers.shared import exhibits_with_data
@@ -114,7 +114,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
 
 def _data_file(name: str) -> str:
     """Return the file name, in an experiment's directory, of the data of a table or figure."""
-    # Users open this table, so it is in the same directory as its figure.
+    # Users open this table, so it is in the directory of its figure.
     return "reproduction.csv" if name == "reproduction" else f"data/{name}.csv"
 
 
@@ -186,7 +186,7 @@ def failure_tables(
     datasets: Mapping[str, str],
     judging: Mapping[str, str],
 ) -> "dict[str, pd.DataFrame]":
-    """Return tables that show where methods fail, and what more labels would gain.
+    """Return tables about errors of methods, and about the gain from more labels.
 
     Empty tables are left out.
 

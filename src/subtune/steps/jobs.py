@@ -1,9 +1,9 @@
-"""The jobs of a plan, and the plan file that passes them to other processes.
+"""The jobs of a plan, and the plan file by which jobs are passed to other processes.
 
 Jobs consist of plain values, so that both Snakemake's rules and the workers of `compare` can read
-them. The process that a user starts writes the plan file. If nothing has changed since, it reads
-the file instead, which is faster. The process of every job imports this module, so this module
-must be quick to import.
+them. The plan file is written by the process that a user starts. If nothing has changed, this
+process reads the existing file instead, which is faster. Importing this module must be fast,
+because the process of every job imports it.
 """
 
 import json
@@ -22,14 +22,14 @@ from subtune.core.gpus import hold_gpu
 from subtune.core.process import StoppedError, log_line, stop_requests
 
 # An environment variable: the paths of the plan files of a call as JSON, one for each workflow
-# module. Snakemake passes the variable to all jobs, also on a cluster. Jobs parse the configuration
+# module. Snakemake passes the variable to all jobs, even on a cluster. Jobs parse the configuration
 # again. If a user edits it in the meantime, the variable still names the plan file of the call.
 OFFERED = "SUBTUNE_PLAN"
 # A path or a list of paths, by name.
 Paths = dict[str, Any]
 # The steps whose jobs use a GPU, if there is one.
 COMPUTING = ("fisher", "search", "train", "test_predictions")
-# The modules of the steps. Each step stands after the steps that make its inputs.
+# The modules of the steps. Each step is listed after the steps that make its inputs.
 STEPS = (
     "dataset",
     "model",
@@ -49,7 +49,7 @@ STEPS = (
 
 
 class Job(NamedTuple):
-    """One call of a step: the values that affect its result, its files, and its resources.
+    """One call of a step, with the values that affect its result, its files and its resources.
 
     All values are plain JSON. Paths are relative to the working directory of the call.
 
@@ -58,10 +58,10 @@ class Job(NamedTuple):
         id: a content hash, or a name, for example of an experiment.
         spec: the values that affect the result, and names that tables show.
         inputs: the input files; each name maps to a path or a list of paths.
-        outputs: the output files, in the same form.
+        outputs: the output files, in the form of ``inputs``.
         resources: ``mem_mb`` and ``minutes`` of the first attempt, and paths such as ``store`` and
-            ``hub_cache``. A job does not run again if its resources change. For example, recorded
-            runs do not get training scores if ``scored_selections`` asks for them later.
+            ``hub_cache``. A job does not run again if its resources change. For example, adding ids
+            to ``scored_selections`` does not add training scores to recorded runs.
     """
 
     step: str
@@ -89,9 +89,9 @@ def run_job(job: Job, threads: int = 1) -> None:
 
     Outputs are written under temporary names and then renamed, so that no output is ever
     incomplete. The job reports its progress with `subtune.core.process.report`, which
-    `subtune.core.process.job_log` sends to a log file. A job that runs a model holds a GPU, if
-    there is one. The signals `subtune.core.process.SIGNALS` stop a training job: it writes a
-    checkpoint and continues from there the next time.
+    `subtune.core.process.job_log` sends to a log file. A job that runs a model reserves a GPU, if
+    there is one. If one of the signals `subtune.core.process.SIGNALS` stops a training job, the job
+    writes a checkpoint, from which the next call continues.
 
     Args:
         threads: the number of CPU threads for a model.
@@ -102,7 +102,7 @@ def run_job(job: Job, threads: int = 1) -> None:
     """
     with write_atomically(job.outputs) as outputs, ExitStack() as held:
         if job.step in COMPUTING:
-            # These imports take seconds. Another job may use the GPU meanwhile.
+            # These imports take seconds, in which another job may use the GPU.
             import_module("subtune.training.recorded_runs")
             with stop_requests() as stopping:
                 held.enter_context(hold_gpu(log_line, partial(_require_no_request, stopping)))
@@ -120,8 +120,8 @@ class PlannedJobs(NamedTuple):
 
     Attributes:
         jobs: maps each step to its jobs, by id.
-        targets: maps each experiment's name to its output files and directories. ``all`` maps to
-            the outputs of all experiments.
+        targets: maps each experiment's name to the output files and directories of the experiment,
+            and ``all`` to the outputs of all experiments.
         settings: ``results``, ``environment``, ``container``, ``longest_job_hours``, and
             ``papers``, which maps each experiment to the citation of its paper.
         notes: messages to the user about the inputs, for example about unknown tokens in a table.

@@ -19,7 +19,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Rank entries by Fisher information, and write the rank of each entry.
+    """Rank entries by Fisher information, and write the ranks.
 
     The mask of a fraction ``f`` consists of the first ``ceil(f * n)`` of ``n`` ranked entries.
     """

@@ -1,8 +1,8 @@
-"""The step `scores`: compute the tables from which an experiment's tables and figures are made.
+"""The step `scores`: compute the data for an experiment's tables and figures.
 
-They contain the scores of all runs, the scores at the best learning rates (with all training
-examples, and for each number of them), pseudo-values for intervals, learning curves, and changes
-of parameters.
+These data are the scores of all runs, the scores at the best learning rates (on the largest
+training set and on all training set sizes), pseudo-values for intervals, learning curves, and
+changes of parameters.
 """
 
 from collections import Counter
@@ -50,7 +50,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             "columns": columns,
             "paper": experiment.paper or "",
             "margin": experiment.margin,
-            # Methods and tasks for which a figure shows the changes of single parameters.
+            # Pairs of method and task for which a figure shows the changes of single parameters.
             "drawn": [
                 [exhibit.needs.methods[0], exhibit.tasks[0]]
                 for exhibit in paper.exhibits
@@ -82,7 +82,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def _describe_runs(runs: "Sequence[PlannedRun]") -> list[dict[str, Any]]:
-    """Describe each run for the job. ``planned`` is the number of its seeds or folds."""
+    """Describe each run for the job.  ``planned`` is the number of seeds or folds of its method."""
     from subtune.analysis.chosen_runs import SETTING
 
     described = []
@@ -139,7 +139,7 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
     chosen = chosen_runs.add_verdicts(chosen_runs.select_largest_training_set(best), store, columns)
     chosen = chosen.assign(margin=asked["margin"])
     drawn = {(method, task) for method, task in asked["drawn"]}
-    # Scores on fewer examples show what more labels would gain. Papers do not need them.
+    # The gain from more labels is estimated from scores on fewer examples. Papers do not need it.
     row_scores = run_scores.compute_row_scores(chosen if asked["paper"] else best, store, columns)
     predictions = {
         name: read_external_predictions(
@@ -151,7 +151,7 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
     }
     brought, brought_rows = score_brought_predictions(chosen, store, columns, predictions)
     if len(brought):
-        # Two models with the same files share their runs.
+        # Two models with identical files share their runs.
         row_scores = pd.concat([row_scores, brought_rows]).drop_duplicates("run")
     return {
         "scores": every,

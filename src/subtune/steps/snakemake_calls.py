@@ -1,6 +1,6 @@
-"""Call Snakemake with this workflow, and summarise failures and answers at the end.
+"""Calls Snakemake with this workflow, and summarises failures and answers at the end.
 
-The library does not import Snakemake. It reads the public events of Snakemake's logger.
+Snakemake is not imported as a library. Failures are read from the public events of its logger.
 """
 
 import atexit
@@ -99,7 +99,7 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
 
 
 class Failure(NamedTuple):
-    """A failed job: rule and wildcards, log files, and the message of Snakemake's executor."""
+    """A failed job, with its rule and wildcards, its log files, and the message of the executor."""
 
     job: str
     logs: Sequence[str]
@@ -172,7 +172,7 @@ class CallEvents(logging.Handler):
 
 
 def format_failures(failures: Iterable[Failure]) -> str:
-    """Return one line for each reason, with the jobs that failed for it and the log of the first.
+    """Return one line for each reason, with the jobs that failed and the log of the first of them.
 
     The reason is the last line of the job's log, or the scheduler's message if the job could not be
     submitted.

@@ -70,7 +70,7 @@ def make_trainer(
 
     Args:
         inputs: paths of the model, the token ids, the rankings, and the texts of runs that need
-            texts. All are read at the first call of the returned function.
+            texts. All files are read at the first call of the returned function.
         store: the directory of run records.
         checkpoints: the checkpoints of the runs.
         report: called with a line of text after each epoch and each record.
@@ -101,7 +101,7 @@ def make_trainer(
 
 @contextmanager
 def open_trainer(job: Job, threads: int) -> "Iterator[Train]":
-    """Yield a function that trains and records the runs of a job until a signal stops it.
+    """Yield a function that trains and records the runs of a job, until a signal stops training.
 
     If the block ends without an error, the checkpoints are removed.
     """

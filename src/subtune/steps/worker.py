@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def _read_orders(orders: SimpleQueue[dict[str, Any] | None]) -> None:
-    """Put the lines of standard input into a queue. When input ends, the caller has ended too."""
+    """Put the lines of standard input into a queue. The input ends when the caller ends."""
     for line in sys.stdin:
         orders.put(json.loads(line))
     os.kill(os.getpid(), signal.SIGTERM)
