@@ -31,7 +31,7 @@ from subtune.tasks.task import KINDS
 
 # Headings in tables of scores that a task may not have as its title.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
-# Settings of earlier versions, and the reason or replacement that the error message gives.
+# Settings of earlier versions, with the reason or replacement for the error message.
 REMOVED = {
     "figures": "all figures have one look",
     "million_examples_per_job": "`runs_per_job` limits a job",
@@ -118,7 +118,7 @@ def _check_predictions(config: Config, task: str) -> Iterator[str]:
 
 
 def _check_tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[str]:
-    """Yield a line for each task with a repeated title or without data from the ``source``."""
+    """Yield a line for each task whose title is repeated, or that is not in the ``source``."""
     headings = {*HEADINGS}
     has_data = {
         "hub": lambda name: name in REPOSITORIES or name not in OFFICIAL_NAMES,

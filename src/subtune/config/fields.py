@@ -20,10 +20,10 @@ from subtune.runs.spec import LEARNING_RATES_BELOW
 from subtune.tasks.task import KINDS
 
 ALL_ROWS: Literal["all"] = "all"
-# The largest integer that tables and random generators hold.
+# The largest integer that tables and random generators support.
 LARGEST = 2**63 - 1
-# The learning rates of `search`. The smallest suit full fine-tuning of large models, the largest
-# suit selections of few parameters.
+# The learning rates of `search`. The smallest are for full fine-tuning of large models, the largest
+# for selections of few parameters.
 SEARCHED = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 HUB_MODELS = {
     "bert-base-cased": "google-bert/bert-base-cased",
@@ -135,8 +135,8 @@ class SearchOfRates(Section):
     """A learning-rate search."""
 
     search: Annotated[tuple[LearningRate, ...], DISTINCT] = Field(min_length=2)
-    """learning rates from which the search starts. The first seed searches, and all seeds use the
-    learning rate that it finds"""
+    """learning rates from which the search starts. The search uses the first seed, and the learning
+    rate that it finds is used for all seeds"""
 
 
 def _tag_of_rates(given: Any) -> str:

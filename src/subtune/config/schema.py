@@ -66,8 +66,8 @@ class ModelSource(Section):
     pooling: Literal["first", "mean"] | None = None
     """input of the classifier: the hidden state of the first token, or the mean over all tokens.
     Default: `mean` if the model comes from sentence-transformers and its files specify mean
-    pooling; otherwise as in the model's class in transformers, which is the first token for most
-    encoders"""
+    pooling; otherwise the input in the model's class in transformers, for most encoders the first
+    token"""
 
     @model_validator(mode="after")
     def _require_one_source(self) -> Self:
@@ -85,11 +85,12 @@ class OwnTask(Section):
     kind: KindName | None = None
     """default: `classification` if the task has `labels`, else `regression`"""
     files: dict[str, str]
-    """file of each split: `train`, `validation`, and optionally `test`. With `test`, `validation`
-    only selects epochs and learning rates, and the scores are those on the test set. Formats for
-    texts: .csv or .tsv, where a cell that begins with a quotation mark is quoted; .jsonl; .json
-    with a list; .xlsx or .parquet. Formats for tokens: .conllu, whose columns have names; .conll or
-    .txt, whose columns are 1, 2, …; or .jsonl with lists. Format for spans: .json as in SQuAD"""
+    """file of each split: `train`, `validation`, and optionally `test`. With `test`, scores are
+    those on the test set, and `validation` is only used to select epochs and learning rates.
+    Formats for texts: .csv or .tsv, where a cell that begins with a quotation mark is quoted;
+    .jsonl; .json with a list; .xlsx or .parquet. Formats for tokens: .conllu, whose columns have
+    names; .conll or .txt, whose columns are 1, 2, …; or .jsonl with lists. Format for spans: .json
+    as in SQuAD"""
     encoding: str | None = None
     """encoding of .csv, .tsv, .conll and .txt files; default: UTF-16 if a file begins with the
     byte-order mark of UTF-16, else UTF-8"""
@@ -108,11 +109,11 @@ class OwnTask(Section):
     label words, unless a label word contains a digit"""
     group: ColumnName | None = None
     """column with the group of each row, such as its author, patient or thread. With `folds`, all
-    rows of a group are in the same fold; without groups, rows with equal texts are. A row with an
-    empty cell is a group of its own"""
+    rows of a group are in the same fold. Without `group`, rows with equal texts are in the same
+    fold. A row with an empty cell is a group of its own"""
     metrics: Annotated[tuple[Metric, ...], DISTINCT] = ()
-    """metrics. The first one selects epochs and learning rates. Default for multi-label tasks,
-    tokens and spans: the usual metrics"""
+    """metrics. Epochs and learning rates are selected by the first one. Default for multi-label
+    tasks, tokens and spans: the usual metrics"""
     predictions: dict[MethodName, str] = {}
     """external predictions, such as those of an LLM, which are compared with the methods on the
     same examples. Keys are your names for the systems, values are files. A file has one row for
@@ -158,7 +159,7 @@ class Fractions(Section):
     """Training of only those entries of a selection that have the highest Fisher information."""
 
     of: str = MASKED_METHOD
-    """method whose entries are ranked; runs with its masks use the method's learning rates"""
+    """method whose entries are ranked; runs with masks use the learning rates of this method"""
     values: Annotated[tuple[Fraction, ...], DISTINCT] = Field(min_length=1)
     """fractions of the entries that are trained, above 0 and at most 1"""
     scopes: Annotated[tuple[Scope, ...], DISTINCT] = Field(default=SCOPES, min_length=1)
@@ -212,8 +213,8 @@ class Experiment(Section):
     by_model: dict[str, ModelSettings] = {}
     """additional methods, by model"""
     methods: dict[MethodName, LearningRatesOfMethod] = Field(min_length=1)
-    """learning rates of each method, used for every task: a list, each of which is used for a run,
-    or `search`, which searches for one. Default: the learning rates of `by_task` or
+    """learning rates of each method for every task: a list, with a run for each of them, or
+    `search` for a learning-rate search. Default: the learning rates of `by_task` or
     `learning_rates`. `embeddings` has no learning rate, and supports only classification and
     regression tasks"""
     learning_rates: LearningRatesOfTask = None
@@ -261,8 +262,8 @@ class Experiment(Section):
     the Ampere generation or later; on other devices, it is the same as `fp32`"""
     train_rows: NumbersOfRows = (ALL_ROWS,)
     """number of training examples, `all`, or a list of these; every method is trained on each.
-    Smaller training sets are subsets of larger ones, and are drawn with the run's seed. Tables and
-    claims use the largest number, and so do fractions"""
+    Smaller training sets are subsets of larger ones, and are drawn with the run's seed. Tables,
+    claims and fractions use the largest number"""
 
     @model_validator(mode="after")
     def _require_one_model_for_masks(self) -> Self:
@@ -341,13 +342,13 @@ class Assumptions(Section):
     """The machine assumed in time estimates. Results do not depend on the machine."""
 
     device: str = "H100"
-    """machine: `H200` or `CPU core`, whose steps were timed; `H100`, `H100 tf32` or `A100`, whose
-    times are derived from these by data sheets; or any name if there is a `pace`. A name with the
-    word `core` denotes a CPU, any other name a GPU, on which runs share more"""
+    """machine: `H200` or `CPU core`, on which steps were timed; `H100`, `H100 tf32` or `A100`, for
+    which times are estimated from these and data sheets; or any name if there is a `pace`. A name
+    with the word `core` denotes a CPU, any other name a GPU, on which more runs share steps"""
     pace: dict[Trains, Pace] = {}
     """pace by the kind of trained parameters, as measured by `subtune init`. `nothing` means that
-    only the classifier is trained, `differences` means some entries after all matrices, and
-    `evaluation` means no training. A missing kind is estimated from the most similar one"""
+    only the classifier is trained, `differences` means Diff pruning, and `evaluation` means no
+    training. A missing kind is estimated from the most similar one"""
     start_minutes: float = Field(default=1.0, ge=0)
     """minutes that a job needs before training starts"""
     longest_job_hours: Count = 24

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # Messages show at most this many characters of a name, and at most this many names of a list.
 LONGEST_NAME = 60
 MOST_NAMES = 300
-# What a message calls the expected value, by the type of pydantic's error.
+# The description of the expected value in messages, by pydantic's error type.
 EXPECTED = {
     "tuple_type": "a list",
     "dict_type": "keys and values",
@@ -66,7 +66,7 @@ def locate_errors(place: str) -> Iterator[None]:
 
 @contextmanager
 def explain_pydantic_errors(what: object) -> Iterator[None]:
-    """Convert pydantic's first error in this block to one line with the place and the problem.
+    """Convert the first pydantic error in this block to one line: the place and the problem.
 
     Args:
         what: the beginning of the place, such as a file.
@@ -101,7 +101,7 @@ def error_reason(error: Exception) -> str:
 
 
 def format_allowed(found: object, allowed: Iterable[str]) -> str:
-    """Format the end of a message: the value found, the allowed ones, and the most similar one."""
+    """Format the end of a message: the value found, the allowed values and the most similar one."""
     names = list(allowed)
     near = difflib.get_close_matches(str(found), names, n=1, cutoff=0.5)
     hint = f" (did you mean {shorten(near[0])!r}?)" if near else ""
@@ -126,7 +126,7 @@ def describe_pydantic_error(problem: "ErrorDetails") -> str:
 
 
 def join_names(names: Iterable[str], most: int = MOST_NAMES, joined: str = "or") -> str:
-    """Format the first ``most`` names as a comma-separated list, with the number of the others."""
+    """Format the first ``most`` names as a comma-separated list, and count the remaining names."""
     names = list(names)
     others = len(names) - most
     rest = f" {joined} {others:,} {'other' if others == 1 else 'others'}" if others > 0 else ""

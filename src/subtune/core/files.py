@@ -60,7 +60,7 @@ class Layout:
         return f"{self.results}/hub"
 
     def pinned_commits(self) -> str:
-        """Return the file with the commits to which branches and tags of the hub are pinned."""
+        """Return the file that pins branches and tags on the hub to commits."""
         return f"{self.results}/pinned.json"
 
     def lock(self) -> str:
@@ -81,7 +81,7 @@ class Layout:
         return f"{self.results}/masks/{ranking}.safetensors"
 
     def searches(self, job: str) -> str:
-        """Return the file with the learning rates that a job's searches tried and chose."""
+        """Return the file with the learning rates tried and chosen by a job's searches."""
         return f"{self.results}/searches/{job}.json"
 
     def records(self) -> str:
@@ -110,7 +110,7 @@ class Layout:
         return f"{self.results}/benchmarks/{'/'.join(parts)}.tsv"
 
     def data(self, experiment: str, name: str) -> str:
-        """Return a table of an experiment's results, from which tables and figures are made."""
+        """Return the file with a table of results, from which an experiment's exhibits are made."""
         return f"{self.results}/data/{experiment}/{name}.parquet"
 
     def test_predictions(self, experiment: str, model_name: str) -> str:

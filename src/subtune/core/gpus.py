@@ -1,4 +1,4 @@
-"""GPU locks: each job uses a GPU of its own.
+"""GPU locks, by which each job has its own GPU.
 
 A job reserves a GPU by locking a file with the GPU's name. The operating system releases the lock
 when the process ends, even if the process is killed.

@@ -1,6 +1,6 @@
 """Downloads from the Hugging Face hub, and the commits of its branches and tags.
 
-Answers of the hub, such as commits, are stored in a file in the results directory, so that later
+Answers from the hub, such as commits, are stored in a file in the results directory, so that later
 plans are identical, with or without a network. If a branch moves, nothing is trained again until
 you delete the branch's line in that file. If the hub cannot be reached, a `SubtuneError` states the
 reason and what to do.
@@ -21,7 +21,8 @@ from subtune.core.files import write_text
 GLUE = "nyu-mll/glue"
 SQUAD = "rajpurkar/squad"
 UNIVERSAL_DEPENDENCIES = "universal-dependencies/universal_dependencies"
-# The commits that are used if the configuration has no revision. Other repositories use `main`.
+# The commits that are used if the configuration has no revision. Repositories without an entry use
+# the branch `main`.
 COMMITS = {
     GLUE: "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
     SQUAD: "7b6d24c440a36b6815f21b70d25016731768db1f",
@@ -88,7 +89,7 @@ def pin_revision(
     kept: Path,
     key: str,
 ) -> str:
-    """Look up the commit of a revision, in the file of stored answers or else on the hub.
+    """Look up the commit of a revision in the file of stored answers, or else on the hub.
 
     Args:
         repository: the name of the repository.

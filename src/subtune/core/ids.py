@@ -15,7 +15,7 @@ class Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def to_json_types(self) -> dict[str, Any]:
-        """Return the fields as JSON types, without those that have their default value.
+        """Return the fields as JSON types, except for fields with their default value.
 
         Adding a field with a default therefore changes no id. Fields whose names end with
         ``_version`` are always included, because a new default version must change the id.
@@ -30,7 +30,7 @@ class Value(BaseModel):
         return written
 
     def canonical(self) -> str:
-        """Return the result of `written` as JSON with sorted keys and without spaces."""
+        """Return the result of `to_json_types` as JSON with sorted keys and without spaces."""
         return canonical_json(self.to_json_types())
 
     def replace(self, **fields: Any) -> Self:
@@ -41,7 +41,7 @@ class Value(BaseModel):
 
     @cached_property
     def id(self) -> str:
-        """The content id of the fields that `written` returns."""
+        """The content id of the fields that `to_json_types` returns."""
         return content_id(self.to_json_types())
 
 

@@ -21,7 +21,7 @@ NEW_NAMES = {
 }
 # The columns of files without a header: CoLA's labelled files.
 HEADERLESS = {"cola": ("source", "label", "original_label", "sentence")}
-# The published QQP files have a few truncated lines. The copy on the hub omits them, too.
+# The published QQP files contain a few truncated lines, which the copy on the hub omits, too.
 CUT_OFF_LINES = ("qqp",)
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 # A line that begins with this word separates documents.

@@ -13,8 +13,8 @@ from subtune.core.errors import SubtuneError, convert_errors, format_allowed, qu
 from subtune.data.cells import cell_text, require_multicolumn_header, require_unique_columns
 from subtune.tasks.task_kind import PlacedRow
 
-# The first bytes of Excel files from before 2007, and of password-protected Excel files. Both are
-# no zip archives.
+# The first bytes of Excel files from before 2007, and of password-protected Excel files. Neither is
+# a zip archive.
 NO_ZIP = b"\xd0\xcf\x11\xe0"
 # The XML tags of an Excel sheet's formulas and merged cells.
 FORMULA_OR_MERGED = re.compile(rb"<(\w+:)?(f|mergeCell)\b")

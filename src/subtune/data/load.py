@@ -80,7 +80,7 @@ def read_hub_split(
 
 
 def dataset_features(task: TaskSpec) -> datasets.Features:
-    """Return the columns of a task's dataset: ``idx``, those of its kind, and ``group`` if used."""
+    """Return the columns of a task's dataset: ``idx``, those of its kind, and ``group``, if any."""
     types = {"idx": "int32", **task.of_kind.column_types(task)}
     if task.group:
         types[GROUP] = "string"

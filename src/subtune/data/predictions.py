@@ -1,8 +1,8 @@
-"""External predictions: those of an LLM, an older system or an annotator.
+"""External predictions, such as those of an LLM, an older system or an annotator.
 
 A file of predictions has one row for each labelled row of the task. It has either one column with a
 label, several labels or a number, or one column of probabilities for each label. Predictions are
-converted to the form of logits, so that they are scored in the same way as those of a run.
+converted to the form of logits, so that they are scored like the predictions of a run.
 
 Shapes: ``n`` rows, ``o`` outputs of the task.
 """
@@ -62,8 +62,8 @@ def find_prediction_columns(
 ) -> list[str]:
     """Find the columns with predictions.
 
-    They are the columns of probabilities, one for each label, if there are any. Otherwise, it is
-    the first column with a name in `USUAL`, or the only column.
+    If there are columns of probabilities, one for each label, these are returned. Otherwise, the
+    first column with a name in `USUAL`, or the only column, is returned.
 
     Args:
         columns: the columns of a file of predictions.
@@ -125,7 +125,7 @@ def parse_predictions(
 
 
 def _parse_prediction(task: TaskSpec, row: Cells, column: str, place: str) -> list[float]:
-    """Parse a cell with a prediction: a number, or labels as a list of 0 and 1 for each label."""
+    """Parse a cell with a prediction: a number, or a list with 0 or 1 for each label."""
     cell = "" if row[column] is None else row[column]
     several = task.of_kind.has_label_columns
     if not several and not str(cell).strip():

@@ -23,8 +23,9 @@ WHOLE = "drawn_from.json"
 def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) -> np.ndarray:
     """Draw a random sample of rows, stratified by label or by range of labels.
 
-    Rows with equal texts are drawn together or, if the task has groups, rows of the same group.
-    Therefore the number of rows may differ from ``number`` by the size of such a set.
+    Rows with equal texts or, in tasks with groups, rows of the same group form a set that is drawn
+    as a whole. Therefore the number of drawn rows may differ from ``number`` by the size of such a
+    set.
 
     Args:
         task: the task.

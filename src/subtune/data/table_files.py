@@ -31,7 +31,7 @@ csv.field_size_limit(2**31 - 1)
 FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
 # Rows without a label are dropped if they are at most this share of the rows.
 FEW = 0.01
-# The types of the columns in the JSON layouts of pandas that are not supported.
+# Types of columns in JSON layouts of pandas. These layouts are not supported.
 PANDAS = ({dict}, {list})
 # For invalid file names, os.path returns False, whereas methods of pathlib may raise.
 is_file = os.path.isfile
@@ -172,7 +172,7 @@ def _require_closed_quote(
     is_row: Callable[[dict[str, str]], bool],
     place: str,
 ) -> None:
-    """Check that the quotation mark at the start of a multi-line row is closed where it should be.
+    """Check that a row does not span several lines because of an unclosed quotation mark.
 
     If every line would be a complete row when read without quoting, the quotation mark was probably
     not closed.

@@ -46,7 +46,7 @@ from subtune.runs.spec import RunSpec
 CHECKSUMS = "checksums.json"
 DELTA = "delta.safetensors"
 EPOCHS = "epochs.parquet"
-# The name of the split under which the records of some runs have scores on training examples.
+# The split name of the scores on training examples, which only some records contain.
 TRAIN = "train"
 RUN_ID = re.compile("[0-9a-f]{12}")
 
@@ -106,7 +106,7 @@ def write_files(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> N
 
 
 def write_checksums(folder: Path) -> None:
-    """Write the checksums of all files in a record's folder. Call this after all other writes."""
+    """Write the checksums of all files in a record's folder, after these have been written."""
     paths = [path for path in sorted(folder.iterdir()) if path.name != CHECKSUMS]
     sums = {path.name: checksum(path.read_bytes()) for path in paths}
     (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n")
@@ -169,7 +169,7 @@ def count_rows(predicted: Mapping[str, np.ndarray], split: str) -> int:
 
 
 def predicts_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
-    """Return whether a run predicts the same answer for all examples of a split, in every split.
+    """Return whether, in every split, a run predicts the same answer for all examples.
 
     The accuracy of such a run is the relative frequency of one class, and correlations are
     undefined. A diverged run has no predictions, so the result is False.
@@ -193,12 +193,12 @@ def read_provenance(store: Path, run_id: str) -> dict[str, Any]:
 
 
 def read_epochs(store: Path, run_id: str) -> list[dict[str, float]]:
-    """Read the learning curve, one row per epoch (`subtune.training.evaluation.TrainingResult`)."""
+    """Read the learning curve: one row per epoch, as in the ``history`` of a `TrainingResult`."""
     return _read_rows(store / run_id / "history.csv")
 
 
 def read_curve(store: Path, run_id: str, column: str) -> list[float]:
-    """Read one column of the learning curve, such as ``validation/f1``, with a value per epoch."""
+    """Read one column of the learning curve, such as ``validation/f1``: one value per epoch."""
     return [epoch[column] for epoch in read_epochs(store, run_id)]
 
 
@@ -310,7 +310,7 @@ def _damage_error(store: Path, problem: str) -> SubtuneError:
 
 
 def require_undamaged(store: Path, run_id: str) -> None:
-    """Check that all files of a record match their checksums, and that the spec is the run's own.
+    """Check that a record's files match their checksums, and that its spec matches the run's id.
 
     Raises:
         EarlierVersionError: the record is undamaged, but this version cannot read its spec.
@@ -327,8 +327,8 @@ def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:
 
     Returns:
         A message about each affected run, by the run's id; and the paths to delete so that
-        Snakemake trains these runs again, and no others. The paths are the records of the runs and
-        the tables of their sweeps.
+        Snakemake trains exactly these runs again. The paths are the records of the runs and the
+        tables of their sweeps.
     """
     store, sweeps = Path(layout.records()), dict[Path, set[str]]()
     for table in sorted(Path(layout.sweep("*")).parent.glob("[!.]*.csv")):
@@ -352,7 +352,7 @@ def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:
 def read_sweep(table: str | Path) -> dict[str, str]:
     """Read the table of a finished sweep: a mapping from the key of a planned run to the run's id.
 
-    The two differ if a learning-rate search chose the run's learning rate.
+    The key and the id differ if a search chose the run's learning rate.
     """
     with open(table, encoding="utf-8", newline="") as file:
         # Tables of earlier versions have no keys, because the key of a run was always its id.

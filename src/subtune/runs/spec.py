@@ -1,4 +1,4 @@
-"""Specs: all settings that affect the result of a step, from loading a dataset to training a run.
+"""Specs: all settings that affect the result of a step, such as tokenizing texts or training a run.
 
 The code of each step has a version, which this module defines. Raise the version when the same spec
 no longer gives the same result. Ids and records leave out fields whose value is the default. If a
@@ -119,7 +119,7 @@ class FisherSpec(Value):
         tokens: the task's token ids.
         rows: the number of training examples that are sampled; None means all.
         seed: the seed of the sample and of the untrained classifier.
-        in_full: the selection of the tensors whose entries are all stored.
+        in_full: the selection of tensors for which the information of every entry is stored.
         labels: whether the labels of a regression task are standardised, as in `Recipe`.
         fisher_version: the version of the code that computes the information.
     """
@@ -142,7 +142,7 @@ class RankingSpec(Value):
 
     Attributes:
         of: the selection whose entries are ranked.
-        fishers: the Fisher information, one per task.
+        fishers: the specs of the Fisher information, one per task.
         ranking_version: the version of the code that ranks entries.
     """
 
@@ -152,7 +152,7 @@ class RankingSpec(Value):
 
 
 class Fold(Value):
-    """A fold of cross-validation: a run trains on the other folds and is scored on this one.
+    """A fold on which a run is scored in cross-validation. The run trains on all other folds.
 
     The fold's examples replace the task's first evaluation split.
 
@@ -160,7 +160,7 @@ class Fold(Value):
         of: the number of folds into which the training examples are split.
         number: the index of this fold, from 0.
         partition: the index of the random split into folds, which `subtune.tasks.examples` draws.
-        rows: the largest number of examples of the fold that are scored; None means all.
+        rows: the maximum number of scored examples of the fold; None means all.
     """
 
     of: int = Field(ge=2)
@@ -170,7 +170,7 @@ class Fold(Value):
 
 
 class Recipe(Value):
-    """The hyperparameters of a run, which trains the selected entries with AdamW.
+    """The hyperparameters of a run that trains the selected entries with AdamW.
 
     The run is evaluated after every epoch.
 
@@ -184,7 +184,7 @@ class Recipe(Value):
             mean 0 and standard deviation 1.
         fold: the fold on which the run is scored. The run trains on the examples of all other
             folds. None means no cross-validation.
-        refit: the number of epochs of a refit, after which the run stops. The learning-rate
+        refit: for a refit, the number of epochs after which the run stops. The learning-rate
             schedule still covers ``epochs``. The run is not scored, and keeps the values of its
             last epoch. None if the run is not a refit.
         class_weights: whether each class is weighted in the loss by the inverse of its frequency.
@@ -210,11 +210,11 @@ class Fit(Value):
     """The hyperparameters of a run that fits a regression to texts, and does not train the model.
 
     Attributes:
-        train_rows: the number of training examples, which are the same as those of a `Recipe` with
-            the same seed.
+        train_rows: the number of training examples, which are drawn as for a `Recipe` with the same
+            seed.
         fold: the fold on which the regression is scored. The regression is fitted to the examples
             of all other folds.
-        refit: whether the run is a refit, which is not scored. Any number means yes.
+        refit: any number if the run is a refit, which is not scored; else None.
         class_weights: whether classes are weighted, as in `Recipe`.
     """
 
@@ -231,7 +231,7 @@ class Fit(Value):
 
 
 class RunSpec(Value):
-    """All settings that affect the result of a run, and no others."""
+    """The settings that affect the result of a run, and no other settings."""
 
     model: ModelSpec
     tokens: TokensSpec
@@ -268,8 +268,8 @@ class RunSpec(Value):
         Such runs read the same batches in the same order and have the same kind of work. They can
         differ only in the learning rate and, if they train only vectors or only the classifier, in
         the selection. If a run cannot share training steps, its key is its id. Each run of Diff
-        pruning has its own initial values, so it shares no steps. Neither does a run that trains
-        matrices on a CPU, because sharing would save no time.
+        pruning has its own initial values, so it shares no steps. On a CPU, runs that train
+        matrices share no steps either, because this would save no time.
 
         Args:
             ranked: the argument of `work`.
@@ -299,11 +299,11 @@ class RunSpec(Value):
 
 
 class SearchSpec(Value):
-    """A search for the learning rate that all seeds and folds of a method use.
+    """A search for the learning rate of a method, which is used for all seeds and folds.
 
     Attributes:
-        run: the run that the search trains with different learning rates. Its own learning rate is
-            the first of ``rates``.
+        run: the run that the search trains with different learning rates. The learning rate in its
+            spec is the first of ``rates``.
         rates: the initial list of learning rates, in ascending order.
         search_version: the version of the code that searches.
     """
@@ -314,7 +314,7 @@ class SearchSpec(Value):
 
 
 class PlannedRun(Value):
-    """A run in a plan, with the names that an experiment's tables and figures give to it.
+    """A run in a plan, with its names in the tables and figures of an experiment.
 
     The `key` and the id of ``spec`` do not depend on these names. The id of the planned run does.
 
@@ -324,12 +324,12 @@ class PlannedRun(Value):
         search: the id of the search that chooses the learning rate; None without a search.
         model_name: the model's name in the configuration; empty for a run that a search trains.
         method: the method's name; empty for a run that a search trains.
-        train_rows: the number of training examples, also if the recipe does not limit it.
+        train_rows: the number of training examples, even if the recipe does not limit it.
         seed: the experiment's seed. If a method does not depend on the seed, ``spec`` has seed 0,
             and its result is used for all seeds.
-        fraction: the fraction of the method's entries in a mask; None without a mask.
-        scope: the scope of a mask, which names the tasks whose Fisher information ranks its
-            entries; None without a mask.
+        fraction: the fraction of the method's entries that a mask trains; None without a mask.
+        scope: the scope of a mask: the tasks whose Fisher information is summed for its ranking.
+            None without a mask.
     """
 
     spec: RunSpec
@@ -357,7 +357,7 @@ class PlannedRun(Value):
         return self.spec.tokens.data.task.name
 
     def columns(self) -> dict[str, Any]:
-        """Return the cells of the run in tables, by column, that its record does not contain.
+        """Return the run's cells in tables that are not in its record, by column.
 
         ``learning_rate`` is None if a search chooses it.
         """
