@@ -1,7 +1,7 @@
 """Comparisons of methods on a user's data. This module declares the options of a comparison.
 
-The names, types, defaults and descriptions are used by the `subtune` command and by
-`subtune.compare`.
+The names, types, defaults and descriptions of the options are used by the `subtune` command and by
+the function `subtune.compare`.
 """
 
 import inspect

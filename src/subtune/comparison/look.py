@@ -98,8 +98,7 @@ class Facts:
         conflicts: the texts that occur with different labels. Each text is mapped to the places of
             its rows, by label.
         deciding: further columns that almost determine the label. Each is mapped to the number of
-            its distinct cells, and to the share of training examples whose label is predicted
-            correctly.
+            its distinct cells, and to the share of training examples whose label it predicts.
         lengths: lengths of the training texts.
     """
 

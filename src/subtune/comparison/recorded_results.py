@@ -98,8 +98,8 @@ def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set
 def write_results(context: Context, progress: Progress, log: Path) -> None:
     """Write all tables, figures and the report, from the recorded runs.
 
-    Snakemake writes these files again once all planned runs are finished: the modification time of
-    the score tables is set to before that of all inputs, so that Snakemake replaces them.
+    Snakemake writes these files again once all planned runs are finished. To make it do so, the
+    modification time of the score tables is set to a time before that of all inputs.
 
     Args:
         context: the plan.
