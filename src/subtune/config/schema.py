@@ -164,7 +164,8 @@ class Fractions(Section):
     """fractions of the entries that are trained, above 0 and at most 1"""
     scopes: Annotated[tuple[Scope, ...], DISTINCT] = Field(default=SCOPES, min_length=1)
     """tasks from which the Fisher information for a task's mask is estimated: the task itself
-    (`individual`), all tasks (`global`), or all other tasks (`cv`); default: all three scopes"""
+    (`individual`), all tasks (`global`), or all tasks except this one (`cv`); default: all three
+    scopes"""
 
 
 class TaskSettings(Section):

@@ -96,7 +96,7 @@ class Lines(Value):
     coin flip decides between one column and the same number of entries in random rows.
 
     * ``lines_of``: patterns of the matrices.
-    * ``whole``: patterns of tensors of which all entries are trained.
+    * ``whole``: patterns of the tensors that are trained completely.
     """
 
     lines_of: Patterns
@@ -222,7 +222,7 @@ class DiffPruning(AbstractSelection):
     diff_pruning: DiffPruningSettings
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        """Return placeholders: as many entries as will be trained, at arbitrary indices.
+        """Return as many entries as will be trained, with arbitrary indices as placeholders.
 
         The first training selects the actual entries.
         """
