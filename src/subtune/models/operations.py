@@ -1,4 +1,4 @@
-"""Operations of our own forward pass: products with the weights of several runs, dropout masks.
+"""Operations of subtune's forward pass: products with weights of several runs, dropout masks.
 
 The module also compiles pointwise operations.
 
@@ -91,7 +91,7 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
 
 
 def to_product_dtype(x: Tensor) -> Tensor:
-    """Cast a tensor to the dtype of matrix products, which autocast decides."""
+    """Cast a tensor to the dtype that matrix products have under autocast."""
     kind = x.device.type
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
@@ -184,9 +184,9 @@ class DropoutMasks:
         """Return the states of the generators, for a checkpoint.
 
         Returns:
-            A dictionary of JSON values with the key ``device``, the type of the device, and
-            ``masks``, the state of the generator for a CPU; and the states of torch's generators as
-            tensors, which can be restored only on the same type of device.
+            A dictionary of JSON values: ``device`` is the type of the device, ``masks`` is the
+            state of the generator for a CPU. Also a list of tensors with the states of torch's
+            generators, which can be restored only on the same type of device.
         """
         bits = self._bits.state
         plain = bits | {"state": {"state": bits["state"]["state"].tolist()}}
