@@ -176,7 +176,7 @@ def draw_classifier(encoder: Encoder, seed: int) -> dict[str, Tensor]:
 
 
 def add_adapters(encoder: Encoder, settings: AdapterSettings, seed: int) -> Encoder:
-    """Return a copy of an encoder of a packed family with randomly initialised adapters."""
+    """Return a copy of an encoder with randomly initialised adapters. Its family must be packed."""
     generator = torch.Generator().manual_seed(seed)
     std = ADAPTER_STANDARD_DEVIATION[settings.type]
     added: dict[str, Tensor] = {}
@@ -204,7 +204,7 @@ def read_transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
         outputs: the number of outputs of the head.
 
     Raises:
-        SubtuneError: the configuration cannot be read, or transformers does not know the model.
+        SubtuneError: the configuration cannot be read, or the model is unknown to transformers.
     """
     with convert_errors(f"{directory / CONFIG} cannot be read"), silence_transformers():
         config = AutoConfig.from_pretrained(

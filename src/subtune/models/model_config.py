@@ -297,8 +297,8 @@ def read_dimensions(directory: Path) -> AnyDimensions:
     """Read the dimensions of a model from a local directory, which needs no weights.
 
     Raises:
-        SubtuneError: the configuration is missing or unreadable, or transformers does not know the
-            model.
+        SubtuneError: the configuration is missing or unreadable, or the model is unknown to
+            transformers.
     """
     fields = read_model_config(directory)
     if fields["model_type"] in FAMILIES:

@@ -43,7 +43,7 @@ OTHER_TOKENIZER_FILES = (
 VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
 # A larger proportion of unknown tokens is reported to the user.
 MAX_UNKNOWN_SHARE = 0.2
-# The number of characters of each text that are tokenized to count unknown tokens.
+# Unknown tokens are counted in this number of characters at the start of each text.
 MAX_LETTERS = 1000
 # The mark at the start of a word. It is a token of its own before an unknown word.
 WORD_START = "▁"
@@ -279,7 +279,7 @@ def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
 
         from subtune.models.encoder import silence_transformers
 
-        # Transformers' message names packages that are not the ones needed here.
+        # Transformers' message names different packages.
         needed = "; sentencepiece files need the packages sentencepiece and protobuf"
         problem = f"{directory} has no {TOKENIZER}, and its other files cannot be converted"
         with convert_errors(problem + needed), silence_transformers():

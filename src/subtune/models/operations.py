@@ -21,7 +21,7 @@ from transformers import PretrainedConfig
 from subtune.core.errors import error_reason
 from subtune.methods.roles import LAYERS
 
-# Each random draw of 64 bits decides four values of a dropout mask, with 16 bits for each value.
+# Each random draw of 64 bits determines four values of a dropout mask, with 16 bits for each value.
 VALUES_PER_DRAW = 4
 PROBABILITY_STEPS = 1 << 16
 # These are defined here because importing those of transformers takes a second.
@@ -146,7 +146,7 @@ class DropoutMasks:
     """A reproducible sequence of dropout masks, determined by a seed.
 
     On a CPU, these masks are cheap, while torch's own dropout takes a fifth of a training step.
-    Each value is decided by 16 random bits, so the dropout probability is exact to 1/65536.
+    Each value is determined by 16 random bits, so the dropout probability is exact to 1/65536.
 
     On a GPU, flash attention in bfloat16 draws a mask for each run from torch's default generator.
     All other masks are drawn from a separate generator, so that they do not depend on the number of

@@ -41,7 +41,7 @@ from subtune.tasks.examples import IGNORED, Examples
 TOKENS_PER_PASS = 200
 # The number of padded attention scores per head that take as much time as one more bucket.
 SCORES_PER_BUCKET = 8000
-# The number of tokens of a batch with a fixed shape is 8 to 15 (four bits) times a power of 2. The
+# In a batch with a fixed shape, the number of tokens is 8 to 15 (four bits) times a power of 2. The
 # tail is then a twentieth of the batch on average.
 EIGHTH_BITS = 3
 # In a batch with a fixed shape, the length of the longest example is rounded up to a multiple of
@@ -87,7 +87,7 @@ class PackedBatch:
             of its first token follows, ``[n + 1]``.
         reads: the indices of the tokens that the head reads, ``[q]``. None if the head reads the
             first token of each example. The last indices can point to tokens of the tail.
-        read_of: the index of the example of each token that the head reads, ``[q]``; ``n`` for
+        read_of: for each token that the head reads, the index of its example, ``[q]``; ``n`` for
             tokens of the tail.
         labels: the labels of the examples or of the tokens that the head reads. For classification
             and regression, one number per example, ``[n]``. For question answering, two positions
@@ -244,7 +244,7 @@ def round_up(count: int) -> int:
 def embedding_rows_read(
     examples: Examples, index: np.ndarray, encoder: Encoder
 ) -> dict[str, Tensor]:
-    """Return the indices of the rows of embedding tables that examples read.
+    """Return the indices of the embedding table rows that are looked up for examples.
 
     Transformers' code may read further rows, so the result is empty for models that run this code.
 

@@ -57,7 +57,7 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
     """Export the model of a run: configuration, tokenizer, and float32 weights as safetensors.
 
     The export is loaded with ``from_pretrained(target)`` of transformers' class for the task, such
-    as ``AutoModelForSequenceClassification``. It makes the same predictions as the run.
+    as ``AutoModelForSequenceClassification``. Its predictions are the same as those of the run.
 
     Models with mean pooling, and regressions on embeddings, are exported in the format of
     sentence-transformers. The method ``encode`` of the loaded model returns the logits or, for a

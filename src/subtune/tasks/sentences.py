@@ -315,8 +315,7 @@ class MultiLabel(Sentences):
     label_type: ClassVar[list[str]] = ["int32"]
 
     def loss_to_nats_factor(self, outputs: int) -> float:
-        """Return the number of labels, because log p is a sum over labels, and the loss is a
-        mean."""
+        """Return the number of labels: log p is a sum over labels, and the loss is a mean."""
         return float(outputs)
 
     def read_label(self, task: TaskSpec, row: Cells, place: str) -> list[int]:

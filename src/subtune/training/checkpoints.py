@@ -28,7 +28,7 @@ from subtune.core.process import StoppedError
 
 # Raise this number if the contents of a state change. Files with a different ending are ignored.
 ENDING = ".10.safetensors"
-# In the JSON of a state, the key of the number that replaces a tensor.
+# In the JSON of a state, a number under this key replaces a tensor.
 TENSOR = "tensor:"
 # Everything that a run needs to continue after the state's ``step``: tensors, arrays, and values
 # that JSON can represent. When a state is read, tuples become lists and arrays become tensors.

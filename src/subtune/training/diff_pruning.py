@@ -1,4 +1,4 @@
-"""The first training of diff pruning, which selects the trained entries (Guo et al., 2021).
+"""The first of the two Diff pruning trainings, in which entries are selected (Guo et al., 2021).
 
 This training learns a difference ``δ = z·w`` between each entry and its pretrained value. In each
 step, the gate ``z`` in [0, 1] is drawn from a stretched distribution with the parameter ``α``. A

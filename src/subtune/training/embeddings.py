@@ -178,8 +178,8 @@ def _fit_logistic(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Fit a logistic regression, and return its weight ``[o, f]`` and bias ``[o]``.
 
-    The penalty is the one with the best mean ``metric`` over the folds. If a class has only one
-    row, scikit-learn's default penalty is used.
+    The penalty with the best mean ``metric`` over the folds is chosen. If a class has only one row,
+    scikit-learn's default penalty is used.
 
     Args:
         read: the features, ``[n, f]``.

@@ -159,8 +159,7 @@ class Evaluation:
 
     @property
     def first_score(self) -> float:
-        """The score that determines the best epoch: the first metric on the first evaluation
-        split."""
+        """The score that determines the best epoch (first metric, first evaluation split)."""
         return next(iter(next(iter(self.scores.values())).values()))
 
 

@@ -164,7 +164,7 @@ def _sum_by_example(model: Encoder, examples: Examples, nats: Nats, totals: Tota
 
 
 class _PackedTokens:
-    """The positions of the tokens of a batch, which are packed example after example.
+    """The positions of tokens in a batch, in which examples are packed one after another.
 
     Args:
         example: for each token, the index of its example, ``[t]``.

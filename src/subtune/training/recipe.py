@@ -75,7 +75,7 @@ def train(
     The runs share batches, frozen weights and the seed. Their recipes differ only in the learning
     rate, and each run trains its own entries. The result of a run does not depend on the other
     runs, except for rounding and, on a GPU, for the dropout of attention weights. If the loss or a
-    prediction of a run is not finite at the end of an epoch, this run stops and the others
+    prediction of a run is not finite at the end of an epoch, this run stops, and all other runs
     continue.
 
     Args:
