@@ -62,7 +62,7 @@ class ModelSource(Section):
     path: str | None = None
     """local directory with the model's files"""
     package: str | None = None
-    """installed Python package that holds the model's files"""
+    """installed Python package that contains the model's files"""
     pooling: Literal["first", "mean"] | None = None
     """input of the classifier: the hidden state of the first token, or the mean over all tokens.
     Default: `mean` if the model comes from sentence-transformers and its files specify mean
@@ -156,7 +156,7 @@ class OwnTask(Section):
 
 
 class Fractions(Section):
-    """Training of only those entries of a selection that have the highest Fisher information."""
+    """Training of a method's entries with the highest Fisher information, and no other entries."""
 
     of: str = MASKED_METHOD
     """method whose entries are ranked; runs with masks use the learning rates of this method"""
@@ -164,7 +164,8 @@ class Fractions(Section):
     """fractions of the entries that are trained, above 0 and at most 1"""
     scopes: Annotated[tuple[Scope, ...], DISTINCT] = Field(default=SCOPES, min_length=1)
     """tasks from which the Fisher information for a task's mask is estimated: the task itself
-    (`individual`), all tasks (`global`), or all other tasks (`cv`); default: all three scopes"""
+    (`individual`), all tasks (`global`), or all tasks except this one (`cv`); default: all three
+    scopes"""
 
 
 class TaskSettings(Section):

@@ -56,8 +56,8 @@ class Reader(NamedTuple):
 
     Attributes:
         endings: the extensions that a user's files may have.
-        read: a function that reads rows from a file. Its arguments are the task, the file, and
-            whether the rows have labels.
+        read: a function that reads rows, given the task, the file, and whether the rows have
+            labels.
     """
 
     endings: tuple[str, ...]
@@ -83,7 +83,7 @@ def user_task_files(files: Mapping[str, str], task: Task, may_lack: str = "") ->
     Args:
         files: the path of each split's file.
         task: the task.
-        may_lack: a labelled split for which no file is required.
+        may_lack: a labelled split whose file may be missing.
 
     Raises:
         SubtuneError: a split or file is missing, or a split or extension is unknown.

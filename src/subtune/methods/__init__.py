@@ -41,7 +41,7 @@ NamedSelection = Annotated[
 Selection = NamedSelection | Top
 SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
 
-# A mask selects entries of this method by default. A configuration can name another method.
+# By default, masks select entries of this method. A configuration can name a different method.
 MASKED_METHOD = "layernorm"
 SPAFIT = re.compile(r"SPAFIT-(\d+)-(\d+)-(I|II)")
 

@@ -74,7 +74,8 @@ class AdapterSettings(Value):
     code. All norms of layers and embeddings are trained too.
 
     ``pfeiffer`` adapters (Pfeiffer et al., 2021, appendix A.2) follow only the feed-forward part,
-    and use ReLU. An adapter reads the output of the norm, and the same norm follows the adapter.
+    and use ReLU. An adapter reads the output of the norm, and this norm is applied again after the
+    adapter.
 
     * ``type``: the kind of adapter.
     * ``size``: the width of the bottleneck.
@@ -207,7 +208,7 @@ class Peft(AbstractSelection):
 
 
 class RegressionSettings(Value):
-    """The settings of a regression, of which there are none."""
+    """The settings of a regression. There are none."""
 
 
 class FittedRegression(AbstractSelection):
@@ -229,7 +230,7 @@ class Embeddings(FittedRegression):
 
 
 class TfIdf(FittedRegression):
-    """A regression on TF-IDF features of words and letters (`subtune.training.tf_idf`)."""
+    """A regression on TF-IDF features of words and characters (`subtune.training.tf_idf`)."""
 
     tf_idf: RegressionSettings
 

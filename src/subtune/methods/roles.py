@@ -58,8 +58,8 @@ class Naming:
         key_bias_cancels: whether the key's bias cancels in the softmax. The bias cancels if
             attention scores are linear in the keys, and positions are not added to the keys.
         positions_behind_padding: whether positions are counted from the padding id + 1.
-        pooling_field: the field of ``config.json`` that chooses the tokens which transformers'
-            sequence classifier reads; empty if there is no choice.
+        pooling_field: the field of ``config.json`` for the pooling of transformers' sequence
+            classifier; empty if there is none.
     """
 
     model_types: Iterable[str] = ()
@@ -165,7 +165,7 @@ def is_classifier(name: str) -> bool:
 
 
 def is_added(name: str) -> bool:
-    """Return whether a parameter is a trained one that adapters or PEFT added."""
+    """Return whether a parameter was added by adapters or PEFT and is trained."""
     return name.partition(".")[0] == ADDED
 
 
@@ -182,7 +182,7 @@ NAMINGS = {
 
 
 def family_naming(model_type: str) -> Naming:
-    """Return the `Naming` of a model type, which has no roles if the type is unknown."""
+    """Return the `Naming` of a model type. For an unknown type, it has no roles."""
     return NAMINGS.get(model_type, Naming())
 
 

@@ -169,7 +169,7 @@ def match_names(patterns: Iterable[str], shapes: Shapes) -> list[str]:
 
 
 def _suggest_vectors(pattern: str, shapes: Shapes) -> str:
-    """Return the end of a message, which lists the model's vectors.
+    """Return the end of a message: a list of the model's vectors.
 
     The result is empty if the pattern matches in other layers: then only the pattern's range of
     layers is wrong.
@@ -202,7 +202,7 @@ def _compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 class WholeTensors(AbstractSelection):
-    """The whole tensors whose names match ``parameters`` but not ``without``.
+    """Whole tensors with names that match ``parameters`` but not ``without``.
 
     The parts of a name are separated by dots. In a pattern, ``*`` stands for any characters within
     one part, and ``**`` for one or more parts. ``4-8`` and ``4-`` are ranges of layers, which are
@@ -227,7 +227,8 @@ class WholeTensors(AbstractSelection):
     def work(self) -> Work:
         if set(self.parameters) <= set(self.without or ()):
             return Work.NOTHING
-        # The last parts of a pattern show whether it selects biases or norms, as in a name.
+        # As in a parameter's name, the last parts of a pattern show whether it selects biases or
+        # norms.
         vectors = (name.endswith(".bias") or is_norm(name) for name in self.parameters)
         return Work.VECTORS if all(vectors) else Work.MATRICES
 

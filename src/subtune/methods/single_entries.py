@@ -2,8 +2,8 @@
 
 A mask selects the fraction of a method's entries with the highest Fisher information. The
 information is summed over the tasks of the mask's scope: its own task (individual), all tasks
-(global), or all other tasks (cross-validated). Diff pruning trains differences from the pretrained
-values, and keeps only a few of these differences (Guo et al., 2021).
+(global), or all tasks except its own (cross-validated). Diff pruning trains differences from the
+pretrained values, and keeps only a few of these differences (Guo et al., 2021).
 """
 
 import math
@@ -96,7 +96,7 @@ class Lines(Value):
     coin flip decides between one column and the same number of entries in random rows.
 
     * ``lines_of``: patterns of the matrices.
-    * ``whole``: patterns of tensors of which all entries are trained.
+    * ``whole``: patterns of the tensors that are trained completely.
     """
 
     lines_of: Patterns
@@ -194,7 +194,7 @@ def count_of_fraction(fraction: float, n: int) -> int:
 
 
 class DiffPruningSettings(Value):
-    """The settings of the first training of Diff pruning, which selects the entries to keep.
+    """The settings of the first of the two Diff pruning trainings, in which entries are selected.
 
     * ``share``: the fraction of all entries that are kept.
     * ``penalty``: the weight λ of the penalty on the expected number of differences (section 3.1).
@@ -222,7 +222,7 @@ class DiffPruning(AbstractSelection):
     diff_pruning: DiffPruningSettings
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        """Return placeholders: as many entries as will be trained, at arbitrary indices.
+        """Return as many entries as will be trained, with arbitrary indices as placeholders.
 
         The first training selects the actual entries.
         """
@@ -260,8 +260,8 @@ def sum_information(per_task: Sequence[Information]) -> dict[str, np.ndarray]:
 def rank_entries(information: Information) -> dict[str, np.ndarray]:
     """Rank all entries by their information.
 
-    Rank 0 is the entry with the most information. Of two equal entries, the earlier one gets the
-    lower rank.
+    Rank 0 is the entry with the most information. If the information of two entries is equal, the
+    first of them has the lower rank.
     """
     flat = np.concatenate([values.ravel() for values in information.values()])
     order = np.argsort(-flat, kind="stable")

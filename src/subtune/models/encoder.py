@@ -33,8 +33,9 @@ from subtune.models.operations import CompiledOperations
 from subtune.runs.spec import FisherSpec, RunSpec
 from subtune.tasks.examples import Reads
 
-# Fields of ``config.json``, with their defaults, that an earlier use of the model may have changed.
-# They affect the outputs or the training procedure of transformers' model, but not its parameters.
+# Fields of ``config.json`` that are reset to these defaults, because a saved model may contain
+# other values. They affect the outputs or the training procedure of transformers' model, but not
+# its parameters.
 SWITCHES = {
     "gradient_checkpointing": False,
     "output_attentions": False,
@@ -56,11 +57,10 @@ class TransformersModule:
     Attributes:
         module: transformers' model, with parameters on the device ``meta``.
         own_names: the name of each parameter in ``module``, by canonical name.
-        transposed: the names in ``module`` of the matrices that it stores as ``[i, o]``.
+        transposed: the names in ``module`` of the matrices that are stored as ``[i, o]``.
         buffers: the buffers of ``module``, by name.
         without_effect: the canonical names of parameters that do not affect the outputs.
-        sees_padding: whether padding changes the result of a text, so that batches must not have
-            any padding.
+        sees_padding: whether padding changes the results. If so, batches must not contain padding.
         injected: whether ``module`` contains modules that PEFT injected.
     """
 
@@ -82,11 +82,11 @@ class Encoder:
         parameters: the parameters by canonical name, in the model's order. The classifier comes
             last.
         head: a key of `HEADS`.
-        transformers: transformers' model; None for packed families, which have our own forward
-            pass.
+        transformers: transformers' model; None for packed families, for which subtune has its own
+            forward pass.
         adapters: the settings of adapters; None without adapters. Only packed families can have
             adapters.
-        fused: compiled operations of our own forward pass; None if they are not compiled, as on a
+        fused: compiled operations of subtune's forward pass; None if they are not compiled, as on a
             CPU or in a short training.
     """
 
@@ -130,7 +130,7 @@ class Encoder:
         return replace(self, parameters=moved, transformers=transformers)
 
     def exported_name(self, name: str) -> str:
-        """Return the name in transformers' model of a parameter, given by its canonical name."""
+        """Return a parameter's name in transformers' model, given its canonical name."""
         if self.transformers is not None:
             return self.transformers.own_names[name]
         return self.family.exported_name(name, self.head)
@@ -176,7 +176,7 @@ def draw_classifier(encoder: Encoder, seed: int) -> dict[str, Tensor]:
 
 
 def add_adapters(encoder: Encoder, settings: AdapterSettings, seed: int) -> Encoder:
-    """Return a copy of an encoder of a packed family with randomly initialised adapters."""
+    """Return a copy of an encoder with randomly initialised adapters. Its family must be packed."""
     generator = torch.Generator().manual_seed(seed)
     std = ADAPTER_STANDARD_DEVIATION[settings.type]
     added: dict[str, Tensor] = {}
@@ -204,7 +204,7 @@ def read_transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
         outputs: the number of outputs of the head.
 
     Raises:
-        SubtuneError: the configuration cannot be read, or transformers does not know the model.
+        SubtuneError: the configuration cannot be read, or the model is unknown to transformers.
     """
     with convert_errors(f"{directory / CONFIG} cannot be read"), silence_transformers():
         config = AutoConfig.from_pretrained(
@@ -263,7 +263,7 @@ def load_encoder(
     fields = read_model_config(directory)
     head = choose_head(pooling, head, fields["model_type"])
     if fields["model_type"] not in FAMILIES:
-        # Transformers' code takes seconds to import, and our own forward pass does not need it.
+        # Transformers' code takes seconds to import, and subtune's forward pass does not need it.
         from subtune.models import transformers_models
 
         return transformers_models.load_transformers_encoder(directory, head, outputs, pooling)

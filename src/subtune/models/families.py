@@ -1,7 +1,7 @@
 """The heads of models, and the dimensions and parameter names of the packed families.
 
-Packed families have our own forward pass, whose batches have no padding. For all other families,
-subtune runs transformers' code, and a `Naming` maps parameter names to roles.
+For packed families, subtune has its own forward pass, for batches without padding. For all other
+families, subtune runs transformers' code, and a `Naming` maps parameter names to roles.
 """
 
 import math
@@ -19,7 +19,7 @@ SEQUENCE_CLASSIFICATION = "sequence_classification"
 MEAN_CLASSIFICATION = "mean_classification"
 TOKEN_CLASSIFICATION = "token_classification"
 QUESTION_ANSWERING = "question_answering"
-# The tokens that each head reads.
+# The tokens whose hidden states each head reads.
 HEADS: dict[str, Reads] = {
     SEQUENCE_CLASSIFICATION: "first",
     MEAN_CLASSIFICATION: "all",
@@ -73,7 +73,7 @@ class Dimensions(NamedTuple):
 
     @property
     def is_decoder(self) -> bool:
-        """Whether a token attends only to earlier tokens. This is never so in packed families."""
+        """Whether a token attends only to earlier tokens. This is never true in packed families."""
         return False
 
     @property

@@ -1,4 +1,4 @@
-"""Error messages for folders that are named as a model but are not a model."""
+"""Error messages for folders that a user names as a model, but that contain no model."""
 
 import json
 from contextlib import suppress
@@ -6,7 +6,7 @@ from pathlib import Path
 
 # The configuration files of transformers and PEFT, and the spec of an exported run.
 CONFIG, ADAPTER, SPEC = "config.json", "adapter_config.json", "subtune.json"
-# Where to search for models below the named folder.
+# Subfolders of the named folder in which models are searched for.
 SUBFOLDER_PATTERNS = ("*", "*/*", "*/*/*")
 
 

@@ -78,7 +78,7 @@ def compute_logits(
             packed families.
     """
     if encoder.transformers is not None:
-        # Transformers' code takes seconds to import, and our own forward pass does not need it.
+        # Transformers' code takes seconds to import, and subtune's forward pass does not need it.
         from subtune.models.transformers_pass import transformers_logits
 
         return transformers_logits(encoder, batch, trained, masks)
@@ -95,10 +95,10 @@ def compute_logits(
 
 
 def _has_flash_attention(device: torch.device) -> bool:
-    """Return whether attention on jagged batches supports dropout, as flash attention does.
+    """Return whether attention on jagged batches uses flash attention, which supports dropout.
 
     Torch's other kernel, for float32 and old GPUs, treats a jagged batch as a batch without keys
-    when it draws dropout masks. Its backward pass then drops other attention weights than its
+    when it draws dropout masks. Then the backward pass drops different attention weights than the
     forward pass.
     """
     is_short = torch.is_autocast_enabled(device.type)

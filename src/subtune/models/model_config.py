@@ -25,14 +25,14 @@ from subtune.models.folders import CONFIG, explain_missing_config
 if TYPE_CHECKING:
     import pandas as pd
 
-# The default padding id of RoBERTa and similar families.
+# The default padding id of RoBERTa and similar models.
 PADDING = 1
 # The number of positions of a model whose configuration states none.
 UNLIMITED_POSITIONS = 1 << 20
 # Files of sentence-transformers: the list of a model's modules, the configuration of one module,
 # and a pattern for the configuration of the pooling module.
 MODULES, MODULE_CONFIG, POOLING = "modules.json", "config.json", "*_Pooling/config.json"
-# What a sequence classifier reads: the hidden state of the first token, or the mean of all tokens.
+# The input of a sequence classifier: the hidden state of the first token, or the mean of all.
 Pooling = Literal["first", "mean"]
 NO_POOLING = (
     "pooling: found {!r} for a decoder, expected none: only the last token has read the whole text"
@@ -56,7 +56,8 @@ def read_model_config(directory: Path) -> dict[str, Any]:
         method = (fields.get("quantization_config") or {}).get("quant_method")
     if not isinstance(model_type, str):
         raise _config_error(path, "model_type", model_type, "the name of a model type")
-    # Other values of these fields are refused, because our own forward pass would ignore them.
+    # Different values of these fields are rejected, because subtune's forward pass would ignore
+    # them.
     computed = FAMILIES[model_type].computed if model_type in FAMILIES else {}
     for name, values in computed.items():
         if fields.get(name) is not None and fields[name] not in values:
@@ -71,7 +72,8 @@ def find_pooling(read: Callable[[str], str | None]) -> Pooling | None:
     """Find the pooling of a model of sentence-transformers.
 
     Args:
-        read: returns the text of one of the model's files, or None if the file does not exist.
+        read: a function that returns the text of one of the model's files, or None if the file does
+            not exist.
 
     Returns:
         ``"mean"`` for mean pooling. None for another pooling, or if the model does not belong to
@@ -217,7 +219,7 @@ def numbers_per_token(dimensions: AnyDimensions) -> int:
 
 
 def bytes_per_run(dimensions: AnyDimensions, tokens: float, trained: int) -> float:
-    """Estimate the GPU memory in bytes of each of the runs that are trained side by side.
+    """Estimate the GPU memory in bytes that each run needs in a group trained side by side.
 
     Args:
         dimensions: the model's dimensions, or transformers' configuration of the model.
@@ -295,8 +297,8 @@ def read_dimensions(directory: Path) -> AnyDimensions:
     """Read the dimensions of a model from a local directory, which needs no weights.
 
     Raises:
-        SubtuneError: the configuration is missing or unreadable, or transformers does not know the
-            model.
+        SubtuneError: the configuration is missing or unreadable, or the model is unknown to
+            transformers.
     """
     fields = read_model_config(directory)
     if fields["model_type"] in FAMILIES:

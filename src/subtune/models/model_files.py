@@ -39,16 +39,16 @@ OTHER_TOKENIZER_FILES = (
     "sentencepiece.bpe.model",
     "spiece.model",
 )
-# Files with a vocabulary, of which a model needs one if it has no ``tokenizer.json``.
+# Files with a vocabulary. A model without ``tokenizer.json`` needs one of them.
 VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
 # A larger proportion of unknown tokens is reported to the user.
 MAX_UNKNOWN_SHARE = 0.2
-# The number of characters of each text that are tokenized to count unknown tokens.
+# Unknown tokens are counted in this number of characters at the start of each text.
 MAX_LETTERS = 1000
 # The mark at the start of a word. It is a token of its own before an unknown word.
 WORD_START = "▁"
 WEIGHTS = "model.safetensors"
-# The file that maps each weight to its file, if the weights are in several files.
+# The index, which maps each weight to its file if the weights are in several files.
 INDEX = "model.safetensors.index.json"
 SHARDS = "model-*.safetensors"
 README = "README.md"
@@ -119,7 +119,7 @@ def list_weight_files(directory: Path) -> list[Path]:
     with convert_errors(f"{directory / INDEX} does not list the files of the weights"):
         names = sorted(set(json.loads((directory / INDEX).read_text())["weight_map"].values()))
     for name in names:
-        # A name with a folder is refused, because the index is untrusted input.
+        # A name with a folder is rejected, because the index is untrusted input.
         if name != Path(name).name or not (directory / name).is_file():
             raise SubtuneError(f"{directory} has no file {name!r}, which {INDEX} lists")
     return [directory / name for name in names]
@@ -133,7 +133,7 @@ def model_version(directory: Path) -> str:
 def stored_names(
     paths: Sequence[Path], dimensions: Dimensions, head: str = TOKEN_CLASSIFICATION
 ) -> dict[str, str]:
-    """Read the names that weight files of a packed family give to the model's parameters.
+    """Read the parameter names in the weight files of a model. Its family must be packed.
 
     Only the headers of the files are read. Unknown tensors outside the encoder's layers, such as
     those of another head, are ignored.
@@ -141,15 +141,14 @@ def stored_names(
     Args:
         paths: the files with the weights.
         dimensions: the model's dimensions.
-        head: the head, which decides whether a pooler is needed. The default head does not need
-            one.
+        head: the model's head. Some heads need a pooler; the default head does not.
 
     Returns:
         The names in the files, by canonical name.
 
     Raises:
-        SubtuneError: a file cannot be read, or the files lack a parameter, have a parameter with
-            another shape, or have more layers than the model.
+        SubtuneError: a file cannot be read, or the files lack a parameter, contain a parameter with
+            a wrong shape, or contain more layers than the model has.
     """
     family = dimensions.family
     stored = {name: shape for path in paths for name, shape in stored_shapes(path).items()}
@@ -280,7 +279,7 @@ def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
 
         from subtune.models.encoder import silence_transformers
 
-        # The message of transformers names other packages.
+        # Transformers' message names different packages.
         needed = "; sentencepiece files need the packages sentencepiece and protobuf"
         problem = f"{directory} has no {TOKENIZER}, and its other files cannot be converted"
         with convert_errors(problem + needed), silence_transformers():
@@ -313,8 +312,8 @@ def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> 
     counts = Counter[int | None](chain.from_iterable(encoding.ids for encoding in encoded))
     counts.pop(tokenizer.token_to_id(WORD_START), None)
     if isinstance(tokenizer.model, Unigram):
-        # The id is available only in the tokenizer's JSON form. Other tokenizers do not need this
-        # form, which takes long for a large vocabulary.
+        # The id is available only in the tokenizer's JSON form. For all other tokenizers, the form
+        # is avoided, because it takes long for a large vocabulary.
         unknown = counts[json.loads(tokenizer.to_str())["model"]["unk_id"]]
     else:
         unknown = counts[tokenizer.token_to_id(tokenizer.model.unk_token or "")]

@@ -1,4 +1,4 @@
-"""Operations of our own forward pass: products with the weights of several runs, dropout masks.
+"""Operations of subtune's forward pass: products with weights of several runs, dropout masks.
 
 The module also compiles pointwise operations.
 
@@ -21,7 +21,7 @@ from transformers import PretrainedConfig
 from subtune.core.errors import error_reason
 from subtune.methods.roles import LAYERS
 
-# Each random draw of 64 bits decides four values of a dropout mask, with 16 bits for each value.
+# Each random draw of 64 bits determines four values of a dropout mask, with 16 bits for each value.
 VALUES_PER_DRAW = 4
 PROBABILITY_STEPS = 1 << 16
 # These are defined here because importing those of transformers takes a second.
@@ -91,7 +91,7 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
 
 
 def to_product_dtype(x: Tensor) -> Tensor:
-    """Cast a tensor to the dtype of matrix products, which autocast decides."""
+    """Cast a tensor to the dtype that matrix products have under autocast."""
     kind = x.device.type
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
@@ -146,7 +146,7 @@ class DropoutMasks:
     """A reproducible sequence of dropout masks, determined by a seed.
 
     On a CPU, these masks are cheap, while torch's own dropout takes a fifth of a training step.
-    Each value is decided by 16 random bits, so the dropout probability is exact to 1/65536.
+    Each value is determined by 16 random bits, so the dropout probability is exact to 1/65536.
 
     On a GPU, flash attention in bfloat16 draws a mask for each run from torch's default generator.
     All other masks are drawn from a separate generator, so that they do not depend on the number of
@@ -184,9 +184,9 @@ class DropoutMasks:
         """Return the states of the generators, for a checkpoint.
 
         Returns:
-            A dictionary of JSON values with the key ``device``, the type of the device, and
-            ``masks``, the state of the generator for a CPU; and the states of torch's generators as
-            tensors, which can be restored only on the same type of device.
+            A dictionary of JSON values: ``device`` is the type of the device, ``masks`` is the
+            state of the generator for a CPU. Also a list of tensors with the states of torch's
+            generators, which can be restored only on the same type of device.
         """
         bits = self._bits.state
         plain = bits | {"state": {"state": bits["state"]["state"].tolist()}}

@@ -3,11 +3,11 @@
 On a GPU, a training step is repeated as a CUDA graph, which needs batches of the same shape. The
 batch then ends with a *tail* of tokens. No example attends to the tail, and no head reads it.
 
-In attention, each token attends to the tokens of its own example. GPUs have kernels for this that
-read packed tokens. CPUs have only batched products of examples with equal lengths. Therefore
-neighbouring examples of similar length form a *bucket*. In a bucket, examples are padded to the
-length of the longest one, but only for attention. In this example, two buckets have two examples
-each::
+In attention, each token attends to the tokens of its own example. For GPUs, there are kernels for
+this that read packed tokens. For CPUs, there are only batched products of examples with equal
+lengths. Therefore neighbouring examples of similar length form a *bucket*. In a bucket, examples
+are padded to the length of the longest one, but only for attention. In this example, two buckets
+have two examples each::
 
     tokens of a batch       a a a b b c c c c d d d d d      [k, t, h]
                             └─ s = 5 ─┘└───── s = 9 ─────┘
@@ -41,11 +41,11 @@ from subtune.tasks.examples import IGNORED, Examples
 TOKENS_PER_PASS = 200
 # The number of padded attention scores per head that take as much time as one more bucket.
 SCORES_PER_BUCKET = 8000
-# The number of tokens of a batch with a fixed shape is 8 to 15 (four bits) times a power of 2. The
+# In a batch with a fixed shape, the number of tokens is 8 to 15 (four bits) times a power of 2. The
 # tail is then a twentieth of the batch on average.
 EIGHTH_BITS = 3
 # In a batch with a fixed shape, the length of the longest example is rounded up to a multiple of
-# one of these numbers. The first is for our own forward pass, in which attention takes the same
+# one of these numbers. The first is for subtune's forward pass, in which attention takes the same
 # time for all lengths up to 128. The second is for transformers' code, which also computes padding.
 LENGTH, PADDED_LENGTH = 128, 16
 WORD_EMBEDDINGS = "embeddings.word_embeddings"
@@ -87,12 +87,12 @@ class PackedBatch:
             of its first token follows, ``[n + 1]``.
         reads: the indices of the tokens that the head reads, ``[q]``. None if the head reads the
             first token of each example. The last indices can point to tokens of the tail.
-        read_of: the index of the example of each token that the head reads, ``[q]``; ``n`` for
+        read_of: for each token that the head reads, the index of its example, ``[q]``; ``n`` for
             tokens of the tail.
-        labels: the labels of the examples or of the tokens that the head reads. Classification and
-            regression have a number per example, ``[n]``. Question answering has two positions per
-            example, ``[n, 2]``. Multi-label classification has zeros and ones, ``[n, o]``. Token
-            classification has a number per token, ``[q]``, which is `IGNORED` in the tail.
+        labels: the labels of the examples or of the tokens that the head reads. For classification
+            and regression, one number per example, ``[n]``. For question answering, two positions
+            per example, ``[n, 2]``. For multi-label classification, zeros and ones, ``[n, o]``. For
+            token classification, one number per token, ``[q]``, which is `IGNORED` in the tail.
         buckets: the buckets of attention on a CPU, which contain all examples in order; empty on a
             GPU.
         examples: the number ``n`` of examples.
@@ -131,7 +131,7 @@ def pack_batch(
         examples: the examples of a split.
         index: the indices of the batch's examples. Buckets have the least padding if examples are
             sorted by length.
-        encoder: the model, whose device the batch is moved to.
+        encoder: the model. The batch is moved to its device.
         fixed_shape: whether to add a tail, so that most batches have one of only a few shapes.
     """
     lengths = examples.lengths[index]
@@ -144,7 +144,7 @@ def pack_batch(
     if fixed_shape:
         size, longest = compute_fixed_size(lengths, int(examples.lengths.max()), encoder)
         tail, starts = size - count, np.append(starts, count)
-        # The number of tokens that the head reads is rounded up, unless each example has one.
+        # The number of tokens that the head reads is rounded up, unless it is one per example.
         if len(read_of) != len(index):
             unread = round_up(len(read_of)) - len(read_of)
     unlabelled = unread if len(labels) == len(read_of) else 0
@@ -175,7 +175,7 @@ def _find_tokens_read(
     """Find the tokens that the head reads.
 
     Returns:
-        ``reads`` and ``read_of`` of `Packed`, without a tail.
+        ``reads`` and ``read_of`` of `PackedBatch`, without a tail.
     """
     numbers = np.arange(len(index))
     if examples.reads is None:
@@ -203,7 +203,7 @@ def _to_tensor(
 
 
 def _make_buckets(lengths: np.ndarray, encoder: Encoder) -> tuple[AttentionBucket, ...]:
-    """Split examples into the buckets of our own forward pass on a CPU.
+    """Split examples into the buckets of subtune's forward pass on a CPU.
 
     On a GPU and for transformers' code, the result is empty.
     """
@@ -244,7 +244,7 @@ def round_up(count: int) -> int:
 def embedding_rows_read(
     examples: Examples, index: np.ndarray, encoder: Encoder
 ) -> dict[str, Tensor]:
-    """Return the indices of the rows of embedding tables that examples read.
+    """Return the indices of the embedding table rows that are looked up for examples.
 
     Transformers' code may read further rows, so the result is empty for models that run this code.
 

@@ -96,7 +96,7 @@ def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
 
     Args:
         settings: the type and the fields of the PEFT config.
-        head: the model's head, which decides the task type of the PEFT config.
+        head: the model's head, which determines the task type of the PEFT config.
 
     Raises:
         SubtuneError: the type, a field or a value is unknown or not supported, or PEFT does not
@@ -195,7 +195,7 @@ def peft_shapes(
         module, injected = inject("cpu" if settings.virtual_tokens else "meta")
         _try_forward_pass(module, settings)
     except RuntimeError:
-        # Some initialisations read the model's values, which ``meta`` does not have.
+        # Some initialisations read the model's values, which do not exist on ``meta``.
         module, injected = inject("cpu")
     return {name: tuple(p.shape) for name, p in canonical_parameters(module, injected).items()}
 
@@ -259,7 +259,7 @@ def _name_parameters(module: peft.PeftModel, known: dict[int, str]) -> dict[str,
     Args:
         module: PEFT's model.
         known: maps the Python ``id`` of each of the model's own parameters to its canonical name.
-            The ids of copies are added.
+            The ids of the copies that PEFT trains are added to it.
     """
     unused = set()
     for wrapper in module.modules():

@@ -1,4 +1,4 @@
-"""Loading models with transformers, and building transformers' models from our encoders."""
+"""Loading models with transformers, and building transformers' models from encoders."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -76,7 +76,7 @@ def make_transformers_model(encoder: Encoder, **settings: Any) -> PreTrainedMode
     with silence_transformers():
         whole = AUTO_CLASSES[encoder.head].from_config(encoder.config, **settings)
     exported = encoder.export_parameters()
-    # A tied parameter has several names, of which ``exported`` has only one.
+    # A tied parameter has several names, of which ``exported`` contains only one.
     values = {id(value): exported[own] for own, value in whole.named_parameters()}
     all_names = whole.named_parameters(remove_duplicate=False)
     buffers = encoder.transformers.buffers if encoder.transformers else {}
@@ -162,8 +162,8 @@ def _load_module(
     directory: Path, config: PretrainedConfig, head: str, device: str | None = None
 ) -> PreTrainedModel:
     """Load transformers' model. On the device ``meta``, parameters have shapes but no values."""
-    # For some decoders, transformers' class for question answering has another name for the
-    # pretrained part.
+    # For some decoders, the pretrained part has a different name in transformers' class for
+    # question answering.
     prefixes = {
         name: model_class.base_model_prefix for name, model_class in model_classes(config).items()
     }
@@ -213,7 +213,7 @@ def canonical_parameters(module: nn.Module, names: Mapping[str, str]) -> dict[st
 
 
 def transposed_matrices(module: nn.Module) -> frozenset[str]:
-    """Return the names in the module of the matrices that it stores as ``[i, o]``."""
+    """Return the names of a module's matrices that are stored as ``[i, o]``."""
     convolutions = (name for name, inner in module.named_modules() if isinstance(inner, Conv1D))
     return frozenset(f"{name}.weight" for name in convolutions)
 

@@ -36,7 +36,7 @@ def transformers_logits(
     trained: Mapping[str, Weight] | None = None,
     masks: DropoutMasks | None = None,
 ) -> Tensor:
-    """Compute logits ``[k, q, o]``, as `subtune.models.forward.logits` does.
+    """Compute logits ``[k, q, o]``, as `subtune.models.forward.compute_logits` does.
 
     Raises:
         SubtuneError: transformers' code fails, or vmap cannot vectorise it.
@@ -116,7 +116,7 @@ def _compute_run_logits(
         logits = outputs.logits
     if batch.reads is None:
         return logits
-    # The virtual tokens of PEFT, which come first, are cut off.
+    # PEFT's virtual tokens come first, and are cut off.
     logits = logits[:, logits.shape[1] - batch.longest :]
     if encoder.averages:
         is_token = inputs["attention_mask"][:, :, None]

@@ -4,8 +4,7 @@ A search trains runs that differ only in their learning rate. The search begins 
 of its list and the two neighbours of this rate. It then moves towards better scores, until both
 neighbours of the best rate have worse scores. If the best rate is at an end of the list, the search
 extends the list at this end. The new rate continues the geometric sequence of the best rate and its
-neighbour. Runs of a search are recorded like all other runs, so an interrupted search continues
-from its recorded runs.
+neighbour. The runs of a search are recorded, so an interrupted search continues from them.
 """
 
 import json

@@ -157,8 +157,8 @@ def read_recorded_predictions(store: Path, run_id: str) -> dict[str, np.ndarray]
 def read_predictions_of_epochs(store: Path, run_id: str) -> dict[str, np.ndarray]:
     """Read the predictions of every epoch, by column name. The run must not have diverged.
 
-    ``epoch`` counts from 1. Each epoch has the same examples as `read_recorded_predictions`, in the
-    same order.
+    ``epoch`` counts from 1. Each epoch has the examples that `read_recorded_predictions` returns,
+    in this order.
     """
     return _read_columns(store / run_id / EPOCHS)
 

@@ -62,7 +62,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     head = choose_head(spec.model.pooling, task.of_kind.head, config["model_type"])
     averages = head == MEAN_CLASSIFICATION or is_fitted
     encodes = averages and not adapter
-    # The hub's names of pipelines are our names of heads, except for "text-classification".
+    # Pipelines on the hub have the same names as subtune's heads, except for "text-classification".
     pipeline = task.of_kind.head.replace("_", "-").replace("sequence", "text")
     # A refit is not scored, so the card has the mean scores of the runs on folds.
     folds = find_folds(store, spec, records.list_run_ids(store))

@@ -57,14 +57,14 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
     """Export the model of a run: configuration, tokenizer, and float32 weights as safetensors.
 
     The export is loaded with ``from_pretrained(target)`` of transformers' class for the task, such
-    as ``AutoModelForSequenceClassification``. It makes the same predictions as the run.
+    as ``AutoModelForSequenceClassification``. Its predictions are the same as those of the run.
 
-    A model with mean pooling and a regression on embeddings are exported for sentence-transformers.
-    Their ``encode`` returns the logits. For a regression on pairs, it returns the embedding of each
-    text.
+    Models with mean pooling, and regressions on embeddings, are exported in the format of
+    sentence-transformers. The method ``encode`` of the loaded model returns the logits or, for a
+    regression on pairs, the embedding of each text.
 
-    A run of a PEFT method is exported by `export_adapter`, because only PEFT has the code of its
-    modules.
+    A run of a PEFT method is exported by `export_adapter`, because its modules are implemented only
+    in PEFT.
 
     Args:
         layout: the paths of the results that contain the run.
@@ -151,7 +151,7 @@ def _complete_tokenizer(directory: Path, config: PretrainedConfig, head: str) ->
 
 
 def export_adapter(layout: Layout, run: str, target: Path) -> None:
-    """Export a PEFT adapter of a run that trained PEFT modules, LoRA or norms.
+    """Export the PEFT adapter of a run that trained LoRA, norms, or modules of the PEFT library.
 
     The adapter is loaded with ``PeftModel.from_pretrained(base, target)``, where ``base`` is the
     pretrained model with an untrained classifier. The adapter contains the trained classifier. If a
@@ -166,7 +166,8 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
         target: the new folder.
 
     Raises:
-        SubtuneError: the run trained other parameters, or an error of `export_model` occurred.
+        SubtuneError: the run trained parameters that PEFT cannot store, or for one of the reasons
+            in `export_model`.
     """
     from subtune.models.peft import make_peft_model
 

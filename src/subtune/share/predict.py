@@ -219,7 +219,7 @@ def predict_table(
         run: the run's id.
         table: a file in one of the formats of training data. Its labels are not read.
         target: the new CSV file. Predictions that are lists are written as JSON.
-        texts: the names of the text columns. None stands for the column's name in training.
+        texts: the names of the text columns. None means the name of this column in training.
         encoding: the encoding of a text file; None means UTF-8 or UTF-16.
         sheet: the sheet of an Excel file; None means the first sheet.
         minutes: the time for a refit.

@@ -1,4 +1,4 @@
-"""A module with the tasks' metrics that ``evaluate.load`` can load by its path.
+"""The metrics of the tasks, in a module that ``evaluate.load`` can load by its path.
 
 ``config_name`` consists of the compared type and the name of the metric, as in
 ``classes.accuracy``.

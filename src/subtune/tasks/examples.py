@@ -27,8 +27,8 @@ GROUP = "group"
 # batch would be spent on kernel launches.
 EVALUATION_TOKENS = 2048
 GPU_EVALUATION_TOKENS = 16384
-# The maximum number of tokens in an evaluation batch times the number of runs in a pass. It limits
-# memory.
+# The maximum product of the number of tokens in an evaluation batch and the number of runs in a
+# pass. It limits memory.
 GPU_EVALUATION_TOKENS_OF_RUNS = 65536
 # The number of tokens in a training pass that fully uses a CPU. More tokens need more memory and
 # save little time.
@@ -202,8 +202,8 @@ def split_off_fold(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Example
 def fold_rows(train: Examples, task: TaskSpec, folds: int, partition: int) -> list[np.ndarray]:
     """Split the rows of the training set into folds, stratified by label.
 
-    Rows with the same token ids are in the same fold or, if the task has groups, rows of the same
-    group. In regression tasks, the folds are stratified by ranges of the label. Token-level tasks
+    Rows with the same token ids or, in tasks with groups, rows of the same group are in the same
+    fold. In regression tasks, the folds are stratified by ranges of the label. Token-level tasks
     are not stratified.
 
     Args:

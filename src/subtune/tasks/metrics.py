@@ -1,4 +1,4 @@
-"""The metrics of the tasks. They need no downloads.
+"""The metrics of the tasks, which are computed without downloads.
 
 The module ``evaluate_metric`` provides them for ``evaluate.load``. Training jobs compute them
 directly, because importing ``evaluate`` takes longer than most jobs. Scikit-learn and SciPy are
@@ -43,7 +43,7 @@ class Metric(NamedTuple):
 
 
 def accuracy(predictions: Sequence, labels: Sequence) -> float:
-    """Compute the share of labels ``[u]``, or sets of labels ``[u, o]``, predicted correctly."""
+    """Compute the share of correctly predicted labels ``[u]``, or sets of labels ``[u, o]``."""
     equal = np.asarray(labels, int) == np.asarray(predictions, int)
     return float(np.mean(equal.all(axis=1) if equal.ndim > 1 else equal))
 
@@ -74,7 +74,7 @@ def f1(average: str) -> Callable[[Sequence, Sequence], float]:
 
 
 def correlation(name: str) -> Callable[[Sequence, Sequence], float]:
-    """Return a function that computes a correlation of SciPy, NaN if all predictions are equal."""
+    """Return a function for SciPy's correlation, which is NaN if all predictions are equal."""
 
     def compute(predictions: Sequence, labels: Sequence) -> float:
         from scipy import stats
@@ -118,7 +118,7 @@ def exact_match(prediction: str, answers: Sequence[str]) -> float:
 
 
 def word_f1(prediction: str, answers: Sequence[str]) -> float:
-    """Compute the F1 of the prediction's words, as the maximum over the accepted answers.
+    """Compute the F1 of a prediction's words: the maximum over the accepted answers.
 
     Words are compared as multisets, so repeated words count several times. Without common words, F1
     is 0, even if both texts are empty.

@@ -150,7 +150,7 @@ def parse_labels(cell: Any, separators: str = SEPARATORS[0]) -> list[str] | None
 
 
 def _parse_known_labels(cell: Any, known: Collection[str]) -> list[str] | None:
-    """Parse the labels in a cell with the separators that yield the largest share of known ones."""
+    """Parse the labels in a cell with the separators for which most labels are known."""
 
     def known_share(words: list[str] | None) -> float:
         return sum(plain_label(word) in known for word in words or ()) / len(words or "-")
@@ -166,7 +166,7 @@ def separate_texts(pairs: Columns) -> Columns:
 
 
 class Sentences(TaskKind):
-    """Base class of the tasks on texts or pairs of texts, in which each row is one example."""
+    """Base class for tasks on texts or pairs of texts. Each row is one example."""
 
     text_columns = (1, 2)
     reader = "tables"
@@ -273,7 +273,7 @@ class Regression(Sentences):
     label_type = "float32"
 
     def loss_to_nats_factor(self, outputs: int) -> float:
-        """Return ½, because log p is −½·(y−ŷ)² plus a constant for a variance of 1."""
+        """Return ½, because for a variance of 1, log p is −½·(y−ŷ)² plus a constant."""
         return 0.5
 
     def read_label(self, task: TaskSpec, row: Cells, place: str) -> float:
@@ -315,7 +315,7 @@ class MultiLabel(Sentences):
     label_type: ClassVar[list[str]] = ["int32"]
 
     def loss_to_nats_factor(self, outputs: int) -> float:
-        """Return the number of labels, because log p is a sum over labels and the loss a mean."""
+        """Return the number of labels: log p is a sum over labels, and the loss is a mean."""
         return float(outputs)
 
     def read_label(self, task: TaskSpec, row: Cells, place: str) -> list[int]:
@@ -361,7 +361,7 @@ class MultiLabel(Sentences):
     def losses(
         self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None
     ) -> Tensor:
-        """Sum the binary cross-entropy of each run over examples, as a mean over labels ``[n, o]``.
+        """Sum the losses of each run. An example's loss is a mean over its labels ``[n, o]``.
 
         ``weights`` apply only to positive labels.
         """

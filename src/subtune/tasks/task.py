@@ -14,7 +14,8 @@ from subtune.tasks.sentences import Classification, MultiLabel, Regression
 from subtune.tasks.task_kind import TaskKind
 from subtune.tasks.token_tasks import Span, Tokens
 
-# All kinds of tasks. Other packages use this mapping, and do not refer to single kinds.
+# All kinds of tasks. Code outside this package uses this mapping, and does not refer to single
+# kinds.
 KINDS: dict[str, TaskKind] = {
     kind.name: kind for kind in (Classification(), MultiLabel(), Regression(), Tokens(), Span())
 }
@@ -38,9 +39,9 @@ class TaskSpec(Value):
         label: the label column, or for each label word a column of 0 and 1.
         labels: the label words in the order of their numbers; None for tasks without label words.
         kind: the kind of the task, a key of `KINDS`.
-        metrics: the names of the metrics. The first metric on the first split of ``evaluation``
-            selects the epoch of a record. It also selects the epochs and learning rates in tables,
-            unless a paper uses another metric.
+        metrics: the names of the metrics. The best epoch in a record is selected by the first
+            metric on the first split of ``evaluation``. So are the epochs and learning rates in
+            tables, unless a paper uses another metric.
         evaluation: the splits that are scored.
         encoding: the encoding of text files; None means UTF-8 or UTF-16.
         sheet: the sheet of Excel files; None means the first.
@@ -161,8 +162,8 @@ class TaskSize(Value):
 
         Args:
             folds: the number of folds.
-            others: the number of examples to evaluate on in addition to the fold.
-            most: the maximum number of examples of the fold to evaluate on; None means all.
+            others: the number of evaluation examples in addition to those of the fold.
+            most: the maximum number of evaluation examples of the fold; None means all.
         """
         scored = self.train_rows // folds
         return self.replace(
@@ -194,7 +195,7 @@ class Task(TaskSpec):
         title: the name in tables and figures.
         test: the splits for which predictions are stored.
         size: the size of a built-in task, which is known before a download; None for other tasks.
-        predictions: pairs of a system's name and its file of external predictions.
+        predictions: pairs of the name of a system and the file with its external predictions.
     """
 
     title: str
@@ -239,9 +240,10 @@ class ScoreColumn:
         task: the name of the task.
         split: the split that is scored.
         metric: the name of the metric.
-        decides: true if the column selects epochs and learning rates.
+        decides: true if epochs and learning rates are selected by this column.
         judges: true if methods are compared by this column. For a user-defined task with a test
-            set, the dev set decides and the test set judges. For other tasks, one column does both.
+            set, epochs and learning rates are selected on the dev set, and methods are compared on
+            the test set. For all remaining tasks, one column is used for both.
         title: the heading in tables.
     """
 
@@ -255,14 +257,14 @@ class ScoreColumn:
 
     @property
     def history_column(self) -> str:
-        """The column with this score in the history of a run, which has one row per epoch."""
+        """The column of this score in a run's history, a table with one row per epoch."""
         return f"{self.split}/{self.metric}"
 
 
 def list_score_columns(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[ScoreColumn]:
     """List the columns of scores in the order of the tasks.
 
-    The first column of each task selects epochs and learning rates.
+    Epochs and learning rates are selected by the first column of each task.
 
     Args:
         tasks: the tasks.

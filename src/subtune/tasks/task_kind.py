@@ -106,7 +106,7 @@ class TaskKind(ABC):
 
     @abstractmethod
     def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
-        """Return the type of each column of a split by name, except ``idx``.
+        """Return the types of a split's columns, except ``idx``, by column name.
 
         A type in a list, such as ``["string"]``, denotes a column of lists.
         """
@@ -177,10 +177,11 @@ class TaskKind(ABC):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Tokenize rows, and return the columns of their examples.
+        """Tokenize rows, and return the resulting examples as columns.
 
-        The columns are ``input_ids``, ``token_type_ids``, ``label`` and those that `predict` needs.
-        If a row can have several examples, the column ``row`` has the index of each example's row.
+        The columns are ``input_ids``, ``token_type_ids``, ``label`` and the columns that `predict`
+        needs. If a row can have several examples, the column ``row`` has the index of each
+        example's row.
         """
 
     def losses(

@@ -156,7 +156,7 @@ def _split_words(lengths: Sequence[int], room: int) -> Iterator[slice]:
 
 
 def _encode_unknown(tokenizer: Tokenizer, word: str) -> Encoding:
-    """Encode a word for which the tokenizer returns no tokens as the unknown token."""
+    """Encode a word as the unknown token, because the tokenizer returns no tokens for it."""
     name = getattr(tokenizer.model, "unk_token", None) or ""
     number = tokenizer.token_to_id(name)
     if number is None:

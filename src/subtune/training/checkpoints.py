@@ -1,7 +1,7 @@
 """Checkpoints of runs that train side by side.
 
-The newest states of each run are stored in a folder of its own, as safetensors files that are named
-after the step. The header of a file contains a hash and the state as JSON, in which each tensor is
+The newest states of each run are stored in the run's own folder, as safetensors files named after
+the step. The header of a file contains a hash and the state as JSON, in which each tensor is
 replaced by its number in the file. A file is written under a temporary name, flushed to the disk
 and then renamed, so that an interruption leaves no incomplete checkpoint. If the newest file is
 damaged, the previous file is used.
@@ -26,9 +26,9 @@ from torch import Tensor
 from subtune.core.files import CHECKPOINTS_KEPT, flush_to_disk
 from subtune.core.process import StoppedError
 
-# Raise this number if the contents of a state change: files with another ending are ignored.
+# Raise this number if the contents of a state change. Files with a different ending are ignored.
 ENDING = ".10.safetensors"
-# In the JSON of a state, the key of the number that replaces a tensor.
+# In the JSON of a state, a number under this key replaces a tensor.
 TENSOR = "tensor:"
 # Everything that a run needs to continue after the state's ``step``: tensors, arrays, and values
 # that JSON can represent. When a state is read, tuples become lists and arrays become tensors.
@@ -37,7 +37,7 @@ State = dict[str, Any]
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """The folder in which a sweep writes its checkpoints, and how often it writes them.
+    """The folder and the schedule of a sweep's checkpoints.
 
     Attributes:
         folder: the folder of the sweep, with one subfolder per run.
@@ -67,7 +67,7 @@ class Checkpoints:
 
 @dataclass
 class CheckpointStore:
-    """Write and read the checkpoints of runs that train side by side.
+    """Writes and reads the checkpoints of runs that train side by side.
 
     If a checkpoint cannot be written, training continues without it.
 

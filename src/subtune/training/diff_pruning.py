@@ -1,9 +1,9 @@
-"""The first training of diff pruning, which selects the trained entries (Guo et al., 2021).
+"""The first of the two Diff pruning trainings, in which entries are selected (Guo et al., 2021).
 
 This training learns a difference ``δ = z·w`` between each entry and its pretrained value. In each
-step, the gate ``z`` in [0, 1] is drawn from a stretched distribution with the parameter ``α``. The
-loss has a penalty on the expected number of entries with ``z > 0``, which closes gates. At the end,
-the entries with the largest ``|δ|`` are selected.
+step, the gate ``z`` in [0, 1] is drawn from a stretched distribution with the parameter ``α``. A
+penalty on the expected number of entries with ``z > 0`` is added to the loss, so that gates close.
+At the end, the entries with the largest ``|δ|`` are selected.
 """
 
 import math

@@ -1,8 +1,8 @@
-"""Regressions on frozen, pooled embeddings, a method that trains no parameter of the encoder.
+"""Regressions on pooled embeddings. This method trains no parameter of the encoder.
 
 The regressions are scikit-learn's: a logistic regression for classes, a ridge regression for
-numbers, and a separate logistic regression for each label of a multi-label task. Cross-validation
-on the training set chooses the penalty.
+numbers, and a separate logistic regression for each label of a multi-label task. The penalty is
+chosen by cross-validation on the training set.
 
 Shapes: ``n`` rows of the dataset, ``t`` texts per row, ``h`` hidden size, ``f`` features, ``o``
 outputs.
@@ -56,7 +56,8 @@ def fit_embeddings(
     Args:
         examples: the training split and the evaluation splits, if any, by name. They must be built
             for the tokens that `pooled_tokens` returns.
-        seed: the seed that draws the training examples, and the folds that choose the penalty.
+        seed: the seed of the drawn training examples, and of the folds by which the penalty is
+            chosen.
 
     Returns:
         The scores, and a delta with the regression as the weight and bias of a classifier.
@@ -177,8 +178,8 @@ def _fit_logistic(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Fit a logistic regression, and return its weight ``[o, f]`` and bias ``[o]``.
 
-    The penalty is the one with the best mean ``metric`` over the folds. If a class has only one
-    row, scikit-learn's default penalty is used.
+    The penalty with the best mean ``metric`` over the folds is chosen. If a class has only one row,
+    scikit-learn's default penalty is used.
 
     Args:
         read: the features, ``[n, f]``.

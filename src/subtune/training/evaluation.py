@@ -159,7 +159,7 @@ class Evaluation:
 
     @property
     def first_score(self) -> float:
-        """The first metric on the first evaluation split, which chooses the best epoch."""
+        """The score that determines the best epoch (first metric, first evaluation split)."""
         return next(iter(next(iter(self.scores.values())).values()))
 
 
@@ -234,9 +234,8 @@ class TrainingResult:
             over examples, or over words if every word has a loss), ``seconds`` (if runs train side
             by side, this run's share of the time) and ``<split>/<metric>`` for each score.
         evaluations: one evaluation per epoch.
-        best_epoch: the first epoch with the highest score, which is the task's first metric on its
-            first evaluation split. Without evaluation splits, it is the last epoch. None means that
-            the run diverged.
+        best_epoch: the first epoch with the highest `Evaluation.first_score`. Without evaluation
+            splits, it is the last epoch. None means that the run diverged.
         delta: the tensors that the run changed, from the best epoch. When the run ends, they are
             moved to the CPU, and the head is rescaled to predict labels in their original unit. If
             the run diverges, the delta is empty.

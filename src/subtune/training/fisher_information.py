@@ -10,7 +10,7 @@ example, ``[n, l, l]``, but not the gradient of the matrix. The information of s
 square of Σ_t g[n,t,o]·x[n,t,i], which is computed in tiles. On a CPU, a tile is a part of one
 matrix that fits into the cache. On a GPU, a tile holds the matrices of many examples. Matrix
 products use float32, because squaring doubles the relative rounding error of a small gradient.
-Results stay on the GPU until the end, so that Python never waits for it.
+Results stay on the GPU until the end, so that Python never waits for the GPU.
 
 Shapes: ``n`` examples, ``t`` and ``s`` tokens of a batch (all tokens, or those that the head
 reads), ``l`` tokens of the longest example, ``o`` outputs and ``i`` inputs of a module.
@@ -84,7 +84,7 @@ def fisher_information(
     Args:
         tokens: the token ids and labels of the training set.
         rows: the number of examples to draw; None means all.
-        seed: the seed that draws these examples and the weights of the new classifier.
+        seed: the seed of the drawn examples, and of the initial classifier.
         only: names of the tensors whose information is computed; None means all.
         in_full: names of the matrices whose information is computed for every entry.
         labels: ``raw``, or ``standard`` to standardise the labels of a regression.
@@ -164,7 +164,7 @@ def _sum_by_example(model: Encoder, examples: Examples, nats: Nats, totals: Tota
 
 
 class _PackedTokens:
-    """The positions of the tokens of a batch, which are packed example after example.
+    """The positions of tokens in a batch, in which examples are packed one after another.
 
     Args:
         example: for each token, the index of its example, ``[t]``.
@@ -214,8 +214,8 @@ def _add_hook(
 
     def add_squares(gradient: Tensor) -> None:
         g = gradient.detach()[0]
-        # The number of gradients shows which tokens the module reads. If `tokens` and `read` have
-        # the same number, they are the same tokens.
+        # The number of gradients shows which tokens the module reads. If `tokens` and `read`
+        # contain equally many tokens, they are the same tokens.
         packed = tokens if len(g) == len(tokens.example) else read
         if bias is not None and not is_key_bias(f"{module}.bias"):
             bias.add_(_vector_squares(g, packed))

@@ -1,4 +1,4 @@
-"""Train the runs of a job, in groups of runs that train side by side."""
+"""Training of a job's runs, in groups of runs that train side by side."""
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -49,8 +49,8 @@ def split_into_groups(
 ) -> list[list[str]]:
     """Split runs into groups that train side by side, and keep the order of the runs.
 
-    If the code of the model cannot compute several runs in one pass, every group is a single run,
-    and the reason is reported.
+    If the model's code does not support several runs in one pass, every group is a single run, and
+    the reason is reported.
 
     Args:
         runs: the runs, by id.
@@ -70,8 +70,8 @@ def split_into_groups(
 def runs_at_once(model: Encoder, train: Examples, runs: Sequence[Run]) -> int:
     """Estimate how many of these runs can train side by side.
 
-    On a CPU, the number of tokens in a pass is limited. On a GPU, the memory is limited. If a pass
-    needs more memory than estimated, `train_side_by_side` splits the group in half.
+    On a CPU, the limit is a number of tokens in a pass. On a GPU, it is the memory. If a pass needs
+    more memory than estimated, `train_side_by_side` splits the group in half.
     """
     first = runs[0]
     examples = min(first.recipe.batch_size, len(train))
@@ -298,7 +298,7 @@ def _resolve_entries(
     checkpoints: Checkpoints | None,
     report: Report,
 ) -> tuple[Entries, Mapping[str, Tensor]]:
-    """Return the entries that a run trains, and initial tensors that differ from the model's.
+    """Return a run's trained entries, and its initial tensors that differ from the model's.
 
     Only runs with diff pruning have such initial tensors.
     """

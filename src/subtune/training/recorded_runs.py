@@ -1,4 +1,4 @@
-"""Train and record runs, and predict with the models of recorded runs."""
+"""Training and recording of runs, and predictions with the models of recorded runs."""
 
 import contextlib
 import json
@@ -305,7 +305,7 @@ def with_delta(spec: RunSpec, model: Encoder, delta: Mapping[str, Any]) -> Encod
 
     Args:
         model: the pretrained model.
-        delta: arrays or tensors, by their keys in the file of a delta.
+        delta: arrays or tensors, with the keys of a saved delta.
     """
     initial = add_modules(spec, model)
     tensors = {key: torch.as_tensor(v, device=model.device) for key, v in delta.items()}

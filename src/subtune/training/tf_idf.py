@@ -2,7 +2,7 @@
 
 The features are word unigrams and bigrams, and character n-grams of two to five characters within
 words, weighted by scikit-learn's ``TfidfVectorizer``. Ridge regression predicts numbers. Logistic
-regressions predict classes, each class against all others. A multi-label task has one logistic
+regressions predict classes, each class against the rest. A multi-label task has one logistic
 regression per label.
 
 Shapes: ``n`` rows of the dataset, ``f`` features, ``o`` outputs, ``k`` regressions.
@@ -37,8 +37,8 @@ INVERSE_PENALTY = 10
 # takes half a minute on a core. Computing the features of a character takes as long as fitting
 # `READING` regressions to them.
 MOST_WORK, READING = 2.5e8, 35
-# Code that fits this regression for a task with classes. The message that refuses to export such a
-# run shows it.
+# Code that fits this regression for a task with classes. It is shown in the error message if a user
+# exports such a run.
 SCIKIT_LEARN = (
     f"words = TfidfVectorizer(sublinear_tf=True, **{WORDS}); "
     f"letters = TfidfVectorizer(sublinear_tf=True, **{LETTERS}); "
@@ -67,7 +67,7 @@ class TextRegression:
     bias: np.ndarray
 
     def predict_logits(self, texts: Texts) -> np.ndarray:
-        """Compute the logits ``[n, o]`` of texts. If the labels are numbers, these are predicted.
+        """Compute the logits ``[n, o]`` of texts, which are predicted numbers in regression tasks.
 
         Args:
             texts: the texts of ``n`` rows, by column.
@@ -81,7 +81,7 @@ class TextRegression:
             return decisions
         if self.task.outputs == 2:
             return np.hstack([-decisions / 2, decisions / 2])
-        # These are log-probabilities of the one-against-all regressions. Their softmax divides the
+        # These are log-probabilities of the one-vs-rest regressions. Their softmax divides the
         # probability of each class by the sum over classes.
         return -np.logaddexp(0, -decisions)
 
@@ -94,7 +94,7 @@ def fit_tf_idf(
     Args:
         examples: the training split and the evaluation splits, if any, by name. They must contain
             texts, as `subtune.data.load.read_examples` returns them.
-        seed: the seed that draws the training examples.
+        seed: the seed of the drawn training examples.
 
     Returns:
         The scores, and predictions for the evaluation splits. There is no delta, because no

@@ -21,7 +21,7 @@ from subtune.training.values import Delta
 
 
 class Unit(NamedTuple):
-    """The mean and standard deviation that standardise labels. Raw labels have 0 and 1."""
+    """The mean and standard deviation that standardise labels. They are 0 and 1 for raw labels."""
 
     mean: float = 0.0
     standard_deviation: float = 1.0
@@ -72,7 +72,7 @@ def draw_training_indices(
 ) -> np.ndarray:
     """Draw the indices of a run's training examples.
 
-    The recipe's ``train_rows`` is the number of rows to draw; None means all. If a row has several
+    The number of rows is ``train_rows`` of the recipe; None means all rows. If a row has several
     examples, such as the windows of a long text, either all or none of them are drawn.
     """
     return train.indices_of_rows(generator.permutation(len(train.row_indices))[: recipe.train_rows])
@@ -81,7 +81,7 @@ def draw_training_indices(
 def to_training_labels(
     examples: Examples, index: np.ndarray, labels: Labels
 ) -> tuple[Examples, Unit]:
-    """Standardise the labels of a training split, if the recipe asks for this.
+    """Standardise the labels of a training split, if ``labels`` is ``standard``.
 
     Args:
         examples: the training split.
@@ -142,7 +142,7 @@ def compute_label_weights(
         ``[outputs]`` in float64, or None if the recipe has no class weights.
 
     Raises:
-        SubtuneError: none of these examples has a certain label, or all of them have it.
+        SubtuneError: a label occurs in none or in all of these examples.
     """
     if recipe.class_weights is None:
         return None

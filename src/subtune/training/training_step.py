@@ -3,9 +3,9 @@
 A step launches thousands of kernels, and launching a kernel takes longer than running it. With a
 CUDA graph, a GPU replays all kernels of a step without waiting for Python. The first batch of each
 shape is an ordinary step. At the second batch of this shape, the kernels of the step are captured.
-All later steps copy their batch into the tensors of the captured batch and replay the kernels.
-Therefore the code of a step must not read the value of a tensor in Python, and must change all
-state in place.
+In all later steps, the batch is copied into the tensors of the captured batch, and the kernels are
+replayed. Therefore the code of a step must not read the value of a tensor in Python, and must
+change all state in place.
 """
 
 import math
@@ -24,7 +24,7 @@ from subtune.runs.spec import Recipe
 
 
 class AdamW:
-    """AdamW with torch's fused kernel, which gets a learning rate at each step.
+    """AdamW with torch's fused kernel. The learning rate is passed to each call of `step`.
 
     `torch.optim.AdamW` computes the same, but it imports torch's compiler, which would delay each
     job by a second.
@@ -100,7 +100,7 @@ def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:
     """Compute the learning rate of a step.
 
     The learning rate rises linearly from 0 during the warmup. After the warmup, it is constant or
-    falls linearly to 0, as the recipe's schedule says.
+    falls linearly to 0, depending on the recipe's schedule.
 
     Args:
         step: the number of completed steps.
@@ -117,12 +117,12 @@ def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:
 # A function that takes a step, from its batches and the learning rate of each run.
 Step = Callable[[Sequence[PackedBatch], Sequence[Tensor]], None]
 Shape = tuple[tuple[int, ...], ...]
-# The graph of a captured step, and the batches whose tensors the graph reads.
+# The graph of a captured step, and the batches that contain its input tensors.
 Captured = tuple[torch.cuda.CUDAGraph, Sequence[PackedBatch]]
 
 
 class Graphs:
-    """Capture and replay training steps as CUDA graphs, one for each shape of the batches.
+    """CUDA graphs that capture and replay training steps, one for each shape of the batches.
 
     Args:
         runs: the number of runs that take the step side by side.
@@ -154,7 +154,7 @@ class Graphs:
 
         Args:
             step: the function that takes the step; it must be the same in every call.
-            batches: the batches of this step.
+            batches: the packed batches whose gradients are computed in this step.
             rates: the learning rate of each run.
         """
         outside = torch.cuda.current_stream()

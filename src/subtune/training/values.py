@@ -1,7 +1,8 @@
 """The trained values of runs that train side by side.
 
-What a run trains of a tensor is called its *entry*. The entry determines which class keeps the
-trained values, what the forward pass reads, and which keys the values have in a file::
+The part of a tensor that a run trains is called the tensor's *entry*. The entry determines which
+class keeps the trained values, what the forward pass reads, and which keys the values have in a
+file::
 
     entry                    class          leaf of a run         weight in forward   keys in a file
     Whole: a vector, the     FlatTensors    a part of one flat    PerRun              NAME
@@ -20,7 +21,7 @@ trained values, what the forward pass reads, and which keys the values have in a
 Terms in this file:
 
 * *leaf*: a tensor with trained values of one run, which the optimizer of the run updates.
-* *delta*: the tensors that one run changed, by their keys in a file.
+* *delta*: the tensors changed by one run, as a mapping with the keys of the saved file.
 * *stacked* tensor: a tensor ``[k, …]`` with the values of ``k`` runs, as the forward pass reads
   trained tensors.
 * *shared* tensor: a tensor that all runs read, such as a frozen weight.
@@ -41,7 +42,7 @@ from subtune.methods.selection import Entries, Entry, Indices, LowRank, Whole
 from subtune.models.encoder import Encoder
 from subtune.models.operations import LowRankUpdate, PerRun, Weight
 
-# The tensors that a run changed, by their keys in a file (the last column of the table above).
+# A delta: the tensors changed by a run, by their keys in a file (see the table above).
 Delta = dict[str, Tensor]
 INDEX, LORA_A, LORA_B, LORA_SCALE = ".index", ".lora_A", ".lora_B", ".lora_scale"
 
@@ -49,7 +50,7 @@ INDEX, LORA_A, LORA_B, LORA_SCALE = ".index", ".lora_A", ".lora_B", ".lora_scale
 def changed_tensors(parameters: Mapping[str, Tensor], delta: Delta) -> dict[str, Tensor]:
     """Apply a delta to pretrained tensors, and return the changed tensors by name.
 
-    Whole tensors are those of the delta, not copies. A low-rank update adds ``scale · B A`` to the
+    Whole tensors of the delta are not copied. A low-rank update adds ``scale · B A`` to the
     pretrained tensor (LoRA, Eq. 3).
     """
     changed = {}
@@ -295,7 +296,7 @@ class StackedMatrix:
 
     Args:
         pretrained: the matrix before training.
-        entries: what each run trains of the matrix: all of it, or some entries.
+        entries: for each run, its trained part of the matrix: the whole matrix, or some entries.
         dtype: the dtype of matrix products.
         rows: the rows of an embedding table that the texts use, which are the only trained rows;
             None means that all rows are trained.
