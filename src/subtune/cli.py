@@ -345,7 +345,7 @@ def export(
         run: id of the run, or its first digits
         to: new directory for the model
         results: directory of the results; default: results, or the only one in it
-        adapter: write the LoRA weights as a PEFT adapter
+        adapter: write the trained LoRA weights, norms or PEFT modules as a PEFT adapter
         minutes: time limit for the training on all rows that follows cross-validation; default: 10
     """
     from subtune.core.files import require_new
