@@ -93,7 +93,7 @@ def main(arguments: list[str] | None = None) -> int:
         # Without this, Python reports the error again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):  # the reader of the pipe has closed the pipe
-            print(f"cannot write standard output: {error.strerror}", file=sys.stderr)
+            print(f"cannot write to stdout: {error.strerror}", file=sys.stderr)
             return 1
     return 0
 
@@ -298,7 +298,7 @@ def runs(
         # Other people may have written the records, so their names are escaped.
         print(escape_control_characters(recorded.to_markdown(index=False)))
     elif not problems:
-        raise SubtuneError(f"{store}: no recorded runs; --results names another directory")
+        raise SubtuneError(f"{store}: no recorded runs; use another --results directory")
     if problems:
         raise SubtuneError("\n".join(problems))
 
@@ -317,15 +317,13 @@ def verify(*, results: Directory | None = None) -> None:
     if damage:
         raise SubtuneError(
             "\n".join(damage.values())
-            + f"\n{len(damage):,} run(s) have a damaged or missing record. To train them again, if "
-            "they are still in the configuration, delete them and call snakemake:\n"
+            + f"\n{len(damage):,} run(s) have a damaged or missing record. To retrain those still "
+            "in the configuration, delete them as follows and call snakemake:\n"
             + shlex.join(["rm", "-r", *map(str, paths)])
         )
     stored = records.list_stored_ids(layout)
     if not stored:
-        raise SubtuneError(
-            f"{layout.records()}: no recorded runs; --results names another directory"
-        )
+        raise SubtuneError(f"{layout.records()}: no recorded runs; use another --results directory")
     print(f"{layout.records()}: {len(stored):,} record(s), no problems found")
 
 

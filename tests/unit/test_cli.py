@@ -128,7 +128,7 @@ def test_standard_output_that_is_full_or_closed_is_no_traceback(monkeypatch, cap
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)
         assert cli.main(["params", "bitfit"]) == 1
-    assert capsys.readouterr().err == "cannot write standard output: No space left on device\n"
+    assert capsys.readouterr().err == "cannot write to stdout: No space left on device\n"
     monkeypatch.setattr(sys, "stdout", None)
     assert cli.main(["params", "bitfit"]) == 0
 

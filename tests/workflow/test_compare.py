@@ -146,7 +146,7 @@ def test_ctrl_c_asks_for_the_answer_so_far(interrupted, early):
     status, said, lines = interrupted
     assert status == 0
     assert "of 5 folds" in said
-    assert "stopping: the answer is computed from the recorded runs" in lines
+    assert "stopping: computing the answer from the recorded runs" in lines
 
 
 def test_workers_end_with_the_call_that_started_them(killed, interrupted):
@@ -154,7 +154,7 @@ def test_workers_end_with_the_call_that_started_them(killed, interrupted):
 
 
 def test_a_job_whose_worker_was_killed_is_done_once_more(completed):
-    assert any("too little memory; repeated" in said for said in completed)
+    assert any("ran out of memory; repeated" in said for said in completed)
 
 
 @pytest.fixture(scope="module")

@@ -182,7 +182,7 @@ def test_a_branch_that_cannot_be_planned_is_one_line(reach, planned):
     reach(NOWHERE)
     with pytest.raises(SubtuneError) as error:
         planned()
-    asked = f"models.tiny.revision: could not ask the hub for the commit of {MODEL} at main ("
+    asked = f"models.tiny.revision: cannot get the commit of {MODEL} at main from the hub ("
     assert str(error.value).startswith(asked)
     assert "write a commit (40 hexadecimal digits), or run this once with" in str(error.value)
     assert len(str(error.value).splitlines()) == 1

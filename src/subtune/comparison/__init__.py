@@ -75,7 +75,7 @@ class Options(TableOptions):
         if self.kind not in (None, *get_args(Kind)):
             raise SubtuneError(f"kind: {format_allowed(self.kind, get_args(Kind))}")
         expected = {
-            "minutes": (math.inf, "a positive number such as 10 (100000 is in practice no limit)"),
+            "minutes": (math.inf, "a positive number such as 10 (or 100000 for no limit)"),
             "margin": (1, "a score between 0 and 1, such as 0.02"),
         }
         for name, (upper_bound, description) in expected.items():
@@ -116,7 +116,7 @@ class KindOptions:
         ]
         if len(named) > 1:
             first, *others = (f"--{option}" for option, _ in named)
-            raise SubtuneError(f"{first}: excludes {' and '.join(others)}; choose one of them")
+            raise SubtuneError(f"{first}: not allowed with {' and '.join(others)}; choose one")
         return named[0][1] if named else None
 
 

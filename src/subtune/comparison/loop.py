@@ -209,8 +209,7 @@ def train_within_time_limit(context: Context, clock: Clock, workers: Workers) ->
         interrupted = bool(stopping())
     if interrupted:
         _print_line(
-            "stopping: the answer is computed from the recorded runs; a second interrupt ends the "
-            "call at once"
+            "stopping: computing the answer from the recorded runs; interrupt again to end at once"
         )
     workers.stop(SECONDS_TO_STOP)
     state.read_scores()
@@ -218,8 +217,8 @@ def train_within_time_limit(context: Context, clock: Clock, workers: Workers) ->
         if interrupted:
             raise KeyboardInterrupt
         raise SubtuneError(
-            "--minutes: the time was over before any run was recorded; repeat the call with more "
-            "minutes to continue from here"
+            "--minutes: the time ran out before any run was recorded; to continue, repeat the call "
+            "with more minutes"
         )
     write_results(context, state.progress, state.log_path("tables"))
 

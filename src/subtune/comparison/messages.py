@@ -204,7 +204,7 @@ def fold_lines(facts: Facts, folds: int, runs: int) -> Iterator[str]:
         evaluation = (
             f"one of {folds} folds selects the epoch of each run; scores are on the test set"
         )
-    yield f"no dev set: {evaluation}; --dev names a dev set"
+    yield f"no dev set: {evaluation}; set one with --dev"
     counts = facts.parts["train"].labels
     if few := [quote(word) for word in counts if counts[word] < folds]:
         effect = "some folds lack these labels, which can lower F1 and Matthews correlation"

@@ -98,8 +98,7 @@ def _read_rows(predictions: Any) -> tuple[str, str, list[PlacedRow]]:
     if isinstance(predictions, str | Path):
         if not is_file(predictions):
             raise SubtuneError(
-                f"--predictions: {shorten(str(predictions))!r} is neither a file nor a column; "
-                "name one of them"
+                f"--predictions: found {shorten(str(predictions))!r}, expected a file or a column"
             )
         return Path(predictions).stem, str(predictions), read_user_table(Path(predictions)).rows
     name = getattr(predictions, "name", None) or "predictions"

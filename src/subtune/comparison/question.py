@@ -295,7 +295,7 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
             )
         return
     if planned < options.minutes:
-        line = f"{path} was edited or planned for {planned:g} minutes, and is used unchanged"
+        line = f"{path} is used unchanged: it was edited, or planned for {planned:g} minutes"
         _say_all([line], say)
     # The text is edited to keep the user's comments. No run depends on the margin or predictions.
     new = text

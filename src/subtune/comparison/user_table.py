@@ -72,7 +72,7 @@ def read_user_table(path: Path, encoding: str | None = None, sheet: str | None =
     """
     if (ending := path.suffix.lower()) not in FORMATS:
         hint = f"; {HOW_WORDS}" if ending.startswith(".conll") else ""
-        raise SubtuneError(f"{path}: {format_allowed(path.suffix, FORMATS)} as the ending{hint}")
+        raise SubtuneError(f"{path}: extension: {format_allowed(path.suffix, FORMATS)}{hint}")
     # Unclosed quotation marks are reported later, when the label column is known.
     rows = [*read_rows(path, encoding=encoding, sheet=sheet)]
     if not rows:
@@ -193,7 +193,7 @@ def guess_label_columns(table: UserTable) -> LabelColumns:
         found = f"no column can be the label ({why})"
     hint = f"; {HOW_OBJECTS}" if OBJECTS in reasons.values() else ""
     raise SubtuneError(
-        f"--label: cannot be guessed: in {table.path} {found}, expected one of "
+        f"--label: cannot be guessed: in {table.path} {found}; choose one of "
         f"{join_names(table.columns)}{hint}"
     )
 
@@ -211,7 +211,7 @@ def _require_header(table: UserTable, label: str) -> None:
         raise SubtuneError(
             f"{table.path}: found {shorten(label)!r} as the name of the label column, which looks "
             "like a label; expected a header such as text,label above the first row (if this is "
-            "the header, --label names the column)"
+            "the header, set --label)"
         )
 
 
@@ -284,7 +284,7 @@ def guess_text_columns(table: UserTable, labels: Collection[str]) -> tuple[str, 
     if not columns:
         found = "no column contains text"
     raise SubtuneError(
-        f"--text: cannot be guessed: in {table.path} {found}, expected one of "
+        f"--text: cannot be guessed: in {table.path} {found}; choose one of "
         f"{join_names(others)}, and for pairs of texts a second one as --text2"
     )
 

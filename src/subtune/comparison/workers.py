@@ -177,7 +177,7 @@ class Workers:
 def describe_exit(exit_status: int) -> str:
     """Describe how a worker process ended, from its exit status."""
     if exit_status == -signal.SIGKILL:
-        return "its process was killed, probably because there was too little memory"
+        return "its process was killed, probably because it ran out of memory"
     if exit_status < 0:
-        return f"its process ended by {signal.Signals(-exit_status).name}"
+        return f"its process was killed by {signal.Signals(-exit_status).name}"
     return f"its process ended with status {exit_status}: see logs/workers.log in the results"

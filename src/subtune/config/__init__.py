@@ -32,7 +32,7 @@ def parse_config_file(path: Path) -> Mapping[str, Any]:
         raise SubtuneError(f"{path}: {reason}, expected a file such as config.yaml") from None
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
-        raise SubtuneError(f"{path}: not valid YAML, expected keys and values: {reason}") from None
+        raise SubtuneError(f"{path}: not valid YAML ({reason}), expected keys and values") from None
     if not isinstance(data, dict):
         kind = "nothing" if data is None else type(data).__name__
         raise SubtuneError(f"{path}: found {kind}, expected keys and values")

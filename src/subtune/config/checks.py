@@ -34,8 +34,8 @@ HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", 
 # Settings of earlier versions, with the reason or replacement for the error message.
 REMOVED = {
     "figures": "all figures have one look",
-    "million_examples_per_job": "`runs_per_job` limits a job",
-    "per_billion_trained": "a pace has `per_layer` and `per_teraflop`",
+    "million_examples_per_job": "use `runs_per_job`",
+    "per_billion_trained": "use `per_layer` and `per_teraflop`",
     "merge_labels": "labels that differ in invisible characters count as one, and those that "
     "differ in capitals are classes of their own",
 }
@@ -135,7 +135,7 @@ def _check_tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[s
                 )
             headings.add(title)
         if name in TASKS and name not in config.directories and not has_data(name):
-            directory = f"write the directory with the task's files as `directories.{name}`"
+            directory = f"set `directories.{name}` to the directory with the task's files"
             yield (
                 f"{path}.tasks: `source: {config.source}` does not provide {name!r}; "
                 f"{directory if name in OFFICIAL_NAMES else 'choose another source'}"
@@ -185,7 +185,7 @@ def _check_fractions(config: Config, path: str, experiment: Experiment) -> Itera
         yield from _check_rates(path, experiment, method, experiment.models[0])
     if "cv" in experiment.fractions.scopes and len(experiment.tasks) == 1:
         yield (
-            f"{path}.fractions.scopes: found 'cv' with one task, expected several tasks, because "
+            f"{path}.fractions.scopes: found one task for 'cv', expected several, because "
             "a cross-validated mask uses the Fisher information of all other tasks"
         )
 
@@ -195,20 +195,20 @@ def _check_folds(config: Config, path: str, experiment: Experiment) -> Iterator[
     folds, seeds = experiment.folds or 1, len(experiment.seeds)
     if seeds > folds and seeds % folds:
         yield (
-            f"{path}.folds: found {folds} folds with {seeds} seeds, expected a multiple of {folds} "
-            "seeds, because each seed is scored on one fold and every fold must be used equally "
+            f"{path}.folds: found {seeds} seeds for {folds} folds, expected a multiple of {folds}, "
+            "because each seed is scored on one fold and every fold must be used equally "
             "often"
         )
     if experiment.fractions:
         yield (
-            f"{path}.folds: found {folds} with `fractions`, expected only one of the two, because "
-            "the Fisher information would include the examples that are scored"
+            f"{path}.folds: not allowed with `fractions`, because the Fisher information would "
+            "include the examples that are scored; remove one"
         )
     for name in experiment.tasks:
         if name in config.tasks and "validation" in config.tasks[name].files:
             yield (
-                f"{path}.folds: found {folds} with tasks.{name}.files.validation, expected only "
-                "one of the two, because with folds the scores come from the training set"
+                f"{path}.folds: not allowed with tasks.{name}.files.validation, because with folds "
+                "the scores come from the training set; remove one"
             )
 
 
@@ -238,7 +238,7 @@ def _describe_problem(problem: ErrorDetails) -> str:
     """Describe a validation error: the value found and the expected one, without the key."""
     value, kind, context = problem["input"], problem["type"], problem.get("ctx", {})
     if isinstance(value, bool):
-        return f"found {value}, expected a number or text; in YAML yes, no and on need quotes"
+        return f"found {value}, expected a number or text; in YAML, quote yes, no and on"
     if kind == "literal_error":
         allowed = context["expected"].replace("'", "").replace(" or ", ", ").split(", ")
         return format_allowed(value, allowed)

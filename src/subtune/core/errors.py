@@ -18,7 +18,7 @@ EXPECTED = {
     "dict_type": "keys and values",
     "model_type": "keys and values",
     "string_type": "text",
-    "invalid_key": "text as key",
+    "invalid_key": "a text key",
 }
 
 
@@ -115,7 +115,7 @@ def describe_pydantic_error(problem: "ErrorDetails") -> str:
     if kind == "too_short":
         return f"found {value!r}, expected at least {context['min_length']}"
     if kind == "missing":
-        return "found nothing, expected a value"
+        return "missing, expected a value"
     if kind == "value_error":
         return str(context["error"])
     if kind == "json_invalid":

@@ -101,7 +101,7 @@ def reserve_gpu(
         check()
         time.sleep(WAIT)
     raise SubtuneError(
-        f"GPU {', '.join(names)}: none works; set CUDA_VISIBLE_DEVICES= to use the CPU"
+        f"GPU {', '.join(names)}: unusable; set CUDA_VISIBLE_DEVICES='' to use the CPU"
     )
 
 

@@ -110,7 +110,7 @@ def pin_revision(
     def ask() -> str:
         import huggingface_hub
 
-        problem = f"{key}: could not ask the hub for the commit of {repository} at {revision}"
+        problem = f"{key}: cannot get the commit of {repository} at {revision} from the hub"
         advice = "write a commit (40 hexadecimal digits), or run this once with a network"
         with explain_hub_errors(problem, advice):
             about = huggingface_hub.HfApi().repo_info(
@@ -158,7 +158,7 @@ def fetch_text(repository: str, commit: str, key: str, name: str) -> str | None:
     """
     import huggingface_hub
 
-    problem = f"{key}: missing, and could not ask the hub for {name} of {repository} at {commit}"
+    problem = f"{key}: missing, and cannot get {name} of {repository} at {commit} from the hub"
     with explain_hub_errors(problem, "set it, or run this once with a network"):
         try:
             path = huggingface_hub.hf_hub_download(repository, name, revision=commit)

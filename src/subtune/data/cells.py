@@ -44,6 +44,6 @@ def require_multicolumn_header(
     """
     if header[0] and not any(header[1:]) and any(cells[1:]):
         raise SubtuneError(
-            f"{place}: found cells in columns without a name, expected the names of the columns in "
-            f"the first row, instead of {quote(header[0])}"
+            f"{place}: found only {quote(header[0])} in the first row, expected the names of all "
+            "columns"
         )

@@ -25,7 +25,7 @@ def sheet_names(path: Path) -> list[str]:
     from openpyxl.reader.excel import ExcelReader
 
     with (
-        convert_errors(f"{path}: expected a readable .xlsx file"),
+        convert_errors(f"{path}: cannot be read, expected an .xlsx file"),
         warnings.catch_warnings(action="ignore"),
     ):
         reader = ExcelReader(path, read_only=True)
@@ -55,7 +55,7 @@ def excel_rows(
         raise SubtuneError(f"{path}: sheet: {format_allowed(sheet, names)}")
     name = sheet or names[0]
     found, place = book[name], f"{path}: sheet {quote(name)}"
-    with convert_errors(f"{path}: expected a readable .xlsx file"):
+    with convert_errors(f"{path}: cannot be read, expected an .xlsx file"):
         _require_plain_cells(found, place)
         # The size stated in a file includes cells that have only a format.
         found.reset_dimensions()
@@ -136,13 +136,13 @@ def _open_workbook(path: Path, **options: bool) -> Any:
     # Importing openpyxl takes a while.
     import openpyxl
 
-    with convert_errors(f"{path}: expected a readable .xlsx file"):
+    with convert_errors(f"{path}: cannot be read, expected an .xlsx file"):
         content = path.read_bytes()
         if content.startswith(NO_ZIP):
-            raise ValueError("this file has a password, or the format of Excel before 2007")
+            raise ValueError("password-protected or in .xls format; save it as plain .xlsx")
         # openpyxl warns about styles and other features that are not needed here.
         with warnings.catch_warnings(action="ignore"):
             book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, **options)
         if not book.worksheets:
-            raise ValueError("found no sheet; save a Strict Open XML file as Excel Workbook")
+            raise ValueError("no readable sheet; resave Strict Open XML as Excel Workbook")
         return book

@@ -129,7 +129,7 @@ def _parse_prediction(task: TaskSpec, row: Cells, column: str, place: str) -> li
     cell = "" if row[column] is None else row[column]
     several = task.of_kind.has_label_columns
     if not several and not str(cell).strip():
-        raise SubtuneError(f"{place}: {column}: found nothing, expected a prediction in each row")
+        raise SubtuneError(f"{place}: {column}: found an empty cell, expected a prediction")
     if task.labels is None:
         return [Regression().read_label(task.replace(label=column), row, place)]
     words = parse_labels(cell) if several else [cell]

@@ -103,7 +103,7 @@ def user_task_files(files: Mapping[str, str], task: Task, may_lack: str = "") ->
                 f"{key}.{split}: {path}: extension: {format_allowed(path.suffix, endings)}"
             )
         if not is_file(path):
-            raise SubtuneError(f"{key}.{split}: found no file {str(path)!r}, expected a path")
+            raise SubtuneError(f"{key}.{split}: no such file {str(path)!r}; fix the path")
     return paths
 
 

@@ -257,7 +257,7 @@ def parquet_rows(path: Path) -> Iterator[PlacedRow]:
     """Read the rows of a Parquet file."""
     from pyarrow.parquet import ParquetFile
 
-    with convert_errors(f"{path}: expected a readable .parquet file"):
+    with convert_errors(f"{path}: cannot be read, expected a .parquet file"):
         rows = ParquetFile(path).read().to_pylist()
     for number, row in enumerate(rows, start=1):
         yield f"row {number}", {column: cell_text(cell) for column, cell in row.items()}

@@ -222,7 +222,7 @@ def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = Non
                 score = math.nan
             if not -1 <= score <= 1:
                 found = f"found value {value!r} and scale {scale!r}"
-                problems.append(f"{path}: {place}: {found}, expected numbers, such as 72.3 and 100")
+                problems.append(f"{path}: {place}: {found}, expected numbers with |value| ≤ scale")
             elif known is not None and tuple(names) not in known:
                 found = f"no submission has {', '.join(names)}"
                 problems.append(f"{path}: {place}: {found}; correct the names or remove the line")

@@ -54,9 +54,7 @@ class Lora(AbstractSelection):
                     f"selection: {name!r} is not the matrix of a linear layer; LoRA needs one"
                 )
             if name in entries:
-                raise SubtuneError(
-                    f"selection: {name!r} is both a target of LoRA and trained whole"
-                )
+                raise SubtuneError(f"selection: {name!r} is in targets and parameters; remove one")
             entries[name] = LowRank(lora.rank, lora.alpha / lora.rank)
         return entries
 

@@ -246,5 +246,5 @@ def require_whole(selection: AbstractSelection) -> WholeTensors:
         SubtuneError: the selection is of another kind.
     """
     if not isinstance(selection, WholeTensors):
-        raise SubtuneError(f"found {selection.describe()}; expected whole parameters")
+        raise SubtuneError(f"found {selection.describe()}, expected whole parameters")
     return selection

@@ -112,7 +112,7 @@ class Lines(Value):
         for name in match_names(self.lines_of, shapes):
             if len(shapes[name]) != 2:
                 raise SubtuneError(
-                    f"selection: {name!r} is not a matrix, expected one with rows and columns"
+                    f"selection: {name!r} is not a matrix; remove it from `lines_of`"
                 )
             rows, columns = shapes[name]
             grid = np.arange(rows * columns).reshape(rows, columns)
@@ -228,9 +228,7 @@ class DiffPruning(AbstractSelection):
         """
         sizes = {name: math.prod(shape) for name, shape in shapes.items() if is_pretrained(name)}
         if self.diff_pruning.share * sum(sizes.values()) < 1:
-            raise SubtuneError(
-                "diff_pruning.share: too small, expected at least one entry of the model"
-            )
+            raise SubtuneError("diff_pruning.share: selects no entry of the model; increase it")
         ends = [int(self.diff_pruning.share * end) for end in accumulate(sizes.values())]
         counts = zip(sizes, ends, [0, *ends], strict=False)
         return {name: Indices(range(end - before)) for name, end, before in counts}

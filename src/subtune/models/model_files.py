@@ -329,6 +329,6 @@ def unknown_lines(share: float) -> Iterator[str]:
     """Yield a warning for the user if the proportion of unknown tokens is large."""
     if share > MAX_UNKNOWN_SHARE:
         yield (
-            f"{share:.0%} of the tokens are unknown to the model, so its scores are not a good "
-            "comparison of methods; choose a model for the language of these texts"
+            f"{share:.0%} of the tokens are unknown to the model, so its scores do not compare "
+            "methods well; choose a model for the language of these texts"
         )

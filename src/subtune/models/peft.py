@@ -233,8 +233,8 @@ def _inject_modules(
     ]
     if missing:
         raise SubtuneError(
-            f"peft.modules_to_save: the model has no module {join_names(missing)}; name modules of "
-            "the model"
+            f"peft.modules_to_save: the model has no module {join_names(missing)}; correct or "
+            "remove it"
         )
     try:
         with torch.random.fork_rng(devices=[]), device, silence_transformers():

@@ -170,7 +170,7 @@ def _shorten_errors(encoder: Encoder) -> Iterator[None]:
             raise
         is_cast = any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
         raise SubtuneError(
-            f"transformers' model of {encoder.config.model_type!r} fails on texts such as these: "
+            f"transformers' {encoder.config.model_type!r} model fails on the texts: "
             f"{error_reason(error)}{'; try `precision: fp32`' if is_cast else ''}"
         ) from error
 

@@ -105,7 +105,7 @@ ANSWERS = Table(
     "on which it scores best. There is one exception: a method that beats full fine-tuning by more "
     "than the margin, with a probability of at least 95 % and several seeds. A method is enough if "
     "it loses at most the margin with a probability of at least 95 % (several seeds). If no method "
-    "is, 50 % are sufficient. The lower table lists all methods, the smallest first: the loss "
+    "is, 50 % is sufficient. The lower table lists all methods, the smallest first: the loss "
     "against the reference, an upper bound of the loss (95 %), and the probability that the loss "
     "is within the margin. Methods with a probability of at least 95 % and several seeds are bold, "
     "as are references that beat full fine-tuning. Probabilities are computed over paired seeds "

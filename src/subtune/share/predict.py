@@ -176,8 +176,8 @@ def find_refit(layout: Layout, run_id: str) -> Refit:
                 similar_ids.append(other.id)
     if similar_ids:
         raise SubtuneError(
-            f"run {run_id} has a learning rate that was not chosen; expected a run with the chosen "
-            f"learning rate of its method, such as {similar_ids[0]}"
+            f"run {run_id} has a learning rate that was not chosen; use a run with the chosen one, "
+            f"such as {similar_ids[0]}"
         )
     raise SubtuneError(
         f"run {run_id} is a cross-validated run, and the comparison is not finished; call "
@@ -253,7 +253,7 @@ def predict_table(
     for column in (PREDICTION, *map(PROBABILITY.format, task.labels or ())):
         if column in frame:
             raise SubtuneError(
-                f"{table}: column {column!r} has the name of a column of predictions; rename it"
+                f"{table}: column {column!r} has a name reserved for predictions; rename it"
             )
 
     def as_text(cell: Any) -> Any:

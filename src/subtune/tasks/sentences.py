@@ -189,7 +189,7 @@ class Sentences(TaskKind):
         """Read one or two texts and the label."""
         texts = [self._read_text_cell(row, column, place) for column in task.text]
         if not "".join(texts).strip():
-            raise SubtuneError(f"{place}: found no text, expected a text that is not empty")
+            raise SubtuneError(f"{place}: found no text, expected a non-empty text")
         if no_character := NO_CHARACTER.search("".join(texts)):
             raise SubtuneError(f"{place}: found {no_character[0]!r}, expected text")
         if labelled:

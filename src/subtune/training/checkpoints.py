@@ -127,7 +127,7 @@ class CheckpointStore:
             for folder, state in zip(self._folders, states, strict=True):
                 write_state(folder, state)
         except (OSError, SafetensorError) as error:
-            self.report(f"no checkpoint could be written to {self.checkpoints.folder}: {error}")
+            self.report(f"cannot write a checkpoint to {self.checkpoints.folder}: {error}")
             return False
         return True
 

@@ -143,8 +143,8 @@ def compute_features(model: Encoder, examples: Examples, index: np.ndarray) -> n
     embedded = compute_embeddings(model, examples, index)
     if not np.isfinite(embedded).all():
         raise SubtuneError(
-            f"embeddings: a hidden state of the {model.config.model_type} model is not finite, "
-            "expected finite numbers"
+            f"embeddings: a hidden state of the {model.config.model_type} model is not finite; "
+            "choose another model"
         )
     if len(examples) == len(examples.row_indices):
         return embedded

@@ -198,9 +198,7 @@ class Graphs:
             if is_out_of_memory(error):
                 raise
             self._can_capture = False
-            self._report(
-                f"training steps run more slowly without CUDA graphs: {error_reason(error)}"
-            )
+            self._report(f"CUDA graphs are not used, so training is slower: {error_reason(error)}")
             return None
         return graph, batches
 

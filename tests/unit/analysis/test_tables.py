@@ -193,7 +193,7 @@ def test_an_unreadable_record_is_named_and_the_others_are_listed(listed, tmp_pat
     printed = capsys.readouterr()
     assert {run["run"] for run in json.loads(printed.out)} == {*good}
     [line] = printed.err.splitlines()
-    assert f"{name} is not what was recorded" in line and bad in line
+    assert f"{name} has the wrong checksum" in line and bad in line
 
 
 def test_runs_are_listed_by_name_with_their_sizes(listed, capsys):

@@ -329,6 +329,6 @@ def test_the_command_prints_lines_or_json(tmp_path, capsys, monkeypatch, tiny_be
     assert found["constant"] == pytest.approx(5 / 9)
     assert (found["lengths"]["are_counted"], found["lengths"]["max_length"]) == (True, 8)
     assert cli.main(["look", "train.csv", "--classes", "--regression"]) == 1
-    assert capsys.readouterr().err.startswith("--classes: excludes --regression; ")
+    assert capsys.readouterr().err.startswith("--classes: not allowed with --regression; ")
     assert cli.main(["look", "train.csv", "--label", "lable"]) == 1
     assert capsys.readouterr().err.startswith("train.csv: no such column: found 'lable', expected")

@@ -81,7 +81,7 @@ def test_a_job_whose_worker_ended_is_done_once_more_by_itself(state, lines):
     loop._handle_ended_job(state, end)
     assert not state.left_out
     loop._handle_ended_job(state, end)
-    killed = "its process was killed, probably because there was too little memory"
+    killed = "its process was killed, probably because it ran out of memory"
     assert lines == [
         f"embeddings: {killed}; repeated without other jobs at the same time",
         f"left out embeddings: {killed}",

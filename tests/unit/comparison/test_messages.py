@@ -55,8 +55,8 @@ SAID = {
             frame().assign(text=[f"สะอาด้ {n}" for n in range(200)]).to_csv(path, index=False)
         ),
         [
-            "50% of the tokens are unknown to the model, so its scores are not a good comparison "
-            "of methods; choose a model for the language of these texts",
+            "50% of the tokens are unknown to the model, so its scores do not compare "
+            "methods well; choose a model for the language of these texts",
         ],
     ),
     "Excel's CSV": (
@@ -161,7 +161,7 @@ def test_more_than_200_classes_are_accepted_if_asked_for(said):
 def test_dates_are_labels_only_if_asked_for(said):
     days = [f"2021-03-{day:02}" for day in range(1, 29)]
     frame(days, label="day").to_csv("t.csv", index=False)
-    assert "(text: sentences, day: dates), expected one of text, day" in said("t.csv")[0]
+    assert "(text: sentences, day: dates); choose one of text, day" in said("t.csv")[0]
     assert said("t.csv", label="day")[3].startswith("28 classes: 2021-03-01 (8), ")
 
 

@@ -74,7 +74,7 @@ def test_numbers_in_memory_are_taken_in_their_order(given):
         ("prediction\ngood\n", CLASSES, "", "found 1 rows, expected 2, one for each row"),
         ("prediction\ngood\nfine\n", CLASSES, "line 3: prediction: ", "found 'fine', expected one"),
         ("prediction\ngood\n0.3\n", CLASSES, "line 3: prediction: ", "found '0.3', expected one"),
-        ("a,prediction\n1,good\n1,\n", CLASSES, "line 3: prediction: ", "found nothing"),
+        ("a,prediction\n1,good\n1,\n", CLASSES, "line 3: prediction: ", "found an empty cell"),
         ("score\n1\ngood\n", NUMBERS, "line 3: label: ", "expected a number"),
         ("a,b\ngood,bad\ngood,bad\n", CLASSES, "", "found columns a, b, expected one named"),
     ],
@@ -89,7 +89,7 @@ def test_predictions_that_do_not_fit_the_rows_are_refused_with_their_line(
 
 
 def test_a_missing_file_is_refused():
-    with refused("--predictions: 'gtp.csv' is neither a file", "name one of them"):
+    with refused("--predictions: ", "found 'gtp.csv', expected a file or a column"):
         checked("gtp.csv")
 
 

@@ -111,7 +111,7 @@ def test_more_minutes_plan_again_and_an_edited_configuration_stays(tmp_path, unt
     configuration.write_text(f"{long}# mine\n")
     compare(rows, minutes=20_000, results=tmp_path / "out", say=said.append)
     assert configuration.read_text() == f"{long}# mine\n"
-    assert "was edited or planned for 10000 minutes, and is used unchanged" in said[-1]
+    assert "is used unchanged: it was edited, or planned for 10000 minutes" in said[-1]
 
 
 @pytest.mark.parametrize("share", [0.0, 1.5])

@@ -68,8 +68,8 @@ def test_each_column_that_cannot_be_the_label_has_its_reason():
     with pytest.raises(SubtuneError) as error:
         guess_label_columns(table)
     assert str(error.value) == (
-        f"--label: cannot be guessed: in t.csv no column can be the label ({reasons}), "
-        "expected one of id, text, mood, kind, note, on"
+        f"--label: cannot be guessed: in t.csv no column can be the label ({reasons}); "
+        "choose one of id, text, mood, kind, note, on"
     )
 
 
@@ -98,9 +98,9 @@ def test_the_text_is_in_the_columns_that_hold_sentences(columns, texts):
     [
         (
             dict.fromkeys("abc", SENTENCES),
-            r"cannot be guessed: .* \(a, b, c\), expected one of a, ",
+            r"cannot be guessed: .* \(a, b, c\); choose one of a, ",
         ),
-        ({"year": "123"}, "cannot be guessed: .* no column contains text, expected one of year"),
+        ({"year": "123"}, "cannot be guessed: .* no column contains text; choose one of year"),
         ({}, r".* has only the label column \(label\), "),
     ],
 )
@@ -169,8 +169,8 @@ def test_a_table_may_have_lists_beside_its_texts(columns):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.conll", b"", "as the ending; labels of words need a configuration with `kind: tokens`"),
-        ("a.xls", b"", "a.xls: found '.xls', expected one of .csv, .tsv, .json, .jsonl, .xls"),
+        ("a.conll", b"", "; labels of words need a configuration with `kind: tokens`"),
+        ("a.xls", b"", "a.xls: extension: found '.xls', expected one of .csv, .tsv, .json, "),
         ("a.csv", b"", "a.csv: the file has no rows, expected"),
         ("a.csv", None, "a.csv: no such file or directory"),
         ("a.csv", b"text,text,\na,b,\n", "a.csv: line 1: found column 'text' twice, expected"),

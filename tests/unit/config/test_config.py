@@ -76,11 +76,11 @@ MISTAKES = {
          "peft, adapter, diff_pruning, embeddings, tf_idf, without (did you mean 'without'?)"),
     ],
     "removed key": [
-        ("million_examples_per_job", 64, "", "no longer a setting; `runs_per_job` limits a job"),
+        ("million_examples_per_job", 64, "", "no longer a setting; use `runs_per_job`"),
         ("figures", {"changes": {}}, "", "no longer a setting; all figures have one look"),
         ("assumptions", {"pace": {"vectors": {"per_layer": 1, "per_teraflop": 1,
           "per_billion_trained": 1}}}, ".pace.vectors.per_billion_trained",
-         "no longer a setting; a pace has `per_layer` and `per_teraflop`"),
+         "no longer a setting; use `per_layer` and `per_teraflop`"),
         ("tasks.mood.merge_labels", True, "", "no longer a setting; labels that differ in"),
     ],
     "unknown name": [
@@ -97,13 +97,13 @@ MISTAKES = {
         ("E.fractions.scopes", ["golbal"], ".0", "individual, global, cv (did you mean 'global'?)"),
     ],
     "missing": [
-        ("experiments", NO_LONGER, "", "found nothing, expected a value"),
+        ("experiments", NO_LONGER, "", "missing, expected a value"),
         ("E.train_rows", [], "", "found [], expected at least 1"),
         ("tasks.mood.text", [], "", "found none, expected 1 or 2 columns"),
-        ("assumptions.pace", {"vectors": {"per_layer": 1}}, ".vectors.per_teraflop", "nothing"),
+        ("assumptions.pace", {"vectors": {"per_layer": 1}}, ".vectors.per_teraflop", "missing"),
     ],
     "number": [
-        ("E.train_rows", [10, 0], "", "found 0, expected a number of rows (1 or more), or 'all'"),
+        ("E.train_rows", [10, 0], "", "found 0, expected a positive number of rows or 'all'"),
         ("E.methods.full", ["fast"], ".0", "found 'fast', expected a valid number"),
         ("E.learning_rates", "serach", "", "expected a list of learning rates, or search"),
         ("E.epochs", 2.5, "", "found 2.5, expected a valid integer"),
@@ -122,7 +122,7 @@ MISTAKES = {
     "another type": [
         ("selections.pooler", {"random": 3}, ".random", "found 3, expected keys and values"),
         ("tasks.mood.labels", ["yes", False], ".1", "found False, expected a number or text; in "
-         "YAML yes, no and on need quotes"),
+         "YAML, quote yes, no and on"),
     ],
     "twice": [
         ("E.methods.full", [1e-5, 0.00001], "", "found 1e-05 twice, expected each value once"),
@@ -156,10 +156,10 @@ MISTAKES = {
          "expected exactly one of as_many_as, count"),
         ("E.models", ["minilm", "roberta-base"], "!experiments.layernorm",
          "found 2 models with `fractions`, expected one model; "),
-        ("E.tasks", ["rte"], "!experiments.layernorm.fractions.scopes", "found 'cv' with one task"),
+        ("E.tasks", ["rte"], "!experiments.layernorm.fractions.scopes", "found one task for 'cv'"),
         ("E.methods", {"layernorm": [1e-3], "random,b_q": [1e-3]}, "",
          "expected a method that trains whole parameters"),
-        ("E.fractions.of", "random", "", "; expected whole parameters"),
+        ("E.fractions.of", "random", "", ", expected whole parameters"),
         ("selections.mine", {"peft": {"type": "LORA", "r": math.nan}}, ".peft",
          "expected text, finite numbers, true, false, null and lists"),
         ("source", "tsv", "!glue_dir", "missing"),

@@ -97,7 +97,7 @@ def test_without_any_gpu_that_works_a_job_ends_in_one_line():
     def use(number):
         raise RuntimeError("CUDA error")
 
-    with refused("GPU GPU-a: ", "none works"):
+    with refused("GPU GPU-a: ", "unusable"):
         held(["GPU-a"], use)
 
 

@@ -154,7 +154,7 @@ AT_ANSWER = f"{AT_QUESTION}.answers[0]"
 # Contents, and the message after the file's name.
 REFUSED = [
     (b"", "not valid JSON (EOF while parsing a value at line 1 column 0)"),
-    ({"version": "1.1"}, "data: found nothing, expected a value"),
+    ({"version": "1.1"}, "data: missing, expected a value"),
     (changed(data=["Bees"]), "data[0]: found 'Bees', expected keys and values"),
     (of_paragraph(context=" \n"), f"{AT_PARAGRAPH}.context: found ' \\n', expected text"),
     (of_question(id=1), f"{AT_QUESTION}.id: found 1, expected text"),

@@ -139,7 +139,7 @@ def test_a_broken_file_of_glue_is_named(content, message, tmp_path):
         ({"train": "a.csv"}, r"tasks\.mood\.files: 'validation' is missing"),
         ({"train": "a.csv", "validation": "b.csv", "dev": "c.csv"}, "files: found 'dev', expected"),
         ({"train": "a.xls", "validation": "b"}, r"files\.train: a\.xls: extension: found '\.xls'"),
-        ({"train": "a.csv", "validation": "b.csv"}, r"files\.train: found no file 'a\.csv'"),
+        ({"train": "a.csv", "validation": "b.csv"}, r"files\.train: no such file 'a\.csv'"),
     ],
 )
 def test_wrong_paths_of_a_users_task_give_one_line(paths, message):

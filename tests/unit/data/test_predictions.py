@@ -66,11 +66,11 @@ def test_a_row_that_has_no_label_has_no_prediction(tmp_path):
         # Nobody sees which class a number means.
         (SENTIMENT, "prediction", "1", "prediction: found '1'"),
         (SENTIMENT, "prediction", "0.7", "prediction: found '0.7'"),
-        (SENTIMENT, "prediction", "", "prediction: found nothing"),
+        (SENTIMENT, "prediction", "", "prediction: found an empty cell"),
         (SENTIMENT, "p_bad,p_good", "0.7,nan", "p_good: found 'nan', expected a probability"),
         (SENTIMENT, "p_bad,p_good", "0.7,70", "p_good: found '70', expected a probability"),
         (SCORES, "prediction", "good", "label: found 'good', expected a number"),
-        (SCORES, "prediction", "", "prediction: found nothing"),
+        (SCORES, "prediction", "", "prediction: found an empty cell"),
         (TOPICS, "prediction", "good;nice", "prediction: found 'nice'"),
     ],
 )

@@ -98,7 +98,7 @@ CSV = [
         "line 3: found 3 cells, expected 2 (label, text); put",
     ),
     ("text,label,by\nx,sad,me\ny,happy\n", "line 3: found 2 cells, expected 3 (text, label, by)"),
-    ("text,label\nx,sad\n , \n", "line 3: found no text, expected a text"),
+    ("text,label\nx,sad\n , \n", "line 3: found no text, expected a non-empty text"),
     ("text,label\nx\0,sad\n", "line 2: found '\\x00', expected text"),
     ("text,label\nx,sad\0\n", "line 2: found '\\x00', expected text"),
     ("text,label,text\nx,sad,y\n", "line 1: found column 'text' twice"),
@@ -126,13 +126,16 @@ TSV = [
 ]
 ROW = '{"text": "x", "label": "sad"}\n'
 JSONL = [
-    (f'{ROW}{{"text": null, "label": 0}}\n', "line 2: found no text, expected a text"),
+    (f'{ROW}{{"text": null, "label": 0}}\n', "line 2: found no text, expected a non-empty text"),
     (
         f'{ROW}{{"text": ["x"], "label": 0}}\n',
         "line 2: column 'text': found [\"x\"], expected text",
     ),
     # A program may leave out an empty cell.
-    (f'{ROW}\n{{"txt": "y", "label": "sad"}}\n', "line 3: found no text, expected a text"),
+    (
+        f'{ROW}\n{{"txt": "y", "label": "sad"}}\n',
+        "line 3: found no text, expected a non-empty text",
+    ),
     ('{"txt": "y", "label": "sad"}\n', "line 1: no such column: found 'text', expected one of txt"),
     ('{"text": "\\ud83d", "label": 0}\n', "line 1: found '\\ud83d', expected text"),
     ('{"text": "x"\n', "not a readable .jsonl file: line 1: Expecting ',' delimiter in column 13"),
@@ -252,7 +255,7 @@ def test_a_file_that_changed_after_planning_is_refused(tmp_path):
     with refused(f"{', '.join(paths.values())}: ", "changed since the plan was made"):
         require_unchanged_files(spec, found)
     (tmp_path / "train.csv").unlink()
-    with pytest.raises(SubtuneError, match=r"files\.train: found no file"):
+    with pytest.raises(SubtuneError, match=r"files\.train: no such file"):
         sources.user_task_files(paths, MOOD)
 
 

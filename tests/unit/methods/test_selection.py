@@ -140,7 +140,7 @@ def test_an_update_has_its_rank_and_is_scaled_by_alpha_to_rank(bert_large):
     [
         ("pooler.dense.bias", "is not the matrix of a linear layer"),
         ("embeddings.word_embeddings.weight", "is not the matrix of a linear layer"),
-        ("pooler.dense.weight", "both a target of LoRA and trained whole"),
+        ("pooler.dense.weight", "is in targets and parameters"),
     ],
 )
 def test_a_target_is_a_linear_layers_matrix_that_does_not_train_whole(target, message, bert_large):

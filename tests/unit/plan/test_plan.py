@@ -402,15 +402,15 @@ def test_costs_are_of_the_rows_that_train_and_judge(plan_table):
     [
         (
             {"seeds": [0, 1, 2]},
-            "experiments.mine.folds: found 2 folds with 3 seeds, expected a multiple of 2 seeds",
+            "experiments.mine.folds: found 3 seeds for 2 folds, expected a multiple of 2",
         ),
         (
             {"files": ("train", "validation")},
-            "experiments.mine.folds: found 2 with tasks.mood.files.validation, expected only one",
+            "experiments.mine.folds: not allowed with tasks.mood.files.validation",
         ),
         (
             {"fractions": {"values": [0.5], "scopes": ["global"]}, "learning_rates": [1e-3]},
-            "experiments.mine.folds: found 2 with `fractions`, expected only one of the two",
+            "experiments.mine.folds: not allowed with `fractions`",
         ),
         (
             {"rows": REVIEWS[:2]},

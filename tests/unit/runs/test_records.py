@@ -152,7 +152,7 @@ def test_the_same_prediction_for_every_row_is_one_answer(tmp_path, predicted, on
 @pytest.mark.parametrize("name", READERS)
 def test_a_flipped_bit_is_found_out_when_its_file_is_read(results, name):
     flip_a_bit(results / "runs" / FIRST / name)
-    with pytest.raises(SubtuneError, match=f"{name} is not what was recorded; `subtune verify"):
+    with pytest.raises(SubtuneError, match=f"{name} has the wrong checksum; `subtune verify"):
         READERS[name](results / "runs", FIRST)
 
 
@@ -242,7 +242,7 @@ def test_a_record_of_an_earlier_version_is_not_damaged_and_is_left_out(results, 
     assert problems == [f"{results}/runs: 1 record(s) of an earlier version are left out"]
     exported = ["export", earlier, "--results", str(results), "--to", str(results / "model")]
     assert cli.main(exported) == 1
-    assert f"run {earlier} in {results}/runs is of an earlier version" in capsys.readouterr().err
+    assert f"run {earlier} in {results}/runs is from an earlier version" in capsys.readouterr().err
     flip_a_bit(path / "delta.safetensors")
     assert [*records.find_damage(Layout(str(results)))[0]] == [earlier]
 

@@ -179,7 +179,7 @@ def test_a_table_that_does_not_fit_gets_a_line_and_nothing_is_written(
 def test_a_column_of_predictions_is_refused(results, tmp_path, capfd, column):
     (tmp_path / "in.csv").write_text(f"sentence,{column}\na,b\n")
     assert call(results, tmp_path / "in.csv", "--to", tmp_path / "out.csv") == 1
-    assert f"in.csv: column '{column}' has the name" in capfd.readouterr().err
+    assert f"in.csv: column '{column}' has a name reserved" in capfd.readouterr().err
 
 
 def test_predictions_never_overwrite(results, tmp_path, capsys):
@@ -313,7 +313,7 @@ def test_texts_that_do_not_fit_are_refused_before_a_method_is_trained_again(fold
 
 def test_a_run_that_cannot_be_exported_gets_one_line(folds, choose, layout):
     choose(folds[:1], [1])
-    said = f"has a learning rate that was not chosen; expected .*, such as {folds[0].id}$"
+    said = f"has a learning rate that was not chosen; use .*, such as {folds[0].id}$"
     with pytest.raises(SubtuneError, match=said):
         run_to_export(layout, folds[1].id)
     choose(folds, [None] * 3, value=np.nan)

@@ -132,7 +132,7 @@ def test_a_step_that_cannot_be_captured_is_taken_as_before_and_said_once(graphs,
         graphs.take_step(reads.step, [batch_of(*ids)], RATES)
     assert reads.sums.tolist() == [sum(map(sum, taken)) * rate for rate in RATES]
     [line] = lines
-    assert line.startswith("training steps run more slowly without CUDA graphs: ")
+    assert line.startswith("CUDA graphs are not used, so training is slower: ")
     assert recorded_graphs.PERMITTED in line
 
 
@@ -276,7 +276,7 @@ def test_dropout_of_a_new_seed_after_another_device_is_in_the_graphs(
         read_newest=lambda: copy.deepcopy(states), write_if_due=lambda take: None
     )
     found = through_graphs(double, rows, TASK, group, lines.append, elsewhere)
-    assert not any("without CUDA graphs" in line for line in lines)
+    assert not any("CUDA graphs are not used" in line for line in lines)
     assert_same(found, train(double, rows, TASK, group, keeper=elsewhere))
 
 
@@ -296,7 +296,7 @@ def test_training_goes_on_without_graphs_if_a_step_reads_a_value(
     recorded_graphs.train_with_graphs(monkeypatch)
     assert_same(train(double, rows, TASK, group, lines.append), expected)
     assert len(made) == 1
-    assert len([line for line in lines if "without CUDA graphs" in line]) == 1
+    assert len([line for line in lines if "CUDA graphs are not used" in line]) == 1
 
 
 def test_runs_whose_graph_does_not_fit_train_in_halves(double, rows, made, monkeypatch, lines):
