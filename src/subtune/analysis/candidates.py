@@ -37,7 +37,7 @@ from subtune.analysis.tables import order_columns, set_types
 SURE = 0.95
 # Metrics that are shares of examples.
 SHARES = {"accuracy", "exact_match"}
-# An answer for all tasks is a mean over these columns.
+# An answer for all tasks averages differences over the combinations of these columns.
 TASK = ["task", "metric"]
 # These columns are constant within one answer. `scored_runs` adds ``models``.
 QUESTION = ["models", *TASK]

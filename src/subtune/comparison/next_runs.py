@@ -23,7 +23,8 @@ class Progress(NamedTuple):
     """The planned runs and searches of a comparison, with the scores that are recorded so far.
 
     Attributes:
-        planned: the planned runs. A learning-rate search uses the first planned run of its method.
+        planned: the planned runs. A learning-rate search varies the first planned run of its
+            method.
         searches: the learning-rate searches, by id.
         scores: the score of each recorded run, by the run's id; NaN if the run diverged.
         left_out: the methods that are left out because they failed.
@@ -39,7 +40,7 @@ class Progress(NamedTuple):
         return recorded_scores(self.searches[search], lambda run: self.scores.get(run.id))
 
     def find_recorded(self) -> dict[str, RunSpec]:
-        """Find the spec of each planned run that is recorded, by the key of the planned run.
+        """Map the key of each planned run that has a record to the spec of the recorded run.
 
         All runs of a search use one learning rate: among the rates for which the first planned run
         is recorded, the one with the best score in the search.

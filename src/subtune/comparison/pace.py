@@ -51,11 +51,12 @@ class MeasuredPace(NamedTuple):
     """A device and its measured pace.
 
     Attributes:
-        device: the name of the device. If the model is not downloaded yet, nothing is measured, and
-            this is the name of a similar device.
+        device: the name of the device. If the model is not downloaded yet, no pace is measured.
+            Then this is the most similar device whose pace is known.
         pace: the pace of each kind of training step; empty if nothing is measured.
         precision: the precision with the faster steps.
-        milliseconds: the time of a step of the first method with batch size `FEW`, by precision.
+        milliseconds: the duration of a training step in ms, by precision, measured with batch
+            size `FEW` and the first of the compared methods.
         least_batch: the smallest batch size at which the time of a step is spent mostly on the
             texts. In smaller batches, the optimiser and kernel launches take longer than the texts.
     """

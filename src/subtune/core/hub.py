@@ -111,7 +111,7 @@ def pin_revision(
         import huggingface_hub
 
         problem = f"{key}: cannot get the commit of {repository} at {revision} from the hub"
-        advice = "write a commit (40 hexadecimal digits), or run this once with a network"
+        advice = "write a commit (40 hexadecimal digits), or run this once with internet access"
         with explain_hub_errors(problem, advice):
             about = huggingface_hub.HfApi().repo_info(
                 repository, repo_type=repo_type, revision=revision, timeout=SECONDS_TO_ANSWER
@@ -159,7 +159,7 @@ def fetch_text(repository: str, commit: str, key: str, name: str) -> str | None:
     import huggingface_hub
 
     problem = f"{key}: missing, and cannot get {name} of {repository} at {commit} from the hub"
-    with explain_hub_errors(problem, "set it, or run this once with a network"):
+    with explain_hub_errors(problem, "set it, or run this once with internet access"):
         try:
             path = huggingface_hub.hf_hub_download(repository, name, revision=commit)
         except huggingface_hub.errors.RemoteEntryNotFoundError:

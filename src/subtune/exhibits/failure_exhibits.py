@@ -69,7 +69,11 @@ def suspect_labels_table(results: ExperimentResults) -> Styled:
             cells[name] = [format_number(value, ".3g") for value in cells[name]]
         elif cells[name].dtype == object or name in ("text", "second text"):
             cells[name] = [shorten(str(text), LONGEST_TEXT) for text in cells[name]]
-    note = f"The first {len(shown):,} of {len(table):,}." if len(shown) < len(table) else ""
+    note = (
+        f"Showing the first {len(shown):,} of {len(table):,} rows."
+        if len(shown) < len(table)
+        else ""
+    )
     return Styled(table, _without_single_task(cells), note=note, wide={"text": 0.5})
 
 

@@ -118,7 +118,8 @@ class Styled:
         bold: for each cell, whether it is bold. Columns that are missing in ``bold`` are not bold.
         before: Markdown text above the table.
         note: a sentence below the table.
-        wide: maps the columns that are wrapped in LaTeX to their shares of the text width.
+        wide: maps columns whose text is wrapped in the LaTeX table to their widths, as fractions
+            of the text width.
     """
 
     table: pd.DataFrame

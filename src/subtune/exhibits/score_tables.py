@@ -92,8 +92,9 @@ def compare_with_printed(
 ABOUT = ["scores of", "method", "parameters", "% of full"]
 NOTE = (
     f"{MARK} differs from full fine-tuning over the tasks (Wilcoxon signed-rank test, "
-    f"p < {SIGNIFICANCE}, uncorrected). The best scores are bold. Parameters of this run include "
-    "the classifier, which every method trains; the percentage of full fine-tuning excludes it."
+    f"p < {SIGNIFICANCE}, uncorrected). The best scores are bold. In rows of this run, the "
+    "column *parameters* counts the classifier, which every method trains. The percentage of full "
+    "fine-tuning does not."
 )
 GAP_TITLES = {"train": "train", "dev": "dev", "gap": "train − dev"}
 

@@ -103,7 +103,9 @@ class AdapterSettings(Value):
         """
         size = self.size or width // (self.reduction or 1)
         if not 1 <= size <= width:
-            raise SubtuneError(f"adapter: found a size of {size}, expected 1 to {width}, the width")
+            raise SubtuneError(
+                f"adapter: found a size of {size}, expected 1 to {width}, the hidden size"
+            )
         shapes: dict[str, Shape] = {}
         parts = ["attention.output", "output"] if self.type == "houlsby" else ["output"]
         for layer in range(layers):

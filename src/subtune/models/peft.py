@@ -51,7 +51,7 @@ TASK_TYPES = {
 TYPES = {kind.value: config for kind, config in PEFT_TYPE_TO_CONFIG_MAPPING.items()}
 # The PEFT types that are not supported, and the reasons.
 UNSUPPORTED_TYPES = {
-    "ADALORA": "PEFT must be called between steps to move ranks between layers",
+    "ADALORA": "it changes its ranks after every training step, which subtune does not do",
     "ADAMSS": "its number of parameters depends on the weights, which planning does not read",
     "ADAPTION_PROMPT": "PEFT supports it only for text generation",
     "CPT": "PEFT supports it only for text generation",

@@ -253,10 +253,11 @@ SUSPECTS = Table(
     "Where it fails: rows that disagree with their label",
     "The labels of these rows may be wrong, so check them first. Probability: the predicted "
     "probability of the given label (mean over seeds), from the method that the answer names. The "
-    "runs were not trained on these rows. A row is listed if the probability of another label is "
-    "at least as high as this label's average probability on the rows that have it (confident "
-    "learning). The least probable labels come first. For numbers, the largest residuals "
-    "(prediction minus label) come first. Row: the row's number among all rows with a label.",
+    "runs were not trained on these rows. A row is listed if another label has a "
+    "predicted probability at least as high as its mean probability over the rows that are "
+    "labelled with it (confident learning). The least probable labels come first. For numbers, "
+    "the largest residuals (prediction minus label) come first. Row: the row's number among all "
+    "rows with a label.",
     make=suspect_labels_table,
     needs=Needs(tables=("suspects",)),
 )

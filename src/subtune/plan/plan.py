@@ -139,10 +139,10 @@ class Plan:
     def sweeps(self) -> dict[str, list[PlannedRun]]:
         """The runs of each training job, by the key of the job.
 
-        Runs that differ only in selection, seed and the fields `VARYING` are a group, which is
-        split into jobs. Runs of different experiments are in different jobs, so that a job for one
-        experiment does not train runs of another experiment. Groups that take less time than
-        starting a job are not split by experiment.
+        Runs that differ only in their selection, their seed or a field in `VARYING` form a group.
+        Each group is split into jobs. Runs of different experiments are in different jobs, so that
+        a job for one experiment does not train runs of another experiment. Groups that take less
+        time than starting a job are not split by experiment.
 
         With the setting ``jobs_at_once``, each job contains the runs that share steps, so that a
         run ends soon after its job has started. All regressions of a group are in one job.

@@ -88,7 +88,8 @@ class TrainedValues:
 
     The values are kept in parts: one `FlatTensors`, and one `StackedMatrix` for each matrix. All
     runs start from the same values. The runs may train different small tensors, but they must train
-    the same matrices. Methods identify a run by its position among the runs.
+    the same matrices. The methods of this class identify a run by its position
+    among the runs.
 
     Args:
         model: the model with the initial values of the runs.
@@ -290,9 +291,9 @@ class StackedMatrix:
 
     Each run has *master weights*, which are the whole matrix in the dtype of the model. If a run
     trains the whole matrix, its leaf is the master weights. If a run trains some entries, its leaf
-    contains only these entries ``[e]``. The forward pass reads *working copies*, one tensor
-    ``[k, …]`` in the dtype of matrix products, whose gradient is computed. If both dtypes are
-    equal, the working copies share the memory of the master weights.
+    contains only these entries ``[e]``. The forward pass reads *working copies*: one tensor
+    ``[k, …]`` in the dtype of matrix products. Gradients are computed for this tensor. If both
+    dtypes are equal, the working copies share the memory of the master weights.
 
     Args:
         pretrained: the matrix before training.

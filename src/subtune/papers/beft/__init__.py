@@ -25,7 +25,7 @@ EXHIBITS = (
     ),
     Table(
         "choice_by_information",
-        "The bias that Fisher information chooses",
+        "The bias with the highest Fisher information",
         "Fisher information of the three biases before fine-tuning, and their dev scores for each "
         "number of training examples, in the first metric. Information is the mean over the "
         "entries of a bias in all layers, as a share of the sum of the three. The last column is "
