@@ -374,7 +374,7 @@ class Config(Section):
     container: Annotated[str, Field(pattern=IMAGE)] | None = None
     """container image in which all jobs run with `--sdm apptainer`"""
     glue_dir: str | None = None
-    """directory with GLUE's official files, required for `source: tsv`"""
+    """directory with GLUE's official files, required if `source` is `tsv`"""
     directories: dict[OfficialTask, Annotated[str, Field(min_length=1)]] = {}
     """directory with the official files of a task, by task; used with any `source`"""
     test_scores: str | None = None
