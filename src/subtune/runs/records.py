@@ -74,8 +74,8 @@ def find_run_id(store: Path, start: str) -> str:
     matches = [run_id for run_id in list_run_ids(store) if run_id.startswith(start)]
     if len(matches) != 1:
         raise SubtuneError(
-            f"found {len(matches)} runs {start!r} in {store}, expected one; "
-            "`subtune runs` lists all runs"
+            f"found {len(matches)} runs whose ids start with {start!r} in {store}, expected one; "
+            "see `subtune runs`"
         )
     return matches[0]
 
@@ -129,7 +129,7 @@ def read_spec(store: Path, run_id: str) -> RunSpec:
     try:
         return RunSpec.model_validate(data)
     except ValueError:
-        raise EarlierVersionError(f"run {run_id} in {store} is of an earlier version") from None
+        raise EarlierVersionError(f"run {run_id} in {store} is from an earlier version") from None
 
 
 def read_outcome(store: Path, run_id: str) -> dict[str, Any]:
@@ -297,7 +297,7 @@ def _read_and_check(path: Path, sums: Mapping[str, str]) -> bytes:
     except OSError as error:
         raise SubtuneError(f"{path} cannot be read: {error.strerror}") from None
     if path.name in sums and sums[path.name] != checksum(content):
-        raise _damage_error(store, f"{path} is not what was recorded")
+        raise _damage_error(store, f"{path} has the wrong checksum")
     return content
 
 
