@@ -8,6 +8,8 @@ transformers. For a short trial on a CPU, add ``--rows 200 --epochs 2 --precisio
 """
 
 import argparse
+import math
+import re
 import signal
 import subprocess
 import sys
@@ -23,15 +25,16 @@ from transformers import AutoModel, AutoTokenizer, get_linear_schedule_with_warm
 from benchmarks.inputs import MINILM, device, load_task_data
 from subtune.data.sources import official_files
 from subtune.models.model_files import package_directory
+from subtune.steps.snakemake_calls import snakemake_command
 from subtune.tasks import TASKS
 
 EXAMPLE = Path("examples/layernorm-minilm.yaml")
-# Task and method of each repeated cell, and the substring that the names of its trained encoder
-# parameters contain.
+# Task and method of each repeated cell, and a pattern that is found in the names of its trained
+# encoder parameters. The LayerNorm of attention, `attention.output.LayerNorm`, is not trained.
 CELLS = {
     ("cola", "full"): "",
-    ("rte", "bitfit"): ".bias",
-    ("sst2", "layernorm"): ".output.LayerNorm",
+    ("rte", "bitfit"): r"\.bias$",
+    ("sst2", "layernorm"): r"layer\.\d+\.output\.LayerNorm",
 }
 
 
@@ -86,8 +89,9 @@ def _write_first_rows(tasks: list[str], source: Path, to: Path, rows: int) -> Pa
 
 def _run_workflow(configurations: list[Path], jobs: int, minutes: float | None) -> bool:
     """Run the workflow; return whether it finished within ``minutes`` (None: no limit)."""
-    command = [sys.executable, "-m", "snakemake", f"-c{jobs}", "--quiet", "rules", "progress"]
-    with subprocess.Popen([*command, "--configfile", *map(str, configurations)]) as workflow:
+    quiet = [f"-c{jobs}", "--quiet", "rules", "progress"]
+    command = snakemake_command(*quiet, "--configfile", *map(str, configurations))
+    with subprocess.Popen(command) as workflow:
         try:
             return workflow.wait(minutes and 60 * minutes) == 0
         except subprocess.TimeoutExpired:
@@ -97,12 +101,12 @@ def _run_workflow(configurations: list[Path], jobs: int, minutes: float | None) 
 
 def _check_cells(results: Path, glue_dir: Path, epochs: int) -> list[dict[str, object]]:
     """Train the best run of each cell again with transformers; return both best dev scores."""
-    runs = pd.read_csv(results / "runs.csv", dtype={"fraction": str})
+    runs = pd.read_csv(results / "runs.csv")
     rows = []
-    for (task, method), name_part in CELLS.items():
+    for (task, method), pattern in CELLS.items():
         cell = runs[(runs.task == task) & (runs.method == method) & runs.scope.isna()]
         best = cell.loc[cell.score.idxmax()]
-        scores = _train_with_transformers(task, glue_dir, name_part, best.learning_rate, epochs)
+        scores = _train_with_transformers(task, glue_dir, pattern, best.learning_rate, epochs)
         rows.append(
             {
                 "task": task,
@@ -116,20 +120,20 @@ def _check_cells(results: Path, glue_dir: Path, epochs: int) -> list[dict[str, o
 
 
 def _train_with_transformers(
-    name: str, glue_dir: Path, name_part: str, learning_rate: float, epochs: int
+    name: str, glue_dir: Path, pattern: str, learning_rate: float, epochs: int
 ) -> list[float]:
     """Train a run with plain transformers; return the dev score after each epoch.
 
     Args:
         name: a classification task.
-        name_part: encoder parameters whose names contain this substring are trained.
+        pattern: encoder parameters whose names contain a match of this pattern are trained.
     """
     torch.manual_seed(0)
     task, directory = TASKS[name], package_directory(MINILM)
     splits, tokenizer = load_task_data(name, glue_dir), AutoTokenizer.from_pretrained(directory)
     model = AutoModel.from_pretrained(directory, add_pooling_layer=False).to(device())
     for parameter_name, parameter in model.named_parameters():
-        parameter.requires_grad_(name_part in parameter_name)
+        parameter.requires_grad_(re.search(pattern, parameter_name) is not None)
     classifier = torch.nn.Linear(model.config.hidden_size, task.outputs).to(device())
     torch.nn.init.normal_(classifier.weight, std=0.02)
     torch.nn.init.zeros_(classifier.bias)
@@ -146,7 +150,7 @@ def _train_with_transformers(
     trained = [p for p in [*model.parameters(), *classifier.parameters()] if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, learning_rate, weight_decay=0.0)
     train, dev = splits["train"], splits[task.evaluation[0]]
-    steps = epochs * -(-len(train) // 64)
+    steps = epochs * math.ceil(len(train) / 64)
     schedule = get_linear_schedule_with_warmup(optimizer, int(0.1 * steps), steps)
     score = matthews_corrcoef if name == "cola" else accuracy_score
     scores = []

@@ -158,7 +158,7 @@ def read_columns(
             for training or evaluation.
     """
     if source != "builtin":
-        return dict(_read_changed_columns(task, tuple(paths.items()), source, files_version(paths)))
+        return dict(_read_cached_columns(task, tuple(paths.items()), source, files_version(paths)))
     split_of = partial(task.of_kind.from_rows, task, source=f"mini task {task.name}")
     return {
         split: split_of(number_rows(rows), labelled=split in task.labelled_splits)
@@ -167,7 +167,7 @@ def read_columns(
 
 
 @lru_cache(maxsize=1)
-def _read_changed_columns(
+def _read_cached_columns(
     task: TaskSpec, paths: tuple[tuple[str, Path], ...], source: str, version: str
 ) -> dict[str, Columns]:
     """Read the splits for `read_columns`. ``version`` is a key of the cache for changed files."""

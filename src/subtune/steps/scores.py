@@ -139,8 +139,7 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
     chosen = chosen_runs.add_verdicts(chosen_runs.select_largest_training_set(best), store, columns)
     chosen = chosen.assign(margin=asked["margin"])
     drawn = {(method, task) for method, task in asked["drawn"]}
-    # The gain from more labels is estimated from scores on fewer examples. Experiments that
-    # reproduce a paper do not report it.
+    # Scores on fewer examples show the gain from more labels, which papers do not report.
     row_scores = run_scores.compute_row_scores(chosen if asked["paper"] else best, store, columns)
     predictions = {
         name: read_external_predictions(
