@@ -168,7 +168,7 @@ def test_print_shows_what_is_folded_on_the_screen(opened, html, tmp_path):
 def test_a_page_without_a_paper_speaks_of_none(section, tmp_path):
     with_paper = write_page(section, tmp_path).read_text()
     without = write_page(section | {"paper": ""}, tmp_path).read_text()
-    for words in ("The numbers that the papers print", "In the claims", "A paper (2024)"):
+    for words in ("The numbers that the papers print", "In the tests of claims", "A paper (2024)"):
         assert words in with_paper and words not in without
 
 
