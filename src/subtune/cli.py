@@ -225,17 +225,24 @@ def params(
     Args:
         method: name of a method, 'a,b' for both, or 'a without b'; default: all methods
         model: directory of a local model; default: the models of the papers
-        config: configuration that defines your own selections
+        config: configuration that defines your own selections and, without --model, local models
         labels: number of outputs of the classifier; default: 2
         json: print JSON
     """
     from subtune.config.checks import read_config
+    from subtune.plan.inputs import local_directory
     from subtune.printing import parameter_lines, parameter_table
 
     if labels < 1:
         raise SubtuneError(f"--labels: found {labels}, expected at least 1")
-    selections = read_config(config).selections if config else {}
-    counts = parameter_table(method, selections, model, labels)
+    directories, selections = {model.name: model} if model else {}, {}
+    if config:
+        own = read_config(config)
+        selections = own.selections
+        directories = directories or {
+            name: local_directory(source) for name, source in own.models.items() if not source.hub
+        }
+    counts = parameter_table(method, selections, directories, labels)
     if json:
         _print_json(counts.drop(columns="problem"))
     else:
@@ -295,8 +302,10 @@ def runs(
     if json:
         _print_json(recorded)
     elif len(recorded):
+        shown = recorded.dropna(axis="columns", how="all").astype(object)
+        shown = shown.where(shown.notna(), None)
         # Other people may have written the records, so their names are escaped.
-        print(escape_control_characters(recorded.to_markdown(index=False)))
+        print(escape_control_characters(shown.to_markdown(index=False, missingval="")))
     elif not problems:
         raise SubtuneError(f"{store}: no recorded runs; use another --results directory")
     if problems:
@@ -355,12 +364,10 @@ def export(
     found = records.find_run_id(Path(layout.records()), run)
     # Importing transformers takes seconds.
     from subtune.share.export import export_adapter, export_model
-    from subtune.share.predict import run_to_export
 
-    found = run_to_export(layout, found, minutes)
     write = export_adapter if adapter else export_model
-    write(layout, found, to)
-    print(f"run {found} is in {to}")
+    exported = write(layout, found, to, minutes)
+    print(f"run {exported} is in {to}")
 
 
 @_command("predict 42ae38 table.csv --to predictions.csv")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from subtune.comparison.messages import format_duration
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout
 from subtune.methods import COMBINATIONS, METHODS, NamedSelection, find_selection
@@ -24,7 +25,7 @@ from subtune.runs.records import is_recorded
 def parameter_table(
     methods: Sequence[str],
     selections: Mapping[str, NamedSelection],
-    directory: Path | None,
+    directories: Mapping[str, Path],
     labels: int,
 ) -> pd.DataFrame:
     """Count the parameters that each method trains, with one row per model and method.
@@ -32,23 +33,27 @@ def parameter_table(
     Args:
         methods: names of methods; an empty sequence means all methods.
         selections: the user's own selections, by name.
-        directory: the directory of the model; None means the models of the papers.
+        directories: the directory of each model, by the model's name. If there are none, the
+            parameters of the papers' models are counted.
         labels: the number of labels that the classifier predicts.
     """
-    if directory:
-        models: Mapping[str, AnyDimensions] = {directory.name: read_dimensions(directory)}
-        dimensions = models[directory.name]
-        head = choose_head(read_pooling(directory), SEQUENCE_CLASSIFICATION, dimensions.model_type)
-    else:
-        models = papers_models()
-        head = SEQUENCE_CLASSIFICATION
+    models: Mapping[str, AnyDimensions] = papers_models()
+    heads = dict.fromkeys(models, SEQUENCE_CLASSIFICATION)
+    if directories:
+        models = {name: read_dimensions(directory) for name, directory in directories.items()}
+        heads = {
+            name: choose_head(
+                read_pooling(directories[name]), SEQUENCE_CLASSIFICATION, dimensions.model_type
+            )
+            for name, dimensions in models.items()
+        }
     chosen = methods or [*METHODS, *COMBINATIONS, *selections]
     return pd.concat(
         count_parameters(
             {name: model},
             {method: find_selection(method, selections, name) for method in chosen},
             labels,
-            head,
+            heads[name],
         )
         for name, model in models.items()
     )
@@ -89,9 +94,10 @@ def plan_lines(table: pd.DataFrame, estimates: Estimates) -> Iterator[str]:
     jobs += [estimates.search_cost(job).seconds for job in plan.search_jobs]
     largest = max(estimates.checkpoint_bytes(sweep) for sweep in plan.sweeps) / 1e9
     yield (
-        f"\nThe longest job takes {max(jobs) / 3600:,.1f} hours. While a job runs, its checkpoints "
-        f"take up to {largest:,.2f} GB.\nThe estimates use these values, which you can change "
-        "under `assumptions` in the configuration:\n"
+        f"\nOn the assumed device, {plan.config.assumptions.device}, the longest job takes "
+        f"{format_duration(max(jobs))}. While a job runs, its checkpoints take up to "
+        f"{largest:,.2f} GB.\nThe estimates use these values, which you can change under "
+        "`assumptions` in the configuration:\n"
     )
     assumptions = plan.config.assumptions.model_dump(exclude={"pace"})
     for kind, pace in estimates.paces.items():

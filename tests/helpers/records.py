@@ -65,9 +65,9 @@ def recorded_embeddings(results: Path, directory: Path, task="rte", pooling=None
     return spec
 
 
-def recorded_tf_idf(results: Path, directory: Path, task="rte") -> RunSpec:
+def recorded_tf_idf(results: Path, directory: Path, task="rte", fold=None) -> RunSpec:
     """Record a regression on TF-IDF and its inputs in ``results``; return its spec."""
-    spec = examples.run_spec(METHODS["tf-idf"], task).replace(recipe=Fit())
+    spec = examples.run_spec(METHODS["tf-idf"], task).replace(recipe=Fit(fold=fold))
     layout, rows = Layout(str(results)), examples.rows_of(examples.TASKS[task])
     paths = layout.tokens(spec.tokens.key), layout.dataset(spec.tokens.data.key)
     examples.tokens(examples.TASKS[task], directory).save_to_disk(paths[0])

@@ -116,6 +116,7 @@ LISTED = {
     **{name: name for name in ("run", "model", "task", "method", "train_rows", "learning_rate")},
     "spec.recipe.batch_size": "batch_size",
     "spec.recipe.epochs": "epochs",
+    "spec.recipe.fold.number": "fold",
     **{name: name for name in ("seed", "metric", "score", "best_epoch", "diverged")},
     "trainable": "trained",
     "delta_bytes": "delta_bytes",
@@ -196,8 +197,8 @@ def list_runs(
 ) -> tuple[pd.DataFrame, list[str]]:
     """List all recorded runs for ``subtune runs``.
 
-    Runs are sorted by task, method, learning rate and seed. If ``chosen`` is given, runs with a
-    learning rate that was not chosen come last.
+    Runs are sorted by task, method, learning rate, seed and fold. If ``chosen`` is given, runs with
+    a learning rate that was not chosen come last.
 
     Args:
         store: the directory of the run records.
@@ -226,8 +227,8 @@ def list_runs(
         return pd.DataFrame(), problems
     # A regression on embeddings has no batch size and no epochs.
     table = pd.json_normalize(rows).reindex(columns=[*LISTED, "tried"]).rename(columns=LISTED)
-    table = table.astype(dict.fromkeys(("batch_size", "epochs", "best_epoch"), "Int64"))
-    order = ["tried", "task", "method", "learning_rate", "seed"]
+    table = table.astype(dict.fromkeys(("batch_size", "epochs", "fold", "best_epoch"), "Int64"))
+    order = ["tried", "task", "method", "learning_rate", "seed", "fold"]
     return table.sort_values(order, ignore_index=True).drop(columns="tried"), problems
 
 

@@ -30,7 +30,7 @@ from subtune.comparison.user_table import (
     require_labels_as_text,
     require_texts,
 )
-from subtune.core.errors import SubtuneError, format_allowed
+from subtune.core.errors import SubtuneError, format_missing_column
 from subtune.core.files import Layout
 from subtune.data import sources
 from subtune.data.sample import (
@@ -95,8 +95,8 @@ def read_tables_and_models(
     for column in (*text, *label_columns(label), *filter(None, [options.group])):
         for table in tables.values():
             if column not in table.columns:
-                known = format_allowed(column, table.columns)
-                raise SubtuneError(f"{table.path}: no such column: {known}")
+                missing = format_missing_column(column, table.columns)
+                raise SubtuneError(f"{table.path}: {missing}")
     cells = (train.cells(column) for column in text)
     texts = [tuple(str(cell or "") for cell in row) for row in zip(*cells, strict=True)]
     models, problems = find_starting_models(options.model, texts)

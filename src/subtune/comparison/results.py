@@ -94,11 +94,9 @@ class Comparison:
         """
         # Importing transformers takes seconds.
         from subtune.share.export import export_model
-        from subtune.share.predict import run_to_export
 
         require_new(Path(to))
-        run = run_to_export(self._layout, self._best_run(method), minutes)
-        export_model(self._layout, run, Path(to))
+        export_model(self._layout, self._best_run(method), Path(to), minutes)
         return Path(to)
 
     def predict(

@@ -102,11 +102,20 @@ def error_reason(error: Exception) -> str:
 
 def format_allowed(found: object, allowed: Iterable[str]) -> str:
     """Format the end of a message: the value found, the allowed values and the most similar one."""
+    name = shorten(found) if isinstance(found, str) else found
+    return f"found {name!r}, expected one of {_format_choices(found, allowed)}"
+
+
+def format_missing_column(column: str, columns: Iterable[str]) -> str:
+    """Format the end of a message about a column that a table does not have."""
+    return f"no column {shorten(column)!r}, expected one of {_format_choices(column, columns)}"
+
+
+def _format_choices(found: object, allowed: Iterable[str]) -> str:
     names = list(allowed)
     near = difflib.get_close_matches(str(found), names, n=1, cutoff=0.5)
     hint = f" (did you mean {shorten(near[0])!r}?)" if near else ""
-    found = shorten(found) if isinstance(found, str) else found
-    return f"found {found!r}, expected one of {join_names(names)}{hint}"
+    return join_names(names) + hint
 
 
 def describe_pydantic_error(problem: "ErrorDetails") -> str:

@@ -12,6 +12,7 @@ import socket
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
@@ -78,6 +79,7 @@ def job_log(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[No
         except Exception as error:
             message = message_for_user(error)
             if message is None:
+                traceback.print_exc()
                 raise
         log_line(f"error: {message}")
     print(f"error: {message} (log: {log})", file=sys.stderr)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from subtune.core.errors import SubtuneError, explain_pydantic_errors, format_allowed, quote
+from subtune.core.errors import SubtuneError, explain_pydantic_errors, format_missing_column, quote
 from subtune.data.table_files import json_rows, read_text, split_lines
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow, Text
@@ -167,7 +167,7 @@ def _make_sentence_row(
     row = {}
     for column in columns:
         if column not in names:
-            raise SubtuneError(f"{path}: no such column: {format_allowed(column, names)}")
+            raise SubtuneError(f"{path}: {format_missing_column(column, names)}")
         row[column] = [cells[names.index(column)] for _, cells in words]
     return f"line {words[0][0]}", row
 

@@ -12,7 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from subtune.core.errors import SubtuneError, format_allowed, join_names, quote
+from subtune.core.errors import (
+    SubtuneError,
+    format_allowed,
+    format_missing_column,
+    join_names,
+    quote,
+)
 from subtune.data.sources import task_reader
 from subtune.data.table_files import read_rows
 from subtune.tasks import TaskSpec
@@ -112,9 +118,7 @@ def parse_predictions(
     for where, row in rows:
         for name in columns:
             if name not in row:
-                raise SubtuneError(
-                    f"{source}: {where}: no such column: {format_allowed(name, row)}"
-                )
+                raise SubtuneError(f"{source}: {where}: {format_missing_column(name, row)}")
         if len(columns) > 1:
             place = f"{source}: {where}"
             found.append([_parse_probability(row[name], f"{place}: {name}") for name in columns])

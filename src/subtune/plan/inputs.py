@@ -69,8 +69,7 @@ def find_model(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
         spec = ModelSpec(source="hub", repository=source.hub, version=version)
     else:
         with locate_errors(f"models.{model}"):
-            package = source.package
-            location = str(package_directory(package) if package else source.path)
+            location = str(local_directory(source))
             spec = ModelSpec(source="files", version=_cached_model_version(Path(location)))
         _check_max_length(config, name, model, location)
     pooling = _choose_pooling(source, model, location, spec.version, pins)
@@ -81,6 +80,11 @@ def find_model(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
             pooling = None
         _check_methods(config, name, model, location, dimensions, pooling)
     return spec.replace(pooling=pooling), location
+
+
+def local_directory(source: ModelSource) -> Path:
+    """Return the directory of a model that is not on the hub."""
+    return package_directory(source.package) if source.package else Path(str(source.path))
 
 
 def _choose_pooling(

@@ -65,11 +65,17 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     # Pipelines on the hub have the same names as subtune's heads, except for "text-classification".
     pipeline = task.of_kind.head.replace("_", "-").replace("sequence", "text")
     # A refit is not scored, so the card has the mean scores of the runs on folds.
-    folds = find_folds(store, spec, records.list_run_ids(store))
-    fold_outcomes = [records.read_outcome(store, run_id) for run_id in folds]
+    fold_runs = find_folds(store, spec, records.list_run_ids(store))
+    fold_outcomes = [records.read_outcome(store, run_id) for run_id in fold_runs]
     outcomes = [each for each in fold_outcomes if not each["diverged"]] or [outcome]
+    folds = [records.read_spec(store, run_id).recipe.fold for run_id in fold_runs]
+    titles = {task.evaluation[0]: "held-out folds"} if folds else {}
     scores = [
-        (split, metric, float(np.mean([each["scores"][split][metric] for each in outcomes])))
+        (
+            titles.get(split, split),
+            metric,
+            float(np.mean([each["scores"][split][metric] for each in outcomes])),
+        )
         for split in outcomes[0]["scores"]
         if split in task.evaluation
         for metric in task.metrics
@@ -92,7 +98,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
         ],
     )
     facts: dict[str, Any] = {key: escape_markdown(name) for key, name in names.items()}
-    facts |= {"trainable": outcome["trainable"], "scores": scores, "refit": spec.recipe.refit}
+    facts |= {"trainable": outcome["trainable"], "scores": scores, "folds": folds}
     facts |= {"encodes": encodes, "averages": averages, "fitted": is_fitted, "adapter": adapter}
     facts |= {"place": place, "repository": repository, "revision": revision}
     facts |= {"auto_class": AUTO_CLASSES[head].__name__, "pipeline": pipeline, "repr": repr}

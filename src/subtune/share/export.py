@@ -27,6 +27,7 @@ from subtune.models.transformers_models import make_transformers_model, transpos
 from subtune.runs import records
 from subtune.runs.spec import Fit, RunSpec
 from subtune.share.card import find_on_hub, model_card
+from subtune.share.predict import MINUTES, run_to_export
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
 from subtune.training.embeddings import pooled_tokens
@@ -53,7 +54,7 @@ POOLING_MODES: dict[Reads, str] = {
 REGRESSION = "regression"
 
 
-def export_model(layout: Layout, run: str, target: Path) -> None:
+def export_model(layout: Layout, run: str, target: Path, minutes: float = MINUTES) -> str:
     """Export the model of a run: configuration, tokenizer, and float32 weights as safetensors.
 
     The export is loaded with ``from_pretrained(target)`` of transformers' class for the task, such
@@ -68,16 +69,20 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
 
     Args:
         layout: the paths of the results that contain the run.
-        run: the run's id.
+        run: the run's id. If the run was cross-validated, its refit is trained first and exported.
         target: the new folder.
+        minutes: the time for a refit.
+
+    Returns:
+        The id of the exported run.
 
     Raises:
         SubtuneError: the run diverged, the record or the pretrained model is missing, or ``target``
             cannot be written.
     """
     if isinstance(records.read_spec(Path(layout.records()), run).selection, Peft):
-        return export_adapter(layout, run, target)
-    spec, delta, model = _load_run(layout, run)
+        return export_adapter(layout, run, target, minutes)
+    spec, delta, model = _load_run(layout, run, minutes)
     with new_directory(target) as draft, silence_transformers():
         if isinstance(spec.recipe, Fit):
             _write_encoder(draft, Path(layout.model(spec.model.id)), model.config, {})
@@ -99,8 +104,9 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
             else:
                 whole.save_pretrained(draft)
         _write_other_files(
-            draft, layout, spec, model, model_card(layout, run, target.name, adapter=False)
+            draft, layout, spec, model, model_card(layout, spec.id, target.name, adapter=False)
         )
+    return spec.id
 
 
 def _write_other_files(
@@ -150,7 +156,7 @@ def _complete_tokenizer(directory: Path, config: PretrainedConfig, head: str) ->
     path.write_text(json.dumps(fields | {"padding_side": "right"}, indent=2) + "\n")
 
 
-def export_adapter(layout: Layout, run: str, target: Path) -> None:
+def export_adapter(layout: Layout, run: str, target: Path, minutes: float = MINUTES) -> str:
     """Export the PEFT adapter of a run that trained LoRA, norms, or modules of the PEFT library.
 
     The adapter is loaded with ``PeftModel.from_pretrained(base, target)``, where ``base`` is the
@@ -162,8 +168,12 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
 
     Args:
         layout: the paths of the results that contain the run.
-        run: the run's id.
+        run: the run's id. If the run was cross-validated, its refit is trained first and exported.
         target: the new folder.
+        minutes: the time for a refit.
+
+    Returns:
+        The id of the exported run.
 
     Raises:
         SubtuneError: the run trained parameters that PEFT cannot store, or for one of the reasons
@@ -171,7 +181,7 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
     """
     from subtune.models.peft import make_peft_model
 
-    spec, delta, model = _load_run(layout, run)
+    spec, delta, model = _load_run(layout, run, minutes)
     settings = _choose_peft_settings(spec.selection, delta, model)
     if settings is None:
         raise SubtuneError(
@@ -190,8 +200,9 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
             fields = json.loads(path.read_text()) | base
             path.write_text(json.dumps(fields, indent=2) + "\n")
         _write_other_files(
-            draft, layout, spec, model, model_card(layout, run, target.name, adapter=True)
+            draft, layout, spec, model, model_card(layout, spec.id, target.name, adapter=True)
         )
+    return spec.id
 
 
 def _choose_peft_settings(
@@ -258,12 +269,10 @@ def _module_name(name: str, model: Encoder) -> str:
     return model.exported_name(name).rpartition(".")[0]
 
 
-def _load_run(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
-    """Load a run's spec, its delta, and the pretrained model."""
+def _load_run(layout: Layout, run: str, minutes: float) -> tuple[RunSpec, Delta, Encoder]:
+    """Load a run's spec, delta and pretrained model; those of the refit if there are folds."""
     store = Path(layout.records())
     spec = records.read_spec(store, run)
-    delta = {key: torch.from_numpy(v) for key, v in records.read_delta(store, run).items()}
-    pretrained = pretrained_directory(layout, spec)
     if spec.reads_texts:
         raise SubtuneError(
             f"run {run} has no pretrained model to export; fit its regression with `{SCIKIT_LEARN}`"
@@ -273,7 +282,10 @@ def _load_run(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
             f"run {run} trained adapters, which neither transformers nor PEFT supports; choose a "
             "run of another method"
         )
-    return spec, delta, load_spec_encoder(spec, pretrained)
+    exported = run_to_export(layout, run, minutes)
+    spec = records.read_spec(store, exported)
+    delta = {key: torch.from_numpy(v) for key, v in records.read_delta(store, exported).items()}
+    return spec, delta, load_spec_encoder(spec, pretrained_directory(layout, spec))
 
 
 def _make_export_config(model: Encoder, task: TaskSpec) -> PretrainedConfig:

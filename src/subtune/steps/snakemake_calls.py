@@ -149,6 +149,8 @@ class CallEvents(logging.Handler):
     def print_answers(self, paths: Layout, papers: Mapping[str, str]) -> None:
         """Print the answers of this call, and how many claims of the papers hold.
 
+        A call that wrote the report prints all answers, even if an earlier call computed them.
+
         Args:
             paths: the layout of the results directory.
             papers: maps the name of each experiment to the citation of its paper.
@@ -156,18 +158,19 @@ class CallEvents(logging.Handler):
         from subtune.exhibits.answer_tables import format_answers
         from subtune.exhibits.finding_tables import format_papers
 
+        has_report = paths.report() in self._made
         claims: dict[str, list[Path]] = {}
         for name, citation in papers.items():
             path = Path(paths.exhibits(name), "data", "claims.csv")
-            if paths.exhibits(name) in self._made and path.exists():
+            if (has_report or paths.exhibits(name) in self._made) and path.exists():
                 claims.setdefault(citation, []).append(path)
         if claims:
             print(f"\n{format_papers(claims)}", file=sys.stderr)
         every = paths.summary("answers", "csv")
         folders = sorted(path for path in self._made if path.startswith(paths.exhibits("")))
         single = [f"{folder}/answers.csv" for folder in folders]
-        shown = [every] if every in self._made else filter(os.path.exists, single)
-        for answers in map(Path, shown):
+        wanted = [every] if has_report or every in self._made else single
+        for answers in filter(Path.exists, map(Path, wanted)):
             print(format_answers(answers), file=sys.stderr)
 
 

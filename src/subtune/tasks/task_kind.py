@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import AfterValidator
 from tokenizers import Tokenizer
 
-from subtune.core.errors import SubtuneError, format_allowed, quote, shorten
+from subtune.core.errors import SubtuneError, format_missing_column, quote, shorten
 from subtune.tasks import metrics
 from subtune.tasks.examples import GROUP, IGNORED, Examples
 
@@ -133,7 +133,7 @@ class TaskKind(ABC):
             place = f"{source}: {where}"
             for column in task.columns_read(labelled):
                 if column not in row:
-                    raise SubtuneError(f"{place}: no such column: {format_allowed(column, row)}")
+                    raise SubtuneError(f"{place}: {format_missing_column(column, row)}")
             table.append((number, *self.read_cells(task, row, labelled, place)))
             # A row without a group is a group of its own.
             groups.append(str(row.get(task.group or "") or f"row {number}"))

@@ -27,6 +27,7 @@ from subtune.exhibits.output import WITH_SCORE_COLUMNS
 from subtune.methods import METHODS
 from subtune.runs import records
 from subtune.runs.records import write_checksums
+from subtune.runs.spec import Fold
 from tests.helpers import examples
 from tests.helpers.exhibits import results
 from tests.helpers.records import record, recorded
@@ -206,6 +207,19 @@ def test_runs_are_listed_by_name_with_their_sizes(listed, capsys):
     assert [run["run"] for run in json.loads(capsys.readouterr().out)] == [row["run"]]
     assert run_command(listed, "--method", "layernrom") == 1
     assert "did you mean 'layernorm'?" in capsys.readouterr().err
+
+
+def test_the_list_of_runs_has_a_column_of_folds_only_if_there_are_folds(
+    listed, tmp_path, tiny_bert, capsys
+):
+    folds = [examples.run_spec(fold=Fold(of=2, number=number)) for number in (1, 0)]
+    record(tmp_path / "runs", folds, tiny_bert)
+    assert list_runs(tmp_path / "runs", {})[0]["fold"].tolist() == [0, 1]
+    assert run_command(tmp_path) == 0
+    assert "fold" in capsys.readouterr().out
+    assert run_command(listed) == 0
+    printed = capsys.readouterr().out
+    assert not any(absent in printed for absent in ("fold", "nan", "NA"))
 
 
 def test_names_in_results_from_elsewhere_are_spelled_out(listed, tmp_path, capsys):

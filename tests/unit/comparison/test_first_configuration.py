@@ -240,12 +240,12 @@ def test_without_dev_rows_each_row_is_judged_by_a_run_that_has_not_seen_it(
 
 # Arguments, the place of the mistake, and what is found there.
 REFUSED = [
-    ("--train once.csv", "once.csv", "too few rows of label 'good'"),
-    ("--train same.csv", "same.csv", "too few different texts"),
-    ("--train films-train.csv --dev other.csv", "other.csv: no such column", "'sentence'"),
-    (f"{FILMS} --regression", "films-train.csv: line 2: label", "'good'"),
-    (f"{FILMS} --margin 2", "--margin", "2"),
-    ("--train empty.csv --dev films-dev.csv", "empty.csv: line 2", "no text"),
+    ("--train once.csv", "once.csv", "found too few rows of label 'good'"),
+    ("--train same.csv", "same.csv", "found too few different texts"),
+    ("--train films-train.csv --dev other.csv", "other.csv", "no column 'sentence'"),
+    (f"{FILMS} --regression", "films-train.csv: line 2: label", "found 'good'"),
+    (f"{FILMS} --margin 2", "--margin", "found 2"),
+    ("--train empty.csv --dev films-dev.csv", "empty.csv: line 2", "found no text"),
 ]
 
 
@@ -257,7 +257,7 @@ def test_a_mistake_is_said_in_one_line_and_nothing_is_written(here, call, argume
     (here / "empty.csv").write_text("sentence,label\n,good\nb,bad\n")
     status, _, problem = call(arguments)
     assert status == 1
-    assert_message(problem, f"{place}: ", f"found {found}")
+    assert_message(problem, f"{place}: ", found)
     assert not list(here.glob("*.yaml"))
 
 

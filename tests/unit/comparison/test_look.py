@@ -331,4 +331,4 @@ def test_the_command_prints_lines_or_json(tmp_path, capsys, monkeypatch, tiny_be
     assert cli.main(["look", "train.csv", "--classes", "--regression"]) == 1
     assert capsys.readouterr().err.startswith("--classes: not allowed with --regression; ")
     assert cli.main(["look", "train.csv", "--label", "lable"]) == 1
-    assert capsys.readouterr().err.startswith("train.csv: no such column: found 'lable', expected")
+    assert capsys.readouterr().err.startswith("train.csv: no column 'lable', expected")

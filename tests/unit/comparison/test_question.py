@@ -47,7 +47,7 @@ def test_predictions_of_rows_keep_their_index(answer):
     by_row = answer.predict("layernorm", PAIRS)
     table = pd.DataFrame(PAIRS, columns=COLUMNS, index=[7, 3])
     pd.testing.assert_frame_equal(answer.predict("layernorm", table), by_row.set_axis(table.index))
-    with pytest.raises(SubtuneError, match="texts: text 1: no such column: found 'sentence2', exp"):
+    with pytest.raises(SubtuneError, match="texts: text 1: no column 'sentence2', exp"):
         answer.predict("layernorm", table.drop(columns="sentence2"))
 
 

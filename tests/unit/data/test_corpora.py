@@ -45,7 +45,7 @@ BROKEN_CONLL = [
 REFUSED = [
     *(("conllu", ["form", "xpos"], *case) for case in BROKEN_CONLLU),
     *(("conll", ["1", "2"], *case) for case in BROKEN_CONLL),
-    ("conllu", ["xpso"], A_DOG, f"no such column: found 'xpso', expected one of {TEN}"),
+    ("conllu", ["xpso"], A_DOG, f"no column 'xpso', expected one of {TEN}"),
 ]
 
 

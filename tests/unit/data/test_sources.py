@@ -136,7 +136,7 @@ JSONL = [
         f'{ROW}\n{{"txt": "y", "label": "sad"}}\n',
         "line 3: found no text, expected a non-empty text",
     ),
-    ('{"txt": "y", "label": "sad"}\n', "line 1: no such column: found 'text', expected one of txt"),
+    ('{"txt": "y", "label": "sad"}\n', "line 1: no column 'text', expected one of txt"),
     ('{"text": "\\ud83d", "label": 0}\n', "line 1: found '\\ud83d', expected text"),
     ('{"text": "x"\n', "not a readable .jsonl file: line 1: Expecting ',' delimiter in column 13"),
     ("[" * 20_000, "not a readable .jsonl file: line 1: too deeply nested"),

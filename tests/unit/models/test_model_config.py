@@ -42,6 +42,19 @@ def test_what_a_model_lacks_is_said_below_the_table_and_has_no_number(directory_
     assert (lacking["parameters"], counted["parameters"]) == (None, 130)
 
 
+def test_the_methods_of_a_configuration_are_counted_in_its_own_models(
+    directory_of, capsys, tmp_path
+):
+    own = {"small": {"path": str(directory_of("modernbert"))}, "big": {"hub": "acme/big"}}
+    experiment = {"models": ["small"], "tasks": ["sst2"], "methods": {"norms": [1e-3]}}
+    experiment |= {"epochs": 1, "batch_size": 8}
+    selections = {"norms": {"parameters": ["**.LayerNorm.weight"]}}
+    config = {"models": own, "selections": selections, "experiments": {"mine": experiment}}
+    (tmp_path / "own.yaml").write_text(json.dumps(config))
+    _, out, err = params(capsys, "norms", "--config", tmp_path / "own.yaml", "--json")
+    assert err == "" and {row["model"] for row in json.loads(out)} == {"small"}
+
+
 @pytest.mark.parametrize(
     ("fields", "longest"),
     [

@@ -176,7 +176,8 @@ def test_a_base_on_the_hub_is_linked_and_hands_down_licence_and_language(
     assert (data.base_model, data.base_model_relation) == ("acme/tiny", "adapter")
     assert (data.license, data.language, data.library_name) == ("mit", ["en"], "peft")
     assert f"revision='{version}'" in code_of(card) and "place = 'me/mine'" in code_of(card)
-    export_adapter(Layout(str(results)), spec.id, tmp_path / "out")
+    shutil.copytree(results / "runs" / spec.id, results / "runs" / from_hub.id)
+    export_adapter(Layout(str(results)), from_hub.id, tmp_path / "out")
     written = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
     assert (written["base_model_name_or_path"], written["revision"]) == (
         "acme/tiny",

@@ -276,8 +276,10 @@ def test_adapters_find_a_base_here_and_one_on_the_hub_from_another_folder(
     for place in ("results/models", "cache/models--acme--tiny/snapshots"):
         name = of_hub.id if "results" in place else of_hub.version
         shutil.copytree(tiny_roberta, tmp_path / place / name)
-    monkeypatch.setattr(records, "read_spec", lambda *_: spec.replace(model=of_hub))
-    export_adapter(Layout("results"), spec.id, tmp_path / "of-hub")
+    of_hub_spec = spec.replace(model=of_hub)
+    shutil.copytree(f"results/runs/{spec.id}", f"results/runs/{of_hub_spec.id}")
+    monkeypatch.setattr(records, "read_spec", lambda *_: of_hub_spec)
+    export_adapter(Layout("results"), of_hub_spec.id, tmp_path / "of-hub")
     bases = {"local": str(tmp_path / "results" / "models" / spec.model.id), "of-hub": "acme/tiny"}
     for adapter, base in bases.items():
         named = json.loads((tmp_path / adapter / "adapter_config.json").read_text())

@@ -157,7 +157,7 @@ def test_a_table_keeps_its_columns(results, tmp_path, capfd):
 
 
 BAD = {
-    "no column of text": ("in.csv", "id,text\n1,a\n", "line 2: no such column: found 'sentence'"),
+    "no column of text": ("in.csv", "id,text\n1,a\n", "line 2: no column 'sentence'"),
     "an empty text": ("in.csv", "id,sentence\n1,a\n2, \n", "line 3: found no text"),
     "no rows": ("in.csv", "id,sentence\n", "found no rows"),
     "another format": ("in.pdf", "", "found '.pdf', expected one of"),
@@ -270,6 +270,14 @@ def test_a_refit_is_trained_if_it_is_not_recorded(folds, choose, layout, tmp_pat
     assert run_to_export(layout, folds[0].id) == folds[0].make_refit(2).id
 
 
+def test_an_export_that_is_impossible_is_refused_before_the_refit(tmp_path, tiny_bert, capfd):
+    run = recorded_tf_idf(tmp_path, tiny_bert, fold=FOLDS[0]).id
+    capfd.readouterr()
+    command = ["export", run, "--to", str(tmp_path / "out"), "--results", str(tmp_path)]
+    assert cli.main(command) == 1
+    assert capfd.readouterr().err.startswith(f"run {run} has no pretrained model to export; ")
+
+
 def test_an_interrupted_refit_goes_on_from_its_checkpoint(
     folds, choose, layout, tmp_path, monkeypatch
 ):
@@ -295,7 +303,8 @@ def test_the_card_of_a_refit_has_the_mean_score_of_its_folds(folds, choose, layo
     card = model_card(layout, run_to_export(layout, folds[0].id), "out")
     outcomes = [records.read_outcome(tmp_path / "runs", spec.id) for spec in folds]
     mean = np.mean([of["scores"]["validation"]["accuracy"] for of in outcomes])
-    assert f"| validation | accuracy | {mean:.4f} |" in card
+    assert f"| held-out folds | accuracy | {mean:.4f} |" in card
+    assert "mean over 3 of 3 folds" in card
 
 
 def test_a_run_on_a_fold_of_an_unfinished_comparison_is_not_exported(folds, layout):

@@ -42,7 +42,7 @@ def test_a_configuration_that_can_run_has_no_problems(checked):
 CASES = {
     "no such column": (
         lambda s: s["tasks"]["mine"].update(text=["sentense"]),
-        "train.csv: line 2: no such column: found 'sentense', expected one of sentence, label",
+        "train.csv: line 2: no column 'sentense', expected one of sentence, label",
     ),
     "a method of more layers than the model has": (
         lambda s: s["experiments"]["first"]["methods"].update({"SPAFIT-4-9-I": [1e-3]}),

@@ -11,7 +11,14 @@ from unittest.mock import Mock
 import pytest
 
 from subtune import cli
+from subtune.core.files import Layout
+from subtune.core.process import job_log
+from subtune.exhibits.answer_tables import answers_table
+from subtune.exhibits.output import write_table
 from subtune.steps.snakemake_calls import CallEvents, Failure, format_failures
+from tests.helpers.exhibits import results
+from tests.unit.analysis.test_answer import runs
+from tests.unit.exhibits.test_answer_tables import SCORES, TITLES
 
 # What Slurm's plugin says if sbatch refuses a job, or if an account is unknown.
 SBATCH = "SLURM sbatch failed. The error message was 'sbatch: error: {}'.\n    sbatch call: sbatch"
@@ -39,6 +46,28 @@ def test_a_failed_job_is_named_with_its_last_words(tmp_path, log, said, reason):
     own.write_text(log)
     line = format_failures([Failure("train a", [str(own), str(other)], said)])
     assert line == "train a failed: " + reason.format(own=own, other=other)
+
+
+def test_the_log_of_a_job_ends_with_an_error_that_nobody_expected(tmp_path):
+    log = tmp_path / "own.log"
+    with pytest.raises(KeyError), job_log(log):
+        raise KeyError("b")
+    assert format_failures([Failure("train a", [str(log)], "")]).startswith(
+        "train a failed: KeyError: 'b'"
+    )
+
+
+def test_a_call_that_only_wrote_the_report_prints_the_answers(tmp_path, capsys):
+    paths = Layout(str(tmp_path))
+    call, about = CallEvents(), {"event": "job_info", "jobid": 1, "rule_name": "report_page"}
+    about |= {"wildcards": {}, "log": [], "output": [paths.report()]}
+    call.emit(logging.makeLogRecord(about))
+    call.print_answers(paths, {})
+    assert capsys.readouterr().err == ""
+    answers = [paths.summary("answers", "csv")]
+    write_table(answers_table(results(TITLES, chosen=runs(SCORES))), answers)
+    call.print_answers(paths, {})
+    assert "BitFit is enough" in capsys.readouterr().err
 
 
 def test_jobs_that_failed_alike_are_in_one_line():

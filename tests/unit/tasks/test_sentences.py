@@ -152,7 +152,7 @@ REFUSED = [
     (TOXIC, "text,label\na,\nb,[]\n", "found no label in every row, expected rows"),
     (TOXIC, "text,label\na,toxic\nb,toxic\n", "found the labels toxic in every row, expected"),
     (BY_COLUMN, "text,toxic,insult,threat\na,1,2,0\n", "line 2: column 'insult': found '2'"),
-    (BY_COLUMN, "text,toxic,insult\na,1,0\n", "line 2: no such column: found 'threat', expec"),
+    (BY_COLUMN, "text,toxic,insult\na,1,0\n", "line 2: no column 'threat', expec"),
 ]
 
 

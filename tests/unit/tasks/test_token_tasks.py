@@ -136,7 +136,7 @@ def split(*rows):
         ({"words": ["a", 1], "tags": ["B"]}, r"row 2: words\[1\]: found 1, expected text"),
         ({"words": ["\0"], "tags": ["B"]}, r"row 2: words\[0\]: found '\\x00', expected text"),
         ({"words": ["a"], "tags": [" "]}, r"row 2: tags\[0\]: found ' ', expected text"),
-        ({"words": ["a"], "tag": ["B"]}, "f: row 2: no such column: found 'tags', expected"),
+        ({"words": ["a"], "tag": ["B"]}, "f: row 2: no column 'tags', expected"),
     ],
 )
 def test_a_row_that_is_none_of_the_task_is_refused_with_its_place(row, message):
