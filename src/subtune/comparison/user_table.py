@@ -98,7 +98,6 @@ def make_name(text: str, taken: Collection[str], kind: str) -> str:
     """Derive a name from a text: at most 56 letters, digits and characters of ``_.+-``.
 
     Args:
-        text: the text.
         taken: names in lower case that are not available.
         kind: the ending that is added to names in ``taken``. If no character is left, the name is
             ``my-{kind}``.
@@ -116,16 +115,15 @@ POWER = re.compile(r"\d+[eE]\d+")
 
 
 def require_texts(table: UserTable, named: Collection[str]) -> None:
-    """Check that a table has texts, and is not a table of words with one label per word.
+    """Check that a table has texts, and not only lists of words with one label per word.
 
-    In such a table, the lists of words and the lists of labels have equal lengths.
+    Two columns are such lists if the lists of each row have equal lengths.
 
     Args:
-        table: the table.
         named: the text columns that the user names; empty if they are to be guessed.
 
     Raises:
-        SubtuneError: a column of word lists is named, or the table has such a column but no texts.
+        SubtuneError: a named column has lists of words, or no column has texts instead of words.
     """
     lengths = {}
     for column in table.columns:
@@ -201,8 +199,8 @@ def guess_label_columns(table: UserTable) -> LabelColumns:
 def _require_header(table: UserTable, label: str) -> None:
     """Check that the first line of a table is a header and not a row.
 
-    It is a row if a column name is a sentence and the name of the label column is one of the labels
-    (or a number, if all labels are numbers).
+    The first line is a row if a column name is a sentence and the name of the label column is one
+    of the labels. If all labels are numbers, any number in place of a name is a label.
     """
     has_sentence = any(len(name.split()) >= DEFAULTS.text_words for name in table.columns)
     labels = table.words(label)
@@ -304,7 +302,7 @@ def _share_of_different(cells: list[Any]) -> float:
 def _holds_words(cells: list[Any]) -> bool:
     """Return whether most cells are text and not numbers.
 
-    Empty cells count as text here. A later check reports them with their lines.
+    Empty cells count as text, because a later check reports empty cells with their lines.
     """
     some = _sample(cells)
     are_text = [cell is None or (isinstance(cell, str) and not is_number(cell)) for cell in some]
@@ -391,9 +389,10 @@ def _are_codes(numbers: Collection[str]) -> bool:
 
 
 def _are_sets(cells: Sequence[Any]) -> bool:
-    """Return whether some cell is a list of several labels, or most cells are lists and some empty.
+    """Return whether the cells of a column are sets of labels.
 
-    Empty lists only count if they are more than the share `FEW` of all lists.
+    They are if a cell is a list of several labels. They also are if most cells are lists and more
+    than the share `FEW` of the lists is empty.
     """
     given = [cell for cell in cells if cell not in (None, "")]
     lists = [parse_labels(cell) for cell in given if is_list(cell)]
@@ -406,7 +405,7 @@ def find_separators(cells: Sequence[Any]) -> str | None:
     """Find the characters that separate several labels in the cells of a column, or return None.
 
     After splitting at the separators, there must be fewer distinct labels than distinct cells. So
-    the comma in names such as ``Paris, France`` is no separator, and numbers are never split.
+    the comma in names such as ``Paris, France`` is no separator. Numbers are never split.
     """
     texts = {cell.strip() for cell in cells if isinstance(cell, str) and not is_list(cell)}
     different = {text for text in texts if text and not is_number(text)}
@@ -418,6 +417,6 @@ def find_separators(cells: Sequence[Any]) -> str | None:
 
 
 def label_sort_key(label: str) -> tuple[float, str]:
-    """Return the sorting key of a label: numbers come first, by size; then words, by letters."""
+    """Return the sorting key of a label: numbers by size, and then words in alphabetical order."""
     number = parse_number(label)
     return (math.inf if number is None else number), label
