@@ -17,7 +17,7 @@ from cyclopts import Parameter
 from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.files import read_package_yaml
 
-# Comments in `defaults.yaml` explain the keys.
+# The comments in `defaults.yaml` explain the attributes of `DEFAULTS`.
 DEFAULTS = SimpleNamespace(**read_package_yaml("subtune.comparison", "defaults.yaml"))
 Kind = Literal["classification", "multilabel", "regression"]
 # In a terminal, the names of several columns are one argument: `--label toxic,insult`.
@@ -57,11 +57,11 @@ class TableOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Options(TableOptions):
-    """Options of `compare` and `init`, in addition to those about the tables.
+    """Options of `compare` and `init`. They include `TableOptions`.
 
     Attributes:
         predictions: file or column with the predictions of another system, such as an LLM, for the
-            evaluated examples; one file or column per system
+            evaluated examples; several systems are allowed
         minutes: time limit for the whole comparison; default: 10
         margin: largest acceptable loss of score compared with full fine-tuning; default: 0.02
     """

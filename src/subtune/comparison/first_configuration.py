@@ -68,7 +68,7 @@ def write_first_configuration(
     Args:
         paths: maps the name of each split to its file; None for a split without a file.
         target: the path of the configuration to write.
-        results: the directory of the results; default: the task's name in ``results/``.
+        results: the directory of the results; default: ``results/`` followed by the task's name.
         dev_share: the share of the training set that is drawn as the dev set; None to draw no dev
             set.
         seeds: the number of seeds or folds; default: as many as fit into the time limit.
@@ -231,7 +231,7 @@ def _choose_methods(
 
 
 def add_learning_curves(experiment: Experiment, rows: int) -> Experiment:
-    """Add fits of the baselines on fewer training examples to a copy of an experiment.
+    """Return a copy of an experiment in which baselines are also fitted on fewer examples.
 
     The numbers of examples are the shares `DEFAULTS.shares` of the training set. The scores of
     these cheap fits show how much more labelled data would help.

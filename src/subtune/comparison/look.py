@@ -31,7 +31,7 @@ PlacedTexts = tuple[str, tuple[str, ...], tuple[str, ...] | None]
 
 @dataclass(frozen=True)
 class SplitFacts:
-    """What `describe_tables` reports about one split.
+    """Facts about one split, as collected by `describe_tables`.
 
     Attributes:
         path: the file of the split.
@@ -40,7 +40,8 @@ class SplitFacts:
         missing: the places of empty cells, such as ``line 3``, by column.
         not_numbers: the places of the rows whose label is not a number, for a regression.
         left_out: the places of the rows that are not used because they have no label.
-        also_in: the number of rows whose text also occurs in an earlier split, by that split.
+        also_in: the number of rows whose text also occurs in an earlier split, by the name of the
+            earlier split.
     """
 
     path: str
@@ -78,7 +79,7 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Facts:
-    """What `describe_tables` reports about the tables of a user.
+    """Facts about the tables of a user, as collected by `describe_tables`.
 
     Attributes:
         columns: the columns of the training file.
@@ -251,12 +252,12 @@ def _find_deciding_columns(
 ) -> dict[str, tuple[int, float]]:
     """Find the columns that almost determine the label, such as authors who always use one label.
 
-    Such a column has more distinct cells than there are labels. It predicts the label of a row as
-    the most frequent label of the *other* rows with the same cell. These predictions make at most
-    `DEFAULTS.undecided` times as many errors as always predicting the most frequent label.
+    A column that almost determines the label has more distinct cells than there are labels. The
+    column predicts the label of a row as the most frequent label of the *other* rows with the same
+    cell. It makes at most `DEFAULTS.undecided` times as many errors as always predicting the most
+    frequent label.
 
     Args:
-        table: the training table.
         columns: the columns that are neither text nor label.
         answers: the labels of each row; None if a row has no label.
 
@@ -273,7 +274,7 @@ def _find_deciding_columns(
         correct = 0
         for counts in by_cell.values():
             most, second = [*sorted(counts.values(), reverse=True), 0][:2]
-            # The row itself does not count, so the most frequent label loses one row.
+            # For a row with the most frequent label, only `most - 1` other rows have this label.
             correct += most if most - 1 > second else 0
         if (
             len(by_cell) > len(known) > 1

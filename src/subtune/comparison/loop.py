@@ -71,7 +71,7 @@ class Loop:
         left_out: the methods that are left out because they failed.
         ended_early: the ids of jobs that are run a second time because their worker process ended.
         answer: the answer from the runs that are recorded so far.
-        seconds_of_answer: the longest time that it took to compute an answer; 0 before the first.
+        seconds_of_answer: the seconds that the slowest answer took; 0 before the first answer.
     """
 
     context: Context
@@ -122,7 +122,7 @@ class Loop:
     def next_jobs(self, running: Iterable[Job] = ()) -> Iterator[Job]:
         """Yield the jobs that can start now, the most useful first.
 
-        A job trains runs that share training steps, or writes a file that training reads.
+        Each job either trains runs that share training steps, or writes a file that training reads.
 
         Args:
             running: the jobs that are running already. Their runs are skipped.
@@ -142,7 +142,7 @@ class Loop:
                 yield from _jobs_that_can_start(self._make_training_job(group), jobs_by_output)
 
     def _make_training_job(self, runs: list[PlannedRun]) -> Job:
-        """Build a job that trains some runs. The job only writes the records of these runs."""
+        """Build a job that trains some runs. The job writes nothing but the records of the runs."""
         name = content_id([run.spec.id for run in runs])
         inputs = self.context.training_inputs(runs)
         needed = self.context.training_resources(runs, Cost(), name)

@@ -124,7 +124,7 @@ def _class_lines(facts: Facts) -> Iterator[str]:
 def _spelling_lines(facts: Facts) -> Iterator[str]:
     """Yield lines about different spellings of labels, and about labels that a split lacks."""
     for group in facts.joined:
-        # The labels differ in characters that are invisible or look alike, so these are escaped.
+        # The labels differ in invisible or similar characters, so these characters are escaped.
         yield f"labels that are merged into one: {', '.join(map(ascii, group))}"
     for group in facts.differing_in_capitals:
         yield f"labels that differ only in capitals: {', '.join(map(quote, group))}"
@@ -156,7 +156,7 @@ def _deciding_lines(facts: Facts) -> Iterator[str]:
 
 
 def _row_lines(split: str, part: SplitFacts, label: LabelColumns) -> Iterator[str]:
-    """Yield lines about rows without a text or a label, and rows that another split also has."""
+    """Yield lines about rows without text or label, and rows that also occur in another split."""
     if part.left_out:
         left_out = f"{len(part.left_out):,} of {format_count(part.rows, 'row')} left out"
         named = join_names(part.left_out, NAMED, "and")
@@ -251,7 +251,7 @@ def model_line(model: StartingModel) -> str:
 
 
 def run_line(experiment: Experiment) -> str:
-    """Format the line about the number of runs, methods, seeds or folds, epochs and batch size."""
+    """Format the line about the runs: their number, methods, seeds or folds, epochs, batch size."""
     # A method without learning rates is a deterministic regression: its result is the same for all
     # seeds, so one run is enough.
     methods, folds = experiment.methods, experiment.folds

@@ -13,7 +13,7 @@ from subtune.runs.spec import Fit, PlannedRun, RunSpec, SearchSpec
 
 # The reference method, full fine-tuning, which is trained first.
 FULL = "full"
-# A method of one model, as the names of the model and of the method.
+# A method of one model: the name of the model and the name of the method.
 Method = tuple[str, str]
 # Runs with smaller ranks are trained first.
 Rank = tuple[int, ...]
@@ -86,7 +86,7 @@ def rank_missing_runs(
        seed or fold.
     1. For the model with the best baseline: full fine-tuning and each method once, with its middle
        learning rate.
-    2. The learning rates next to the middle one, and then baselines on fewer training examples.
+    2. The learning rates next to the middle rate, and then baselines on fewer training examples.
     3. The remaining seeds or folds of methods whose learning rate is known. At the same rank as the
        second seed or fold: further learning rates of methods whose best rate is not yet between two
        worse rates.

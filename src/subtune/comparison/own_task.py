@@ -243,7 +243,7 @@ def make_task(facts: Facts, options: Options) -> Task:
     train, dev = parts["train"].labels, parts.get("validation", parts["train"]).labels
     words = sorted({*train, *dev}, key=label_sort_key) if isinstance(label, str) else label
     if kind == "classification" and len(words) == 2 and parse_number(words[1]) is None:
-        # Binary F1 is computed for the last class, so the last class is the rarer one.
+        # Binary F1 is computed for the last class, so the rarer class is last.
         words = sorted(words, key=lambda word: -train.get(word, 0))
     metrics = DEFAULTS.metrics[kind]
     if kind == "classification":
@@ -272,7 +272,6 @@ def count_folds(train: str, size: TaskSize) -> int:
 
     Args:
         train: the training file, for the error message.
-        size: the size of the task.
 
     Raises:
         SubtuneError: the training set cannot be split into two folds.

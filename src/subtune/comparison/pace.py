@@ -39,7 +39,7 @@ TEXTS, LONGEST = 128, 128
 FEW, MANY = 8, 32
 # The batch sizes from which `MeasuredPace.least_batch` is chosen.
 BATCHES = (8, 16, 32)
-# The share of the time that each measurement may take. A single step may take longer.
+# The share of the total time that each measurement may take. A single step may take longer.
 SHARE = 1 / 12
 # bf16 is not tried if a forward pass takes more than this many times as long as in fp32.
 MOST_TIMES = 2
@@ -260,7 +260,7 @@ def _time_kinds(
 
     Returns:
         The seconds of a step, by kind of step and batch size.
-        The faster precision.
+        The chosen precision.
         The milliseconds of a step of the first method, by precision.
 
     Raises:

@@ -20,7 +20,7 @@ class CheckedPredictions(NamedTuple):
     """The predictions of an external system.
 
     Attributes:
-        system: the name of the system, from the name of its file, column or Series.
+        system: the name of the system, derived from the name of its file, column or Series.
         rows: a mapping for each row of the table. Its only key is ``prediction``, or it maps each
             label to its probability.
     """
@@ -63,16 +63,15 @@ def check_predictions(
     """Read and check the predictions of one system for the rows of a table.
 
     Args:
-        predictions: a column of the table; or one column of probabilities for each label, in the
-            order of the labels, separated by commas; or a file, DataFrame, Series or list with one
-            prediction for each row of the table.
+        predictions: the name of a column of the table; or the names of columns with probabilities,
+            separated by commas, in the order of the labels; or a file, DataFrame, Series or list
+            with one prediction for each row of the table.
         rows: the rows of the table.
-        task: the task of the table.
         taken: the names of other systems, which are not available.
 
     Raises:
-        SubtuneError: the number of rows differs, the column of the predictions is not found, or a
-            prediction is missing or does not fit the task.
+        SubtuneError: there is not one prediction per row, the column of the predictions is not
+            found, or a prediction is missing or does not fit the task.
     """
     columns = predictions.split(",") if isinstance(predictions, str) else []
     if columns and {*columns} <= {*rows[0][1]}:

@@ -43,7 +43,7 @@ from subtune.data.table_files import is_directory, is_file
 from subtune.plan.inputs import scored_file
 from subtune.steps.context import plan_and_check
 
-# The file, in the directory of the results, with a description of the call.
+# The name of the file that describes the call, in the directory of the results.
 ASKED = "comparison.json"
 Say = Callable[[str], object]
 
@@ -54,8 +54,8 @@ class ComparisonRequest(NamedTuple):
     Attributes:
         name: the name of the task.
         splits: the rows of each split, by split.
-        options: the options.
-        dev_share: the share of the training set that is drawn as the dev set; None draws none.
+        dev_share: the share of the training set that is drawn as the dev set; None to draw no dev
+            set.
     """
 
     name: str
@@ -101,8 +101,9 @@ def compare(
             ``"nyu-mll/glue:cola"``), or a mapping from names of splits to their rows.
         dev: the dev set, in any form accepted for ``train``; or the name of a split of ``train``;
             or the share of the training set that is drawn as the dev set. Default: the validation
-            split of ``train``. If there is none, methods are compared by cross-validation.
-        test: the test set, in any form accepted for ``train``. It is used for the scores only.
+            split of ``train``. Without a dev set, methods are compared by cross-validation.
+        test: the test set, in any form accepted for ``train``, or the name of a split of ``train``.
+            The test set is used for scores only.
         revision: commit, branch or tag of the dataset on the hub.
         results: the directory of the results; default: a directory in ``results`` whose name
             depends on the arguments.
@@ -353,7 +354,7 @@ def _say_all(lines: Iterable[str], say: Say) -> None:
 def _lock_directory(place: Path) -> Iterator[int]:
     """Make a directory, and lock it against other calls.
 
-    The lock ends when all processes that hold the file descriptor have closed it.
+    The lock is released when all processes have closed the file descriptor.
 
     Yields:
         The file descriptor of the lock file.

@@ -36,7 +36,7 @@ def finished_runs(progress: Progress) -> list[Finished]:
             entry: Finished = {"key": planned.key, "run": recorded[planned.key].id}
             if planned.search and (tried := progress.tried_rates(planned.search)):
                 entry |= search_result(progress.searches[planned.search], tried)
-            # The best rate of the search is replaced, because no run may have used this rate yet.
+            # The rate of the run replaces the best rate of the search, which no run may use yet.
             entry["learning_rate"] = recorded[planned.key].recipe.learning_rate
             finished.append(entry)
     return finished
@@ -76,8 +76,9 @@ def find_answer_so_far(context: Context, progress: Progress) -> AnswerSoFar:
 def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set[Method]:
     """Return the methods whose probability of being the answer is below `LEAST_PROBABILITY`.
 
-    A method is the answer if its loss is within the margin and that of every smaller method is not.
-    So its probability is at most ``min(P(within margin), 1 - max P(smaller within margin))``.
+    A method is the answer if its loss is within the margin and no smaller method's loss is. So the
+    probability that a method is the answer is at most
+    ``min(P(within margin), 1 - max P(smaller within margin))``.
 
     Args:
         chosen: the scores of the chosen runs.

@@ -138,8 +138,8 @@ class StartingModel(Value):
     def problems_by_method(self, methods: Iterable[str], task: TaskSpec) -> Mapping[str, str]:
         """Return the error messages of methods that the model does not support, by method.
 
-        Such a method selects parameters that the model does not have. If the dimensions of the
-        model are unknown, the mapping is empty.
+        A method is not supported if it selects parameters that the model does not have. If the
+        dimensions of the model are unknown, the mapping is empty.
         """
         if self.dimensions is None:
             return {}
@@ -190,7 +190,8 @@ def find_starting_model(name: str | None) -> StartingModel:
             default model.
 
     Raises:
-        SubtuneError: the name is none of these, or the directory or package has no model.
+        SubtuneError: the name is neither a directory, a package nor the name of a repository, or
+            the directory or package contains no model.
     """
     package = DEFAULTS.model["package"]
     if name is None and importlib.util.find_spec(package):
@@ -273,7 +274,7 @@ def list_choices(
 ) -> list[list[CandidateSettings]]:
     """List possible settings for a table and a model, from the best to the fastest.
 
-    Each inner list belongs to one reduction of `_reductions`. Within the list, the number of epochs
+    Each inner list belongs to one reduction of `_reductions`. Within a list, the number of epochs
     decreases. In the first choices of the first list, methods with few parameters are trained for
     additional epochs.
 

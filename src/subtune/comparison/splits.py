@@ -36,7 +36,7 @@ class Split:
     Attributes:
         identity: a text that identifies the rows. The text changes if the rows change.
         read_frame: a function that returns the rows, or None if a dataset on the hub has no dev
-            split. Its argument is the directory of the results, in which commits are pinned.
+            split. Its argument is the directory of the results, which records the dataset's commit.
         path: the user's file with the rows, or None if the rows must be written to a new file.
     """
 

@@ -117,13 +117,14 @@ POWER = re.compile(r"\d+[eE]\d+")
 def require_texts(table: UserTable, named: Collection[str]) -> None:
     """Check that a table has texts, and not only lists of words with one label per word.
 
-    Two columns are such lists if the lists of each row have equal lengths.
+    Two columns have words and labels if all their cells are lists, of equal lengths in each row.
 
     Args:
         named: the text columns that the user names; empty if they are to be guessed.
 
     Raises:
-        SubtuneError: a named column has lists of words, or no column has texts instead of words.
+        SubtuneError: a named text column has lists of words, or the table has lists of words but
+            no column of sentences.
     """
     lengths = {}
     for column in table.columns:
@@ -200,7 +201,7 @@ def _require_header(table: UserTable, label: str) -> None:
     """Check that the first line of a table is a header and not a row.
 
     The first line is a row if a column name is a sentence and the name of the label column is one
-    of the labels. If all labels are numbers, any number in place of a name is a label.
+    of the labels. If all labels are numbers, the name may be any number.
     """
     has_sentence = any(len(name.split()) >= DEFAULTS.text_words for name in table.columns)
     labels = table.words(label)
@@ -237,7 +238,7 @@ def reason_against_label(table: UserTable, column: str) -> str | None:
 def ids_or_dates(table: UserTable, column: str) -> str | None:
     """Return ``ids`` or ``dates`` if a column contains ids or dates, or else None.
 
-    Such a column is neither a text column nor a label column.
+    A column of ids or dates is neither a text column nor a label column.
     """
     words = table.words(column)
     are_codes = all(
@@ -259,7 +260,7 @@ def ids_or_dates(table: UserTable, column: str) -> str | None:
 def guess_text_columns(table: UserTable, labels: Collection[str]) -> tuple[str, ...]:
     """Guess the text columns: the one or two columns of sentences that are not label columns.
 
-    If no column has sentences, the text columns are those with words, such as titles or names.
+    If no column has sentences, the text columns are columns of words, such as titles or names.
     Columns in which more than half of the cells are distinct are preferred.
 
     Raises:
@@ -391,8 +392,8 @@ def _are_codes(numbers: Collection[str]) -> bool:
 def _are_sets(cells: Sequence[Any]) -> bool:
     """Return whether the cells of a column are sets of labels.
 
-    They are if a cell is a list of several labels. They also are if most cells are lists and more
-    than the share `FEW` of the lists is empty.
+    They are sets of labels if a cell is a list of several labels, or if most cells are lists and
+    more than the share `FEW` of these lists is empty.
     """
     given = [cell for cell in cells if cell not in (None, "")]
     lists = [parse_labels(cell) for cell in given if is_list(cell)]

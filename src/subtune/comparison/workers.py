@@ -49,10 +49,10 @@ def _hub_cache(job: Job) -> str | None:
 
 
 class Workers:
-    """Processes that run jobs in parallel. All but the first are started when they are needed.
+    """Processes that run jobs in parallel. All but the first process are started when needed.
 
     Each worker has its own session, so that Ctrl-C reaches only the caller. If the caller is
-    killed, the system closes the pipes of the workers, which then end by themselves.
+    killed, the system closes the pipes of the workers, and the workers end by themselves.
 
     Attributes:
         number: the maximum number of jobs that run at the same time.
@@ -138,7 +138,7 @@ class Workers:
         return EndedJob(job, exit_status=status)
 
     def stop(self, seconds: float) -> list[EndedJob]:
-        """Stop all running jobs and return them. Workers that take over ``seconds`` are killed."""
+        """Stop all running jobs and return them. After ``seconds``, their workers are killed."""
         until, ended = time.monotonic() + seconds, []
         while self._busy and time.monotonic() < until:
             for process in self._busy:
