@@ -346,7 +346,7 @@ def require_labels(facts: Facts) -> None:
             place = part.missing[names][0].removesuffix(f" of {part.path}")
             raise SubtuneError(
                 f"{part.path}: {place}: the row has no label in column {names!r}, expected a label "
-                f"in each row (up to {FEW:.0%} of the rows may lack one and are left out)"
+                f"in each row (if at most {FEW:.0%} of the rows have no label, these are left out)"
             )
     if facts.kind == "regression":
         return

@@ -209,8 +209,8 @@ def _require_header(table: UserTable, label: str) -> None:
     if has_sentence and (are_numbers or label.strip() in labels):
         raise SubtuneError(
             f"{table.path}: found {shorten(label)!r} as the name of the label column, which looks "
-            "like a label; expected a header such as text,label above the first row (if this is "
-            "the header, set --label)"
+            "like a label; expected a header such as text,label above the first row (if the file "
+            "has a header, set --label)"
         )
 
 
