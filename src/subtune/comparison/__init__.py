@@ -17,7 +17,7 @@ from cyclopts import Parameter
 from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.files import read_package_yaml
 
-# Comments in `defaults.yaml` explain the keys.
+# The comments in `defaults.yaml` explain the attributes of `DEFAULTS`.
 DEFAULTS = SimpleNamespace(**read_package_yaml("subtune.comparison", "defaults.yaml"))
 Kind = Literal["classification", "multilabel", "regression"]
 # In a terminal, the names of several columns are one argument: `--label toxic,insult`.
@@ -27,17 +27,17 @@ Column = Parameter(metavar="COLUMN", n_tokens=1, converter=lambda _, tokens: tok
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """Options that describe the tables, and the models to compare.
+    """Options for the tables and for the models to compare.
 
     Attributes:
         text: column of the texts; default: guessed
-        text2: column of the second texts, if texts are pairs
+        text2: column of the second text of each pair; default: texts are not pairs
         label: column of the labels, or several columns of 0 and 1, such as toxic,insult; default:
             guessed
         kind: classification, multilabel or regression; default: guessed
         group: column of the author, patient or thread; rows with the same value are in one fold
-        model: directory, installed package or repository on the hub; several are compared; default:
-            MiniLM
+        model: directory, installed package or repository on the hub; several models are compared
+            with each other; default: MiniLM
         encoding: encoding of the files, such as latin-1; default: UTF-8 or UTF-16
         sheet: sheet of Excel files; default: the first
     """
@@ -57,13 +57,13 @@ class TableOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Options(TableOptions):
-    """Options of `compare` and `init`, in addition to those about the tables.
+    """Options of `compare` and `init`. They include `TableOptions`.
 
     Attributes:
-        predictions: file or column with external predictions, such as an LLM's, for the examples
-            that are scored; several are compared
+        predictions: file or column with the predictions of another system, such as an LLM, for the
+            evaluated examples; several systems are allowed
         minutes: time limit for the whole comparison; default: 10
-        margin: largest acceptable loss of score against full fine-tuning; default: 0.02
+        margin: largest acceptable loss of score compared with full fine-tuning; default: 0.02
     """
 
     predictions: list[str] | None = None
@@ -71,12 +71,12 @@ class Options(TableOptions):
     margin: float = 0.02
 
     def __post_init__(self) -> None:
-        """Check that ``kind`` is known and that numbers are in their ranges."""
+        """Check ``kind``, ``minutes`` and ``margin``."""
         if self.kind not in (None, *get_args(Kind)):
             raise SubtuneError(f"kind: {format_allowed(self.kind, get_args(Kind))}")
         expected = {
             "minutes": (math.inf, "a positive number such as 10 (or 100000 for no limit)"),
-            "margin": (1, "a score between 0 and 1, such as 0.02"),
+            "margin": (1, "a number between 0 and 1, such as 0.02"),
         }
         for name, (upper_bound, description) in expected.items():
             found = getattr(self, name)
@@ -121,9 +121,9 @@ class KindOptions:
 
 
 def with_options(function: Callable) -> Any:
-    """Replace a function's ``**options`` in its signature by the fields of `Options`.
+    """Replace ``**options`` in the signature of a function by the fields of `Options`.
 
-    In the function's docstring, ``{options}`` is replaced by the descriptions of these fields.
+    In the function's docstring, ``{options}`` is replaced by the descriptions of the fields.
     """
     signature = inspect.signature(function)
     *own, _ = signature.parameters.values()

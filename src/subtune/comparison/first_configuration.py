@@ -1,4 +1,4 @@
-"""Chooses the settings of the first configuration for a user's tables, and writes the file."""
+"""Chooses the settings of a first configuration for a user's tables, and writes it to a file."""
 
 import math
 import shlex
@@ -66,11 +66,11 @@ def write_first_configuration(
     the directory of the results.
 
     Args:
-        paths: the file of each split, by the split's name; None for a split without a file.
-        options: the user's options.
+        paths: maps the name of each split to its file; None for a split without a file.
         target: the path of the configuration to write.
-        results: the directory of the results; default: ``results/`` and the task's name.
-        dev_share: the share of the training set that is drawn as the dev set; None draws none.
+        results: the directory of the results; default: ``results/`` followed by the task's name.
+        dev_share: the share of the training set that is drawn as the dev set; None to draw no dev
+            set.
         seeds: the number of seeds or folds; default: as many as fit into the time limit.
 
     Raises:
@@ -161,18 +161,18 @@ def _choose_in_time(
     size: TaskSize,
     minutes: float,
 ) -> tuple[CandidateSettings, Times | None]:
-    """Choose the first settings that can be trained within the time limit, or else the last ones.
+    """Choose the first settings that fit into the time limit, or the last settings if none fit.
 
     Args:
         config: the configuration, whose experiment is replaced by each choice.
         choices: lists of settings. The estimated time decreases within each list.
         look: the tables, with the lengths of the training texts.
         rows: the rows that may be used.
-        size: the size of the task with all of these rows.
+        size: the size of the task with all rows that may be used.
         minutes: the time limit.
 
     Returns:
-        The settings, and their estimated times (None if these are unknown).
+        The chosen settings and their estimated times. The times are None if they are unknown.
     """
 
     def estimate(chosen: CandidateSettings) -> Times | None:
@@ -201,11 +201,12 @@ def _choose_methods(
 ) -> tuple[dict[str, Any], dict[str, tuple[float, ...]]]:
     """Choose the settings that do not depend on time, and the learning rates of each method.
 
-    The methods are those that the first model supports. Learning rates that differ for a further
-    model are in the setting ``by_model``.
+    The setting ``by_model`` lists the methods that only some models support, and the learning rates
+    that differ from those of the first model.
 
     Returns:
-        The settings by name, and the learning rates by method.
+        The settings by name, and the first model's learning rates of each method that all models
+        support.
     """
     rates: dict[str, dict[str, tuple[float, ...]]] = {}
     for name, model in models.items():
@@ -230,12 +231,12 @@ def _choose_methods(
 
 
 def add_learning_curves(experiment: Experiment, rows: int) -> Experiment:
-    """Return an experiment whose baselines are also fitted on `DEFAULTS.shares` of the examples.
+    """Return a copy of an experiment in which baselines are also fitted on fewer examples.
 
-    The scores of these fits show, at little cost, how much more labelled data would help.
+    The numbers of examples are the shares `DEFAULTS.shares` of the training set. The scores of
+    these cheap fits show how much more labelled data would help.
 
     Args:
-        experiment: the experiment.
         rows: the number of rows of the training table that are used.
     """
     train_rows = count_training_rows(rows, experiment.folds)
@@ -290,9 +291,7 @@ def _render(
     """Render a configuration as YAML with comments.
 
     Args:
-        config: the configuration.
-        task: the task of the configuration.
-        models: the models of the configuration, by name.
+        models: the models, by their names in the configuration.
         timed: the pace of this machine.
         target: the path to which the configuration is written.
         rows: the number of rows of the training table that are used.

@@ -31,16 +31,17 @@ PlacedTexts = tuple[str, tuple[str, ...], tuple[str, ...] | None]
 
 @dataclass(frozen=True)
 class SplitFacts:
-    """What `describe_tables` reports about one split.
+    """Facts about one split, as collected by `describe_tables`.
 
     Attributes:
         path: the file of the split.
         rows: the number of rows of the file.
         labels: the number of rows of each class, by class; empty for a regression.
-        missing: the places of the rows with an empty cell, by column.
+        missing: the places of empty cells, such as ``line 3``, by column.
         not_numbers: the places of the rows whose label is not a number, for a regression.
         left_out: the places of the rows that are not used because they have no label.
-        also_in: the number of rows whose text also occurs in an earlier split, by that split.
+        also_in: the number of rows whose text also occurs in an earlier split, by the name of the
+            earlier split.
     """
 
     path: str
@@ -78,7 +79,7 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Facts:
-    """What `describe_tables` reports about the tables of a user.
+    """Facts about the tables of a user, as collected by `describe_tables`.
 
     Attributes:
         columns: the columns of the training file.
@@ -91,14 +92,15 @@ class Facts:
         judges: the split on which methods are scored.
         parts: the facts about each split, by split.
         numbers: the minimum and the maximum of the labels; None if the task is no regression.
-        joined: groups of spellings that are merged into one label.
+        joined: groups of spellings. The spellings of a group are merged into one label.
         differing_in_capitals: groups of labels that differ only in capitals; each label is a class.
         most_frequent: the most frequent label, or set of labels, of the training set.
         constant: the accuracy of always predicting ``most_frequent`` on the split ``judges``.
-        conflicts: the texts that occur with different labels. Each text is mapped to the places of
-            its rows, by label.
-        deciding: further columns that almost determine the label. Each is mapped to the number of
-            its distinct cells, and to the share of training examples whose label it predicts.
+        conflicts: the texts that occur with different labels. Each text is mapped to its labels,
+            and each label to the places of the rows.
+        deciding: further columns that almost determine the label. Each column is mapped to the
+            number of its distinct cells, and to the share of training examples whose label it
+            predicts.
         lengths: lengths of the training texts.
     """
 
@@ -131,9 +133,8 @@ def describe_tables(
     """Collect facts about the tables of a user.
 
     Args:
-        tables: the tables, by split; methods are scored on the last one.
+        tables: the tables, by split. Methods are scored on the last table.
         text: the text columns.
-        label: the label columns.
         lengths: lengths of the training texts.
         kind: the kind of task; default: guessed from the labels.
         guessed: the options that the user did not give.
@@ -160,7 +161,7 @@ def describe_tables(
             for cell in cells
             for word in read_cell_labels(cell, kind, separators) or ()
         ]
-    # The set of all labels of a row counts as one answer.
+    # In a multi-label task, each set of labels counts as one answer.
     answers = Counter(labels for *_, labels in rows["train"] if labels is not None)
     answer, share = None, None
     if kind != "regression" and answers:
@@ -205,12 +206,9 @@ def _describe_split(
     """Collect the rows of a split that are used, and the facts about this split.
 
     Args:
-        split: the name of the split.
-        table: the table of the split.
         text: the text columns.
-        label: the label columns.
-        kind: the kind of task.
-        read_labels: a function from the cells of a row to its labels, or None if it has none.
+        read_labels: a function that returns the labels of a row, or None if the row has no label.
+            Its argument is the cells of the row, by column.
         earlier: the rows of the earlier splits, by split.
     """
     placed, left_out = table.rows, list[str]()
@@ -254,12 +252,12 @@ def _find_deciding_columns(
 ) -> dict[str, tuple[int, float]]:
     """Find the columns that almost determine the label, such as authors who always use one label.
 
-    Such a column has more distinct cells than there are labels. For each row, the most frequent
-    label of the *other* rows with the same cell is compared with the label. The share of wrong
-    predictions may be at most `DEFAULTS.undecided` times that of the most frequent label.
+    A column that almost determines the label has more distinct cells than there are labels. The
+    column predicts the label of a row as the most frequent label of the *other* rows with the same
+    cell. It makes at most `DEFAULTS.undecided` times as many errors as always predicting the most
+    frequent label.
 
     Args:
-        table: the training table.
         columns: the columns that are neither text nor label.
         answers: the labels of each row; None if a row has no label.
 
@@ -276,7 +274,7 @@ def _find_deciding_columns(
         correct = 0
         for counts in by_cell.values():
             most, second = [*sorted(counts.values(), reverse=True), 0][:2]
-            # Without the row itself, the most frequent label of its cell has one row less.
+            # For a row with the most frequent label, only `most - 1` other rows have this label.
             correct += most if most - 1 > second else 0
         if (
             len(by_cell) > len(known) > 1
@@ -290,7 +288,7 @@ def _find_conflicts(rows: Sequence[PlacedTexts]) -> dict[str, dict[str, list[str
     """Find the texts that occur with different labels.
 
     Returns:
-        A mapping from each of these texts to the places of its rows, by label.
+        A mapping from each text to its labels, and from each label to the places of the rows.
     """
     repeated = {texts for texts, n in Counter(texts for _, texts, _ in rows).items() if n > 1}
     by_text = defaultdict[tuple, dict[str, list[str]]](lambda: defaultdict(list))
@@ -348,7 +346,7 @@ def require_labels(facts: Facts) -> None:
             place = part.missing[names][0].removesuffix(f" of {part.path}")
             raise SubtuneError(
                 f"{part.path}: {place}: the row has no label in column {names!r}, expected a label "
-                f"in each row (up to {FEW:.0%} of the rows may lack one and are left out)"
+                f"in each row (if at most {FEW:.0%} of the rows have no label, these are left out)"
             )
     if facts.kind == "regression":
         return

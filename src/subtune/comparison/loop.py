@@ -1,4 +1,4 @@
-"""Trains the runs of a comparison in worker processes until all are recorded or the time is over.
+"""Trains runs of a comparison in worker processes until all are recorded or the time is over.
 
 The order of the runs is determined by `subtune.comparison.next_runs`.
 """
@@ -22,7 +22,7 @@ from subtune.comparison.first_configuration import EXPERIMENT
 from subtune.comparison.next_runs import FULL, Method, Progress, rank_missing_runs
 from subtune.comparison.recorded_results import AnswerSoFar, find_answer_so_far, write_results
 from subtune.comparison.workers import LONGEST_WAIT, EndedJob, Workers, describe_exit
-from subtune.core.errors import SubtuneError, join_names
+from subtune.core.errors import SubtuneError, format_count, join_names
 from subtune.core.ids import content_id
 from subtune.core.process import stop_requests
 from subtune.plan.cost import Cost
@@ -32,13 +32,13 @@ from subtune.steps import dataset, fisher, model, ranking, tokens
 from subtune.steps.context import Context
 from subtune.steps.jobs import Job, list_files
 
-# The maximum time between two lines about the progress.
+# The maximum time between two lines that report the progress.
 SECONDS_BETWEEN_LINES = 30
 # The time limit for a worker to end its current step and write a checkpoint.
 SECONDS_TO_STOP = 10
 # The time that is reserved for tables, figures and the report:
 # ``max(LEAST_SECONDS, min(TIMES_AN_ANSWER * slowest answer so far, MOST_SHARE * time limit))``.
-# Before the first answer, ``FIRST_SHARE * time limit`` replaces ``TIMES_AN_ANSWER * …``.
+# Before the first answer, the first argument of ``min`` is ``FIRST_SHARE * time limit``.
 TIMES_AN_ANSWER, LEAST_SECONDS, MOST_SHARE, FIRST_SHARE = 4, 8, 0.2, 0.12
 NO_ANSWER = AnswerSoFar("", set())
 
@@ -71,7 +71,7 @@ class Loop:
         left_out: the methods that are left out because they failed.
         ended_early: the ids of jobs that are run a second time because their worker process ended.
         answer: the answer from the runs that are recorded so far.
-        seconds_of_answer: the longest time that it took to compute an answer; 0 before the first.
+        seconds_of_answer: the seconds that the slowest answer took; 0 before the first answer.
     """
 
     context: Context
@@ -89,12 +89,12 @@ class Loop:
 
     @property
     def progress(self) -> Progress:
-        """The planned runs, and the scores of those that are recorded."""
+        """The planned runs and searches, and the scores of the recorded runs."""
         return Progress(self.planned_runs, self.context.plan.searches, self.scores, self.left_out)
 
     @property
     def seconds_of_training(self) -> float:
-        """The seconds that are available for training; the rest of the time is for the tables."""
+        """The seconds that are available for training; the rest is reserved for the results."""
         time_limit = self.clock.time_limit
         reserved = FIRST_SHARE * time_limit
         if self.seconds_of_answer:
@@ -103,13 +103,12 @@ class Loop:
 
     @cached_property
     def jobs_by_output(self) -> dict[str, Job]:
-        """The jobs that write the files that training reads, by the paths of these files."""
+        """A mapping from each file that training needs to the job that writes the file."""
         steps = (dataset, model, tokens, fisher, ranking)
         jobs = chain(*(step.jobs(self.context) for step in steps))
         return {path: job for job in jobs for path in list_files(job.outputs)}
 
     def log_path(self, *parts: str) -> Path:
-        """Return the path of a log file."""
         return Path(self.context.paths.log(*parts))
 
     def read_scores(self) -> None:
@@ -123,7 +122,7 @@ class Loop:
     def next_jobs(self, running: Iterable[Job] = ()) -> Iterator[Job]:
         """Yield the jobs that can start now, the most useful first.
 
-        A job trains runs that share training steps, or writes a file that training reads.
+        Each job either trains runs that share training steps, or writes a file that training reads.
 
         Args:
             running: the jobs that are running already. Their runs are skipped.
@@ -143,7 +142,7 @@ class Loop:
                 yield from _jobs_that_can_start(self._make_training_job(group), jobs_by_output)
 
     def _make_training_job(self, runs: list[PlannedRun]) -> Job:
-        """Build a job that trains some runs. Its only outputs are the records of these runs."""
+        """Build a job that trains some runs. The job writes nothing but the records of the runs."""
         name = content_id([run.spec.id for run in runs])
         inputs = self.context.training_inputs(runs)
         needed = self.context.training_resources(runs, Cost(), name)
@@ -151,7 +150,7 @@ class Loop:
         return Job("train", name, spec, inputs | {"searches": []}, {}, needed)
 
     def methods_needing(self, job: Job) -> set[Method]:
-        """Return the methods that depend on a job, as pairs of the names of model and method."""
+        """Return the methods that depend on a job, as pairs of a model name and a method name."""
         runs = _read_runs(job)
         if job.step != "train":
             runs = [run for run in self.planned_runs if job in self._find_required_jobs(run)]
@@ -169,16 +168,14 @@ class Loop:
 
 
 def _read_runs(job: Job) -> list[PlannedRun]:
-    """Read the runs that a job trains from its spec."""
+    """Parse the runs in the spec of a training job; return an empty list for other jobs."""
     return [PlannedRun.model_validate(run) for run in job.spec.get("runs", ())]
 
 
 def _jobs_that_can_start(job: Job, jobs_by_output: Mapping[str, Job]) -> Iterator[Job]:
     """Yield a job if all its input files exist, or else the jobs that must run before it.
 
-    Args:
-        job: the job.
-        jobs_by_output: the jobs that write input files, by the paths of these files.
+    ``jobs_by_output`` maps the path of each input file to the job that writes the file.
     """
     missing = [path for path in list_files(job.inputs) if not Path(path).exists()]
     if not missing:
@@ -191,7 +188,7 @@ def train_within_time_limit(context: Context, clock: Clock, workers: Workers) ->
     """Train the runs of a comparison until the deadline, and write its tables.
 
     At the deadline, or after an interrupt, the answer is computed from the recorded runs. Workers
-    write checkpoints, from which the next call continues.
+    write checkpoints of unfinished runs, and the next call continues from these checkpoints.
 
     Raises:
         SubtuneError: full fine-tuning failed, fewer than two methods are left, or no run is
@@ -202,7 +199,8 @@ def train_within_time_limit(context: Context, clock: Clock, workers: Workers) ->
     state.read_scores()
     if not [*state.next_jobs()]:
         _print_line(f"all {len(state.planned_runs)} runs are already recorded")
-    # An interrupt in the middle of an import would raise an error other than KeyboardInterrupt.
+    # Interrupts are caught, because during an import they may raise other errors than
+    # KeyboardInterrupt.
     is_main = threading.current_thread() is threading.main_thread()
     with stop_requests() if is_main else nullcontext(lambda: None) as stopping:
         _train_until_stopped(state, workers, stopping)
@@ -246,9 +244,8 @@ def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], s
 def _start_jobs(state: Loop, workers: Workers) -> None:
     """Start a job in each free worker.
 
-    A job whose worker process ended before is repeated without other jobs at the same time. At most
-    one job at a time writes files that training reads, because such a job takes less time than the
-    imports of another worker.
+    A job whose worker process ended early is repeated while no other job runs. Jobs other than
+    training run one at a time, because each takes less time than the imports of a new worker.
     """
     while workers.free:
         running = {job.id for job in workers.running}
@@ -265,12 +262,12 @@ def _start_jobs(state: Loop, workers: Workers) -> None:
 
 
 def _handle_ended_job(state: Loop, ended: EndedJob) -> None:
-    """Repeat a job whose worker process ended; leave out methods whose job failed."""
+    """Repeat a job once if its worker process ended; leave out the methods of a failed job."""
     job = ended.job
     if ended.exit_status is not None and job.id not in state.ended_early:
         state.ended_early.add(job.id)
         line = f"{_name_methods(state, job)}: {describe_exit(ended.exit_status)}"
-        _print_line(f"{line}; repeated without other jobs at the same time")
+        _print_line(f"{line}; the job is repeated while no other job runs")
     elif ended.exit_status is not None:
         _leave_out(state, job, describe_exit(ended.exit_status))
     elif ended.error is not None:
@@ -278,7 +275,7 @@ def _handle_ended_job(state: Loop, ended: EndedJob) -> None:
 
 
 def _name_methods(state: Loop, job: Job) -> str:
-    """Format the methods that depend on a job, with their models if there are several."""
+    """Format the methods that depend on a job, with the model of each if several are compared."""
     needing = state.methods_needing(job)
     models = {run.model_name for run in state.planned_runs}
     if len(models) == 1:
@@ -329,7 +326,7 @@ def _format_progress(state: Loop) -> str:
         for rate in state.progress.tried_rates(id)
     }
     if others := len(tried - recorded):
-        line += f", and {others} of the learning-rate search"
+        line += f", and {format_count(others, 'run')} of the learning-rate search"
     return f"{line}; so far: {state.answer.line}" if state.answer.line else line
 
 

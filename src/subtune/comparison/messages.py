@@ -16,7 +16,7 @@ from subtune.core.errors import format_count, join_names, quote
 from subtune.data.excel_files import sheet_names
 from subtune.models.model_files import unknown_lines
 
-# The maximum number of columns or classes in a line, and of texts with conflicting labels.
+# A line names at most `NAMED` columns or classes. At most `SHOWN` conflicts are printed.
 NAMED, SHOWN = 12, 3
 # Texts that represent missing values and errors of formulas in various programs, in lower case.
 NO_VALUES = {
@@ -74,10 +74,10 @@ def look_lines(facts: Facts) -> Iterator[str]:
 
 
 def sheet_lines(path: Path) -> Iterator[str]:
-    """Yield a line if an Excel file has more than the one sheet that is read."""
+    """Yield a line about the sheet that is read, if an Excel file has several sheets."""
     if path.suffix.lower() == ".xlsx" and len(names := sheet_names(path)) > 1:
         every = join_names(names, NAMED, "and")
-        yield f"{path}: sheet {quote(names[0])} of {every} (the first; choose another with --sheet)"
+        yield f"{path}: of the sheets {every}, only the first is read; choose another with --sheet"
 
 
 def _column_lines(facts: Facts) -> Iterator[str]:
@@ -106,10 +106,10 @@ def _class_lines(facts: Facts) -> Iterator[str]:
     """Yield a line with the number of rows of each class, for each split."""
     noun, which, hint = ("class", "es"), "", ""
     if facts.kind == "multilabel":
-        noun, which = ("label", "s"), ", any number of them"
+        noun, which = ("label", "s"), ", any number per row"
         if facts.separators:
             between = " or ".join(map(repr, facts.separators))
-            which += f" separated by {between}"
+            which += f", separated by {between}"
         if isinstance(facts.label, str):
             hint = " (if each cell is one class, add --classes)"
     elif all(map(is_number, facts.parts["train"].labels)):
@@ -124,7 +124,7 @@ def _class_lines(facts: Facts) -> Iterator[str]:
 def _spelling_lines(facts: Facts) -> Iterator[str]:
     """Yield lines about different spellings of labels, and about labels that a split lacks."""
     for group in facts.joined:
-        # The labels differ in characters that are invisible or look alike, so these are escaped.
+        # The labels differ in invisible or similar characters, so these characters are escaped.
         yield f"labels that are merged into one: {', '.join(map(ascii, group))}"
     for group in facts.differing_in_capitals:
         yield f"labels that differ only in capitals: {', '.join(map(quote, group))}"
@@ -133,7 +133,7 @@ def _spelling_lines(facts: Facts) -> Iterator[str]:
         {word for part in facts.parts.values() for word in part.labels}, key=label_sort_key
     ):
         if word.casefold() in NO_VALUES:
-            yield f"label {quote(word)} is a class; if it marks missing labels, empty these cells"
+            yield f"label {quote(word)} is a class; if it means a missing label, empty its cells"
         if not train.get(word):
             yield f"label {quote(word)} does not occur in the training set: no run can learn it"
         elif not judges.get(word):
@@ -156,10 +156,11 @@ def _deciding_lines(facts: Facts) -> Iterator[str]:
 
 
 def _row_lines(split: str, part: SplitFacts, label: LabelColumns) -> Iterator[str]:
-    """Yield lines about rows without a text or a label, and rows that another split also has."""
+    """Yield lines about rows without text or label, and rows that also occur in another split."""
     if part.left_out:
         left_out = f"{len(part.left_out):,} of {format_count(part.rows, 'row')} left out"
-        yield f"{part.path}: {left_out}, without a label: {join_names(part.left_out, NAMED, 'and')}"
+        named = join_names(part.left_out, NAMED, "and")
+        yield f"{part.path}: {left_out} because they have no label: {named}"
     for column, places in part.missing.items():
         missing = f"{len(places):,}, the first in {places[0]}"
         yield f"{ROWS[split]}rows without {quote(column)}: {missing}"
@@ -180,7 +181,7 @@ def _row_lines(split: str, part: SplitFacts, label: LabelColumns) -> Iterator[st
 
 
 def describe_cut_texts(lengths: Lengths) -> str:
-    """Format the share of texts that are truncated and the share of tokens that are read."""
+    """Format the share of texts that are truncated and the share of tokens that are kept."""
     if not lengths.cut:
         return "which truncates no text"
     read = "almost all" if lengths.read >= 0.9995 else f"{lengths.read:.1%} of all"
@@ -192,7 +193,7 @@ def fold_lines(facts: Facts, folds: int, runs: int) -> Iterator[str]:
 
     Args:
         facts: the facts about the tables.
-        folds: the number of folds.
+        folds: the number of folds into which the training set is split.
         runs: the number of folds on which each method is scored.
     """
     evaluation = f"each row is predicted once, by one of {folds} runs that did not train on it"
@@ -204,7 +205,7 @@ def fold_lines(facts: Facts, folds: int, runs: int) -> Iterator[str]:
         evaluation = (
             f"one of {folds} folds selects the epoch of each run; scores are on the test set"
         )
-    yield f"no dev set: {evaluation}; set one with --dev"
+    yield f"no dev set: {evaluation}; to use a dev set, add --dev"
     counts = facts.parts["train"].labels
     if few := [quote(word) for word in counts if counts[word] < folds]:
         effect = "some folds lack these labels, which can lower F1 and Matthews correlation"
@@ -219,7 +220,6 @@ def sample_lines(
     Args:
         available: the rows of each split that could be used, by split.
         drawn: the rows of each split that are used, by split.
-        experiment: the settings.
     """
     asked, used = ({split: len(rows[split]) for split in available} for rows in (available, drawn))
     if asked == used:
@@ -251,14 +251,15 @@ def model_line(model: StartingModel) -> str:
 
 
 def run_line(experiment: Experiment) -> str:
-    """Format the line about the number of runs, methods, seeds or folds, epochs and batch size."""
-    # A method without learning rates is a deterministic regression: one run serves all seeds.
+    """Format the line about the runs: their number, methods, seeds or folds, epochs, batch size."""
+    # A method without learning rates is a deterministic regression: its result is the same for all
+    # seeds, so one run is enough.
     methods, folds = experiment.methods, experiment.folds
     repeated = [method for method, rates in methods.items() if rates or folds]
     once = [method for method in methods if method not in repeated]
     others = f", and {' and '.join(once)}" if once else ""
     seeds, own = len(experiment.seeds), experiment.by_method
-    longer = f" ({next(iter(own.values())).epochs} of {', '.join(own)})" if own else ""
+    longer = f" ({next(iter(own.values())).epochs} for {', '.join(own)})" if own else ""
     searches = any(isinstance(rates, SearchOfRates) for rates in methods.values())
     rates = "one fixed learning rate per method"
     if searches:
@@ -319,9 +320,9 @@ def time_lines(model: StartingModel, times: Times | None, minutes: float) -> Ite
         )
     elif times.all > 60 * minutes:
         yield (
-            f"this exceeds {asked}: the answer will use only the runs that are finished by then; "
-            f"to finish all runs, use --minutes {math.ceil(times.all / 60)} or a smaller model "
-            "(--model)"
+            f"all runs take longer than {asked}: the answer will use only the runs that are "
+            f"finished by then; to finish all runs, use --minutes {math.ceil(times.all / 60)} or a "
+            "smaller model (--model)"
         )
 
 

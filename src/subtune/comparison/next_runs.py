@@ -13,7 +13,7 @@ from subtune.runs.spec import Fit, PlannedRun, RunSpec, SearchSpec
 
 # The reference method, full fine-tuning, which is trained first.
 FULL = "full"
-# A method of one model, as the names of the model and of the method.
+# A method of one model: the name of the model and the name of the method.
 Method = tuple[str, str]
 # Runs with smaller ranks are trained first.
 Rank = tuple[int, ...]
@@ -42,8 +42,8 @@ class Progress(NamedTuple):
     def find_recorded(self) -> dict[str, RunSpec]:
         """Map the key of each planned run that has a record to the spec of the recorded run.
 
-        All runs of a search use one learning rate: among the rates for which the first planned run
-        is recorded, the one with the best score in the search.
+        All runs that share a search use the same learning rate: the rate with the best score in the
+        search. Only rates with which the first planned run is recorded are considered.
         """
         rates: dict[str, float] = {}
         for planned in self.planned:
@@ -86,21 +86,20 @@ def rank_missing_runs(
        seed or fold.
     1. For the model with the best baseline: full fine-tuning and each method once, with its middle
        learning rate.
-    2. The learning rates next to the middle one, and then baselines on fewer training examples.
-    3. The remaining seeds or folds of methods whose learning rate is known. Together with the
+    2. The learning rates next to the middle rate, and then baselines on fewer training examples.
+    3. The remaining seeds or folds of methods whose learning rate is known. At the same rank as the
        second seed or fold: further learning rates of methods whose best rate is not yet between two
-       worse ones.
+       worse rates.
     4. Baselines on fewer training examples, for the remaining seeds or folds.
     5. Ranks 1 to 4 for the next model.
     6. Methods that are unlikely to be the answer.
 
     Args:
-        progress: the planned runs and the scores so far.
         unlikely: the methods that are unlikely to be the answer. Full fine-tuning is never one of
             them.
 
     Returns:
-        The runs of each rank. Each run has a learning rate in its spec instead of a search.
+        The runs of each rank. Each run has a single learning rate instead of a search.
     """
     order, ranked = progress.model_order(), dict[str, tuple[Rank, PlannedRun]]()
     positions: dict[tuple, int] = {}

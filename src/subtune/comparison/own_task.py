@@ -54,7 +54,8 @@ class TablesAndModels(NamedTuple):
         facts: the facts about the tables.
         tables: the table of each split, by split.
         models: the models, by their names in the configuration.
-        counts: the numbers of tokens of (a sample of) the training texts, in ascending order.
+        token_counts: the numbers of tokens of the training texts, or of a sample if there are many
+            texts, in ascending order.
         problems: the errors of the models that cannot be used, by the name that the user gave.
     """
 
@@ -68,11 +69,10 @@ class TablesAndModels(NamedTuple):
 def read_tables_and_models(
     paths: Mapping[str, Path | None], options: TableOptions
 ) -> TablesAndModels:
-    """Read the tables of a user, and collect facts about these tables.
+    """Read the tables of a user, collect facts about the tables, and find the models to compare.
 
     Args:
-        paths: the file of each split, by the split's name; None for a split without a file.
-        options: the user's options.
+        paths: maps the name of each split to its file; None for a split without a file.
 
     Raises:
         SubtuneError: a table cannot be read, a column is missing or cannot be guessed, or no model
@@ -119,11 +119,11 @@ class ChosenRows(NamedTuple):
         task: the task.
         files: the file of each split, by split.
         rows: the labelled rows of each split; each row maps columns to cells.
-        columns: the texts and labels of each split, read from its rows by the task.
+        columns: for each split, the texts and labels that the task reads from the rows.
         numbers: for each split, the indices of the rows that may be used. The indices of a drawn
             dev set refer to the training table.
-        predictions: the external predictions of each system, by the system's name. There is one
-            entry for each example that is scored.
+        predictions: the external predictions of each system, by the system's name. Each list has
+            one prediction per scored example.
     """
 
     task: Task
@@ -139,10 +139,10 @@ class ChosenRows(NamedTuple):
         return next(s for s in (TEST, "validation", "train") if s in self.numbers)
 
     def write(self, numbers: Mapping[str, np.ndarray], folder: Path) -> "ChosenRows":
-        """Write some rows of each split to new files, with a note on the original table.
+        """Write some rows of each split to new files, with a description of the original table.
 
         Args:
-            numbers: the indices of the rows of each split that are written, by split.
+            numbers: the indices of the rows to write, by split.
             folder: the directory of the new files.
 
         Returns:
@@ -168,14 +168,13 @@ class ChosenRows(NamedTuple):
 def choose_rows(
     look: TablesAndModels, task: Task, predictions: Any, results: str, dev_share: float | None
 ) -> ChosenRows:
-    """Collect the rows of a task and the external predictions for them, and draw a dev set.
+    """Collect the rows of a task and the external predictions for these rows, and draw a dev set.
 
     Args:
-        look: the tables.
-        task: the task of the tables.
-        predictions: the argument of `list_predictions`.
+        predictions: the option ``predictions``, an argument of `list_predictions`.
         results: the directory of the results.
-        dev_share: the share of the training set that is drawn as the dev set; None draws none.
+        dev_share: the share of the training set that is drawn as the dev set; None to draw no dev
+            set.
     """
     files = {split: part.path for split, part in look.facts.parts.items()}
     by_split = sources.user_task_files(files, task, may_lack="validation")
@@ -206,10 +205,10 @@ def write_predictions(
     dev_share: float | None,
     judging: Path,
 ) -> dict[str, str]:
-    """Write external predictions for the rows of an earlier call.
+    """Write external predictions for the rows on which an earlier call scored the methods.
 
     Args:
-        paths: the file of each split, by the split's name; None for a split without a file.
+        paths: maps the name of each split to its file; None for a split without a file.
         options: the user's options, with the predictions.
         results: the directory of the results.
         dev_share: the share of the training set that was drawn as the dev set, or None.
@@ -227,7 +226,7 @@ def write_predictions(
 
 
 def _labelled_rows(table: UserTable, facts: Facts) -> list[PlacedRow]:
-    """Return the rows of a table that have a label; multi-label tasks keep all rows."""
+    """Return the rows of a table that have a label. For multi-label tasks, return all rows."""
     if facts.kind == "multilabel":
         return table.rows
     return drop_unlabelled_rows(table.rows, *label_columns(facts.label))[0]
@@ -244,7 +243,7 @@ def make_task(facts: Facts, options: Options) -> Task:
     train, dev = parts["train"].labels, parts.get("validation", parts["train"]).labels
     words = sorted({*train, *dev}, key=label_sort_key) if isinstance(label, str) else label
     if kind == "classification" and len(words) == 2 and parse_number(words[1]) is None:
-        # Binary F1 is computed for the last class, so the last class is the rarer one.
+        # Binary F1 is computed for the last class, so the rarer class is last.
         words = sorted(words, key=lambda word: -train.get(word, 0))
     metrics = DEFAULTS.metrics[kind]
     if kind == "classification":
@@ -269,11 +268,10 @@ def make_task(facts: Facts, options: Options) -> Task:
 
 
 def count_folds(train: str, size: TaskSize) -> int:
-    """Return the number of folds into which the training set can be split.
+    """Return the largest number of folds, up to `DEFAULTS.seeds`, that the training set allows.
 
     Args:
         train: the training file, for the error message.
-        size: the size of the task.
 
     Raises:
         SubtuneError: the training set cannot be split into two folds.

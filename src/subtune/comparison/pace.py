@@ -1,8 +1,8 @@
 """Measures the training speed of this machine with some training steps.
 
 The steps are timed before settings are chosen. The model, the texts, the training code and the
-number of threads (one) are those of the later jobs. Programs that run on the same cores slow down
-both these steps and the later training.
+number of threads (one) are those of the later jobs. Other programs on the same cores slow down both
+the timed steps and the later training.
 """
 
 import ctypes
@@ -39,11 +39,11 @@ TEXTS, LONGEST = 128, 128
 FEW, MANY = 8, 32
 # The batch sizes from which `MeasuredPace.least_batch` is chosen.
 BATCHES = (8, 16, 32)
-# The share of the time that each measurement may take. A single step may take longer.
+# The share of the total time that each measurement may take. A single step may take longer.
 SHARE = 1 / 12
 # bf16 is not tried if a forward pass takes more than this many times as long as in fp32.
 MOST_TIMES = 2
-# bf16 is chosen only if a step takes at least this share less time than in fp32.
+# bf16 is chosen only if it reduces the time of a step in fp32 by more than this share.
 GAIN = 0.05
 
 
@@ -51,12 +51,12 @@ class MeasuredPace(NamedTuple):
     """A device and its measured pace.
 
     Attributes:
-        device: the name of the device. If the model is not downloaded yet, no pace is measured.
-            Then this is the most similar device whose pace is known.
+        device: the name of the measured device. If nothing is measured because the model is not
+            downloaded yet, the most similar device whose pace is known.
         pace: the pace of each kind of training step; empty if nothing is measured.
         precision: the precision with the faster steps.
-        milliseconds: the duration of a training step in ms, by precision, measured with batch
-            size `FEW` and the first of the compared methods.
+        milliseconds: for each precision, the milliseconds of a training step of the first compared
+            method, with batch size `FEW`.
         least_batch: the smallest batch size at which the time of a step is spent mostly on the
             texts. In smaller batches, the optimiser and kernel launches take longer than the texts.
     """
@@ -83,7 +83,7 @@ def measure_pace(
         task: the task of the texts.
         columns: the columns of the training set.
         max_length: the length in tokens to which texts are truncated.
-        methods: the methods to time. Precision and batch size are chosen for the first one.
+        methods: the methods to time. Precision and batch size are chosen for the first method.
         seconds: the approximate duration of all measurements.
     """
     device = process.prepare_device(threads=1)
@@ -129,9 +129,9 @@ def fit_pace(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pac
     Neither coefficient is negative. With a single batch size, ``per_layer`` is 0.
 
     Args:
-        seconds: the time of a step, for one or two batch sizes.
+        seconds: the seconds of a step, by batch size; one or two batch sizes.
         layers: the number of layers of the model.
-        teraflops: the operations of the forward pass of one text, in units of 10¹².
+        teraflops: the floating-point operations of one text's forward pass, in units of 10¹².
     """
     few, many = min(seconds), max(seconds)
     text = seconds[many] / many
@@ -147,8 +147,6 @@ class Timer:
     """Timer for forward passes and training steps of one model.
 
     Attributes:
-        encoder: the model.
-        task: the task of the texts.
         examples: the texts.
         deadline: the time, on the clock of `time.monotonic`, after which no step begins.
         share: the seconds that one measurement may take. A single step may take longer.
@@ -163,7 +161,7 @@ class Timer:
     forward: float = 0.0
 
     def evaluation(self, precision: Precision) -> None:
-        """Time an evaluation of as many texts as the available time allows, and set ``forward``."""
+        """Time an evaluation on as many texts as ``share`` allows, and set ``forward``."""
         texts = int(np.clip(self.share / self.one_text(precision), 1, len(self.examples)))
         self.forward = self._time_forward(texts, precision) / texts
 
@@ -174,7 +172,7 @@ class Timer:
         return self._time_forward(1, precision)
 
     def _time_forward(self, texts: int, precision: Precision) -> float:
-        """Measure the seconds of the forward pass of the first ``texts`` texts."""
+        """Measure the seconds of the forward passes of the first ``texts`` texts."""
         some, started = self.examples.select(np.arange(texts)), time.monotonic()
         compute_split_logits(self.encoder, some, precision)
         return time.monotonic() - started
@@ -183,12 +181,6 @@ class Timer:
         self, kind: Trains, method: str, batch_size: int, precision: Precision
     ) -> dict[int, float]:
         """Time training steps of a method.
-
-        Args:
-            kind: the kind of training step.
-            method: the name of the method.
-            batch_size: the number of texts in a batch.
-            precision: the precision of the steps.
 
         Returns:
             A mapping from ``batch_size`` to the median seconds of a step. The mapping is empty if
@@ -241,7 +233,7 @@ class _StepTimer(CheckpointStore):
     def write_if_due(self, take: object) -> None:
         """Record the end of a step.
 
-        The first step is not timed, because it also allocates memory: its end is the start time.
+        The first step is not timed, because it also allocates memory. Its end is the start time.
 
         Raises:
             StoppedError: enough steps are timed.
@@ -263,12 +255,13 @@ def _time_kinds(
 
     Args:
         timer: the timer of the model.
-        kinds: one method for each kind of step. The precision is chosen by the first method.
+        kinds: the method to time for each kind of step. The first method determines the precision.
         precisions: the precisions to try. A precision in which the model fails is not chosen.
 
     Returns:
-        A tuple of three: the seconds of a step, by kind of step and batch size; the faster
-        precision; and the milliseconds of the first method's step, by precision.
+        The seconds of a step, by kind of step and batch size.
+        The chosen precision.
+        The milliseconds of a step of the first method, by precision.
 
     Raises:
         SubtuneError: the model fails in every precision.

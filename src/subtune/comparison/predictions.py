@@ -20,9 +20,9 @@ class CheckedPredictions(NamedTuple):
     """The predictions of an external system.
 
     Attributes:
-        system: the name of the system, from the name of its file, column or Series.
-        rows: the prediction for each row of the table, as a mapping with the key ``prediction``, or
-            with one probability for each label.
+        system: the name of the system, derived from the name of its file, column or Series.
+        rows: a mapping for each row of the table. Its only key is ``prediction``, or it maps each
+            label to its probability.
     """
 
     system: str
@@ -32,11 +32,11 @@ class CheckedPredictions(NamedTuple):
 def list_predictions(given: Any, columns: Collection[str]) -> list[Any]:
     """Split the option ``predictions`` into one argument of `check_predictions` for each system.
 
-    A list of files or column names stands for several systems. Any other list contains the
-    predictions of a single system.
+    A list of files, column names, tables or lists stands for several systems. A list of labels or
+    numbers contains the predictions of a single system.
 
     Args:
-        given: the option.
+        given: the value of the option.
         columns: the names of the columns of the table.
     """
     if given is None:
@@ -63,16 +63,15 @@ def check_predictions(
     """Read and check the predictions of one system for the rows of a table.
 
     Args:
-        predictions: a column of the table; or one column of probabilities for each label, in the
-            order of the labels, separated by commas; or a file, DataFrame, Series or list with one
-            prediction for each row of the table.
+        predictions: the name of a column of the table; or the names of columns with probabilities,
+            separated by commas, in the order of the labels; or a file, DataFrame, Series or list
+            with one prediction for each row of the table.
         rows: the rows of the table.
-        task: the task of the table.
-        taken: names that are not available, because they are those of other systems.
+        taken: the names of other systems, which are not available.
 
     Raises:
-        SubtuneError: the number of rows differs, the column of the predictions is not found, or a
-            prediction is missing or does not fit the task.
+        SubtuneError: there is not one prediction per row, the column of the predictions is not
+            found, or a prediction is missing or does not fit the task.
     """
     columns = predictions.split(",") if isinstance(predictions, str) else []
     if columns and {*columns} <= {*rows[0][1]}:
@@ -87,14 +86,14 @@ def check_predictions(
     system = make_name(name, taken, "predictions")
     if is_built_in(system):
         system += "-predictions"
-    # The written file has standard names, whatever the columns of the table are called.
+    # The columns of the written file have standard names, which may differ from the user's names.
     names = ["prediction"] if len(columns) == 1 else task.labels or ()
     named = [*zip(names, columns, strict=True)]
     return CheckedPredictions(system, [{n: row[c] for n, c in named} for _, row in table])
 
 
 def _read_rows(predictions: Any) -> tuple[str, str, list[PlacedRow]]:
-    """Return the name of a system, the source as named in error messages, and the rows."""
+    """Return the name of a system, the name of its source in error messages, and its rows."""
     if isinstance(predictions, str | Path):
         if not is_file(predictions):
             raise SubtuneError(

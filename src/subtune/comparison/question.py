@@ -43,7 +43,7 @@ from subtune.data.table_files import is_directory, is_file
 from subtune.plan.inputs import scored_file
 from subtune.steps.context import plan_and_check
 
-# The file, in the directory of the results, with a description of the call.
+# The name of the file that describes the call, in the directory of the results.
 ASKED = "comparison.json"
 Say = Callable[[str], object]
 
@@ -54,8 +54,8 @@ class ComparisonRequest(NamedTuple):
     Attributes:
         name: the name of the task.
         splits: the rows of each split, by split.
-        options: the options.
-        dev_share: the share of the training set that is drawn as the dev set; None draws none.
+        dev_share: the share of the training set that is drawn as the dev set; None to draw no dev
+            set.
     """
 
     name: str
@@ -92,8 +92,8 @@ def compare(
     """Compare methods, from full fine-tuning to a classifier on a frozen model.
 
     When the time is over, or after an interrupt, the answer is computed from the runs that are
-    recorded by then. If you repeat the call, with any number of minutes, training continues from
-    there. If all runs are recorded, the call returns without training.
+    recorded by then. If you repeat the call, training continues where it stopped; ``minutes`` may
+    differ. If all runs are recorded, the call returns without training.
 
     Args:
         train: the training set: a CSV, TSV, JSON, Excel or Parquet file, a DataFrame, a
@@ -101,8 +101,9 @@ def compare(
             ``"nyu-mll/glue:cola"``), or a mapping from names of splits to their rows.
         dev: the dev set, in any form accepted for ``train``; or the name of a split of ``train``;
             or the share of the training set that is drawn as the dev set. Default: the validation
-            split of ``train``. If there is none, methods are compared by cross-validation.
-        test: the test set, in any form accepted for ``train``. It is used for the scores only.
+            split of ``train``. Without a dev set, methods are compared by cross-validation.
+        test: the test set, in any form accepted for ``train``, or the name of a split of ``train``.
+            The test set is used for scores only.
         revision: commit, branch or tag of the dataset on the hub.
         results: the directory of the results; default: a directory in ``results`` whose name
             depends on the arguments.
@@ -132,7 +133,7 @@ def run_comparison(
     say: Say,
     options: Options,
 ) -> Comparison:
-    """Do what `compare` does. Messages name the options of the terminal, such as ``--minutes``."""
+    """Run `compare` with messages that name options of the terminal, such as ``--minutes``."""
     start = time.monotonic()
     question = _normalise_arguments(train, dev, test, revision, options)
     default_name = f"{question.name}-{content_id(question.identity)[:6]}"
@@ -164,7 +165,7 @@ def _normalise_arguments(
     revision: str | None,
     options: Options,
 ) -> ComparisonRequest:
-    """Normalise the arguments of a call: column names become text, and paths of models absolute."""
+    """Normalise the arguments: column names become text, and model directories absolute paths."""
     how = {"encoding": options.encoding, "sheet": options.sheet}
     dev_share = dev if isinstance(dev, float) else None
     if dev_share is not None and not 0 < dev_share < 1:
@@ -207,7 +208,7 @@ def _identify_predictions(given: Any) -> Any:
 def _name_models(models: Any) -> list[str] | None:
     """Return the names of models as text.
 
-    Directories become absolute, because the workers run in another directory.
+    Paths of directories become absolute, because the workers run in another directory.
     """
     if models is None:
         return None
@@ -218,7 +219,7 @@ def _name_models(models: Any) -> list[str] | None:
 
 
 def _configure(place: Path, question: ComparisonRequest, say: Say) -> None:
-    """Write rows that are not in a file yet, the configuration, and a description of the call."""
+    """Write the configuration, a description of the call, and all rows that are not in files."""
     paths = write_splits(question.splits, place, place / question.name)
     target, options = place / CONFIGURATION, question.options
     lines = write_first_configuration(
@@ -237,12 +238,12 @@ def _record_call(
     predictions: Any,
     written_as: str | None,
 ) -> None:
-    """Write a description of a call to `ASKED`, for later calls with the same results.
+    """Write a description of a call to `ASKED`, for later calls with the same directory of results.
 
     Args:
         place: the directory of the results.
         question: the arguments of the call.
-        minutes: the time limit with which the configuration was planned.
+        minutes: the time limit for which the settings in the configuration were chosen.
         predictions: the external predictions that are compared.
         written_as: the hash of the configuration as it was written, without later edits.
     """
@@ -257,11 +258,10 @@ def _record_call(
 def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
     """Update the configuration of an earlier call for this call.
 
-    This call may have another time limit, another margin and other predictions.
+    Only the time limit, the margin and the predictions may differ between the calls.
 
     Raises:
-        SubtuneError: any of the remaining arguments differs between the calls, or the results have
-            been moved.
+        SubtuneError: another argument differs, or the results have been moved.
     """
     before, options = json.loads((place / ASKED).read_text()), question.options
     planned, old_predictions = before.pop("minutes", math.inf), before.pop("predictions", None)
@@ -291,12 +291,12 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
             raise
         if old_predictions and options.predictions is None:
             _say_all(
-                ["--predictions: not given in this call, so earlier ones are not compared"], say
+                ["--predictions: not given, so the earlier predictions are no longer compared"], say
             )
         return
     if planned < options.minutes:
-        line = f"{path} is used unchanged: it was edited, or planned for {planned:g} minutes"
-        _say_all([line], say)
+        settings = f"its settings were chosen for {planned:g} minutes"
+        _say_all([f"{path} is used unchanged: it may have been edited; {settings}"], say)
     # The text is edited to keep the user's comments. No run depends on the margin or predictions.
     new = text
     if written.experiments[EXPERIMENT].margin != options.margin:
@@ -316,16 +316,10 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
 def _set_predictions(text: str, written: Config, place: Path, question: ComparisonRequest) -> str:
     """Write the external predictions of a call to files, and add these files to a configuration.
 
-    Args:
-        text: the text of the configuration.
-        written: the configuration.
-        place: the directory of the results.
-        question: the arguments of the call.
-
     Returns:
-        The text of the configuration with the new files.
+        The text of the configuration, with the new files.
     """
-    # This raises an error before anything is written, if the text has no line for the files.
+    # If the text has no line for the files, this raises an error before any file is written.
     _set_value(text, "predictions", {}, place / CONFIGURATION)
     paths = write_splits(question.splits, place, place / question.name)
     experiment = written.experiments[EXPERIMENT]
@@ -340,7 +334,7 @@ def _set_value(text: str, key: str, value: object, path: Path) -> str:
     """Replace the value of a key in the text of a configuration, and keep the comment of its line.
 
     Raises:
-        SubtuneError: no line has the key, or several have it.
+        SubtuneError: no line or several lines have the key.
     """
     flow = yaml.safe_dump({key: value}, default_flow_style=True, width=math.inf, sort_keys=False)
     line = re.compile(rf"(?m)^( +){key}: .*?(  #.*)?$")
@@ -351,7 +345,7 @@ def _set_value(text: str, key: str, value: object, path: Path) -> str:
 
 
 def _say_all(lines: Iterable[str], say: Say) -> None:
-    """Call ``say`` with each line; paths in it become relative to the current directory."""
+    """Call ``say`` with each line, with paths relative to the current directory."""
     for line in lines:
         say(line.replace(f"{Path.cwd()}{os.sep}", ""))
 
@@ -360,13 +354,13 @@ def _say_all(lines: Iterable[str], say: Say) -> None:
 def _lock_directory(place: Path) -> Iterator[int]:
     """Make a directory, and lock it against other calls.
 
-    The lock ends when all processes that hold the file descriptor have closed it.
+    The lock is released when all processes have closed the file descriptor.
 
     Yields:
         The file descriptor of the lock file.
 
     Raises:
-        SubtuneError: another call is running there, or the directory cannot be written.
+        SubtuneError: another call is using the directory, or the directory cannot be written.
     """
     path = Path(Layout(str(place)).lock())
     with convert_errors(f"--results: cannot write {place}"):
@@ -377,7 +371,7 @@ def _lock_directory(place: Path) -> Iterator[int]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise SubtuneError(
-                f"--results: another call is using {place}; wait for its end or choose another "
+                f"--results: another call is using {place}; wait until it ends or choose another "
                 "directory"
             ) from None
         yield lock.fileno()

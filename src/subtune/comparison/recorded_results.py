@@ -36,7 +36,7 @@ def finished_runs(progress: Progress) -> list[Finished]:
             entry: Finished = {"key": planned.key, "run": recorded[planned.key].id}
             if planned.search and (tried := progress.tried_rates(planned.search)):
                 entry |= search_result(progress.searches[planned.search], tried)
-            # This is the rate of the run, because the best rate of the search may have no run yet.
+            # The rate of the run replaces the best rate of the search, which no run may use yet.
             entry["learning_rate"] = recorded[planned.key].recipe.learning_rate
             finished.append(entry)
     return finished
@@ -45,7 +45,7 @@ def finished_runs(progress: Progress) -> list[Finished]:
 def _add_planned_columns(
     finished: Sequence[Finished], planned: Sequence[Finished]
 ) -> list[Finished]:
-    """Add to each finished run the columns for this run in the spec of a job."""
+    """Add the columns of planned runs to finished runs with the same keys."""
     by_key = {entry["key"]: entry for entry in planned}
     return [by_key[entry["key"]] | entry for entry in finished]
 
@@ -76,12 +76,13 @@ def find_answer_so_far(context: Context, progress: Progress) -> AnswerSoFar:
 def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set[Method]:
     """Return the methods whose probability of being the answer is below `LEAST_PROBABILITY`.
 
-    A method is the answer if its loss is within the margin and that of every smaller method is not.
-    The probability of this is at most ``min(P(within margin), 1 - max P(smaller within margin))``.
+    A method is the answer if its loss is within the margin and no smaller method's loss is. So the
+    probability that a method is the answer is at most
+    ``min(P(within margin), 1 - max P(smaller within margin))``.
 
     Args:
         chosen: the scores of the chosen runs.
-        row_scores: the scores of each example, by run.
+        row_scores: the score of each example in each run.
     """
     pseudo_values, found = row_scores.set_index("run"), set[Method]()
     for model, same in scored_runs(chosen).groupby("model"):
@@ -98,12 +99,10 @@ def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set
 def write_results(context: Context, progress: Progress, log: Path) -> None:
     """Write all tables, figures and the report, from the recorded runs.
 
-    Snakemake writes these files again once all planned runs are finished. To make it do so, the
-    modification time of the score tables is set to a time before that of all inputs.
+    Snakemake writes these files again once all planned runs are finished, because the modification
+    time of the score tables is set to a time before that of all inputs.
 
     Args:
-        context: the plan.
-        progress: the planned runs and the scores so far.
         log: the file for the output of the jobs.
     """
     finished = finished_runs(progress)

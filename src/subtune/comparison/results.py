@@ -38,7 +38,7 @@ class Comparison:
 
     @property
     def answer(self) -> str:
-        """The answer and what to do next, in two sentences; one line for each task."""
+        """The answer and the recommended next step: two sentences in one line for each task."""
         from subtune.exhibits.answer_tables import list_answers
 
         return "\n".join(map(" ".join, list_answers(self._read("answers"))))
@@ -87,7 +87,8 @@ class Comparison:
         Args:
             method: the name of the method.
             to: the new directory for the model.
-            minutes: the time limit for this training. If not all rows fit, a sample is used.
+            minutes: the time limit for the training after cross-validation. If training on all rows
+                takes longer, a sample is used.
 
         Raises:
             SubtuneError: there is no such method, or ``to`` exists.
@@ -172,7 +173,7 @@ class Comparison:
 
 
 def _name_cells(columns: Sequence[str], text: Any, number: int) -> dict[str, Any]:
-    """Return the texts of one row, by the names of their columns.
+    """Return the texts of one row by column.
 
     Args:
         columns: the text columns of the task.

@@ -82,7 +82,7 @@ class StartingModel(Value):
 
     @cached_property
     def pooling(self) -> Pooling | None:
-        """The pooling that the model needs: ``mean`` if it lacks a pooler."""
+        """The setting `pooling` that the model needs: ``mean`` if it lacks a pooler, or None."""
         return "mean" if self.directory and lacks_pooler(self.directory) else None
 
     @property
@@ -96,7 +96,7 @@ class StartingModel(Value):
     def labels(self) -> Labels:
         """The value of the setting `labels` for a regression.
 
-        Labels are standardised if the classifier has a bias, or if this is unknown.
+        Labels are standardised if the classifier has a bias, or if the dimensions are unknown.
         """
         if self.dimensions is None:
             return "standard"
@@ -113,8 +113,8 @@ class StartingModel(Value):
     def token_counts(self, texts: Sequence[tuple[str, ...]]) -> tuple[np.ndarray, float]:
         """Count the tokens in a sample of the texts, including special tokens.
 
-        If the tokenizer is not downloaded yet, the numbers are estimated from the numbers of words,
-        with the ratio for English.
+        If the tokenizer is not downloaded yet, the numbers of tokens are estimated from the numbers
+        of words, as for English text.
 
         Args:
             texts: one text, or two texts, per example.
@@ -123,7 +123,7 @@ class StartingModel(Value):
             The numbers of tokens per example in ascending order, and the share of unknown tokens.
 
         Raises:
-            SubtuneError: the tokenizer cannot be read, or has no token for any word.
+            SubtuneError: the tokenizer cannot be read, or all tokens are unknown.
         """
         sample = texts[:: -(-len(texts) // DEFAULTS.rows_measured)]
         if self.directory:
@@ -138,8 +138,8 @@ class StartingModel(Value):
     def problems_by_method(self, methods: Iterable[str], task: TaskSpec) -> Mapping[str, str]:
         """Return the error messages of methods that the model does not support, by method.
 
-        Such a method selects parameters that the model does not have. If the dimensions of the
-        model are unknown, the mapping is empty.
+        A method is not supported if it selects parameters that the model does not have. If the
+        dimensions of the model are unknown, the mapping is empty.
         """
         if self.dimensions is None:
             return {}
@@ -155,7 +155,8 @@ def find_starting_models(
     """Find the models that a user names, and check their tokenizers on some texts.
 
     Args:
-        names: one or several arguments of `find_starting_model`, or None.
+        names: one or several names of models, as for `find_starting_model`; None for the default
+            model.
         texts: one text, or two texts, per example.
 
     Returns:
@@ -189,7 +190,8 @@ def find_starting_model(name: str | None) -> StartingModel:
             default model.
 
     Raises:
-        SubtuneError: the name is none of these, or the directory or package has no model.
+        SubtuneError: the name is neither a directory, a package nor the name of a repository, or
+            the directory or package contains no model.
     """
     package = DEFAULTS.model["package"]
     if name is None and importlib.util.find_spec(package):
@@ -240,7 +242,7 @@ class CandidateSettings(NamedTuple):
     def count_rows(self, available: Mapping[str, Sized]) -> dict[str, int]:
         """Compute the number of rows of each split that are used.
 
-        For a dev or test set, this is ``max(fewest_judging, rows / 2)``, if the set is that large.
+        A dev or test set is reduced to ``max(fewest_judging, rows / 2)`` rows if it has more.
 
         Args:
             available: the rows of each split, by split.
@@ -272,15 +274,15 @@ def list_choices(
 ) -> list[list[CandidateSettings]]:
     """List possible settings for a table and a model, from the best to the fastest.
 
-    Each inner list belongs to one reduction of `_reductions`, with a decreasing number of epochs.
-    In the first choices of the first list, methods with few parameters are trained for additional
-    epochs.
+    Each inner list belongs to one reduction of `_reductions`. Within a list, the number of epochs
+    decreases. In the first choices of the first list, methods with few parameters are trained for
+    additional epochs.
 
     Args:
         rows: the number of rows of the training table.
         fewest_rows: the size of the smallest sample.
         windows: values of `max_length`, the longest first.
-        rates: the learning rates of each method that the models support, by method.
+        rates: the learning rates of each method that all models support, by method.
         fixed: the settings that do not depend on time.
         least_batch: the smallest efficient batch size. If fewer than `fewest_steps` steps would be
             left, the batch size is smaller.
@@ -331,7 +333,7 @@ def learning_rate_setting(rates: tuple[float, ...]) -> SearchOfRates | tuple[flo
 def _reductions(
     rows: int, fewest_rows: int, windows: Sequence[int]
 ) -> Iterator[tuple[int, int, int, Mapping]]:
-    """Yield reductions in order: shorter texts, fewer seeds, fewer rows, fewer methods.
+    """Yield reductions of the settings: shorter texts, then fewer seeds, rows and methods.
 
     Args:
         rows: the number of rows of the training table.

@@ -34,9 +34,9 @@ class Split:
     """The rows of one split.
 
     Attributes:
-        identity: a text that identifies the rows: it changes if the rows change.
-        frame: a function that returns the rows, or None if a dataset on the hub has no dev split.
-            Its argument is the directory of the results, where commits of the hub are pinned.
+        identity: a text that identifies the rows. The text changes if the rows change.
+        read_frame: a function that returns the rows, or None if a dataset on the hub has no dev
+            split. Its argument is the directory of the results, which records the dataset's commit.
         path: the user's file with the rows, or None if the rows must be written to a new file.
     """
 
@@ -117,7 +117,7 @@ def find_splits(
         The splits ``train``, ``validation`` and ``test``, as far as they exist.
 
     Raises:
-        SubtuneError: there is no such file or split.
+        SubtuneError: a file or split does not exist.
     """
     has_splits = _is_on_hub(train) or isinstance(train, Mapping)
     named = partial(_find_split, train, revision, how)
@@ -127,7 +127,7 @@ def find_splits(
         return named(key, rows) if has_splits and is_name else _split_of_rows(key, rows, how)
 
     splits = {"train": named("train", "train") if has_splits else named_or_own("train", train)}
-    # A mapping needs no dev split. But a name other than train and test may be misspelt.
+    # A mapping with other splits than train and test needs a dev set: a name may be misspelt.
     has_dev = not (isinstance(train, Mapping) and train.keys() <= {"train", "test"})
     if dev is not None:
         splits["validation"] = named_or_own("dev", dev)
@@ -147,7 +147,7 @@ def _find_split(
         train: the mapping or the name of the dataset.
         revision: commit, branch or tag of the dataset.
         how: the ``encoding`` of files, and the ``sheet`` of Excel files.
-        key: the option that error messages name.
+        key: the option of the split, without ``--``, for error messages.
         names: the possible names of the split.
     """
     if isinstance(train, Mapping):

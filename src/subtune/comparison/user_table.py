@@ -98,7 +98,6 @@ def make_name(text: str, taken: Collection[str], kind: str) -> str:
     """Derive a name from a text: at most 56 letters, digits and characters of ``_.+-``.
 
     Args:
-        text: the text.
         taken: names in lower case that are not available.
         kind: the ending that is added to names in ``taken``. If no character is left, the name is
             ``my-{kind}``.
@@ -116,16 +115,16 @@ POWER = re.compile(r"\d+[eE]\d+")
 
 
 def require_texts(table: UserTable, named: Collection[str]) -> None:
-    """Check that a table has texts, and is not a table of words with one label per word.
+    """Check that a table has texts, and not only lists of words with one label per word.
 
-    In such a table, the lists of words and the lists of labels have equal lengths.
+    Two columns have words and labels if all their cells are lists, of equal lengths in each row.
 
     Args:
-        table: the table.
         named: the text columns that the user names; empty if they are to be guessed.
 
     Raises:
-        SubtuneError: a column of word lists is named, or the table has such a column but no texts.
+        SubtuneError: a named text column has lists of words, or the table has lists of words but
+            no column of sentences.
     """
     lengths = {}
     for column in table.columns:
@@ -201,8 +200,8 @@ def guess_label_columns(table: UserTable) -> LabelColumns:
 def _require_header(table: UserTable, label: str) -> None:
     """Check that the first line of a table is a header and not a row.
 
-    It is a row if a column name is a sentence and the name of the label column is one of the labels
-    (or a number, if all labels are numbers).
+    The first line is a row if a column name is a sentence and the name of the label column is one
+    of the labels. If all labels are numbers, the name may be any number.
     """
     has_sentence = any(len(name.split()) >= DEFAULTS.text_words for name in table.columns)
     labels = table.words(label)
@@ -210,8 +209,8 @@ def _require_header(table: UserTable, label: str) -> None:
     if has_sentence and (are_numbers or label.strip() in labels):
         raise SubtuneError(
             f"{table.path}: found {shorten(label)!r} as the name of the label column, which looks "
-            "like a label; expected a header such as text,label above the first row (if this is "
-            "the header, set --label)"
+            "like a label; expected a header such as text,label above the first row (if the file "
+            "has a header, set --label)"
         )
 
 
@@ -239,7 +238,7 @@ def reason_against_label(table: UserTable, column: str) -> str | None:
 def ids_or_dates(table: UserTable, column: str) -> str | None:
     """Return ``ids`` or ``dates`` if a column contains ids or dates, or else None.
 
-    Such a column is neither a text column nor a label column.
+    A column of ids or dates is neither a text column nor a label column.
     """
     words = table.words(column)
     are_codes = all(
@@ -261,7 +260,7 @@ def ids_or_dates(table: UserTable, column: str) -> str | None:
 def guess_text_columns(table: UserTable, labels: Collection[str]) -> tuple[str, ...]:
     """Guess the text columns: the one or two columns of sentences that are not label columns.
 
-    If no column has sentences, the text columns are those with words, such as titles or names.
+    If no column has sentences, the text columns are columns of words, such as titles or names.
     Columns in which more than half of the cells are distinct are preferred.
 
     Raises:
@@ -304,7 +303,7 @@ def _share_of_different(cells: list[Any]) -> float:
 def _holds_words(cells: list[Any]) -> bool:
     """Return whether most cells are text and not numbers.
 
-    Empty cells count as text here. A later check reports them with their lines.
+    Empty cells count as text, because a later check reports empty cells with their lines.
     """
     some = _sample(cells)
     are_text = [cell is None or (isinstance(cell, str) and not is_number(cell)) for cell in some]
@@ -391,9 +390,10 @@ def _are_codes(numbers: Collection[str]) -> bool:
 
 
 def _are_sets(cells: Sequence[Any]) -> bool:
-    """Return whether some cell is a list of several labels, or most cells are lists and some empty.
+    """Return whether the cells of a column are sets of labels.
 
-    Empty lists only count if they are more than the share `FEW` of all lists.
+    They are sets of labels if a cell is a list of several labels, or if most cells are lists and
+    more than the share `FEW` of these lists is empty.
     """
     given = [cell for cell in cells if cell not in (None, "")]
     lists = [parse_labels(cell) for cell in given if is_list(cell)]
@@ -406,7 +406,7 @@ def find_separators(cells: Sequence[Any]) -> str | None:
     """Find the characters that separate several labels in the cells of a column, or return None.
 
     After splitting at the separators, there must be fewer distinct labels than distinct cells. So
-    the comma in names such as ``Paris, France`` is no separator, and numbers are never split.
+    the comma in names such as ``Paris, France`` is no separator. Numbers are never split.
     """
     texts = {cell.strip() for cell in cells if isinstance(cell, str) and not is_list(cell)}
     different = {text for text in texts if text and not is_number(text)}
@@ -418,6 +418,6 @@ def find_separators(cells: Sequence[Any]) -> str | None:
 
 
 def label_sort_key(label: str) -> tuple[float, str]:
-    """Return the sorting key of a label: numbers come first, by size; then words, by letters."""
+    """Return the sorting key of a label: numbers by size, and then words in alphabetical order."""
     number = parse_number(label)
     return (math.inf if number is None else number), label

@@ -49,10 +49,10 @@ def _hub_cache(job: Job) -> str | None:
 
 
 class Workers:
-    """Processes that run jobs in parallel. All but the first are started when they are needed.
+    """Processes that run jobs in parallel. All but the first process are started when needed.
 
     Each worker has its own session, so that Ctrl-C reaches only the caller. If the caller is
-    killed, the system closes the pipes of the workers, which then end by themselves.
+    killed, the system closes the pipes of the workers, and the workers end by themselves.
 
     Attributes:
         number: the maximum number of jobs that run at the same time.
@@ -81,12 +81,7 @@ class Workers:
         return self.number - len(self._busy)
 
     def start(self, job: Job, log: Path) -> None:
-        """Start a job in an idle worker or in a new one.
-
-        Args:
-            job: the job.
-            log: the file for the output of the job.
-        """
+        """Start a job in an idle or a new worker. The output of the job is written to ``log``."""
         cache = _hub_cache(job)
         process = self._start_process(cache) if cache or not self._idle else self._idle.pop()
         order = {"job": job._asdict(), "log": str(log)}
@@ -143,7 +138,7 @@ class Workers:
         return EndedJob(job, exit_status=status)
 
     def stop(self, seconds: float) -> list[EndedJob]:
-        """Ask all running jobs to stop, and return them; after ``seconds``, kill their workers."""
+        """Stop all running jobs and return them. After ``seconds``, their workers are killed."""
         until, ended = time.monotonic() + seconds, []
         while self._busy and time.monotonic() < until:
             for process in self._busy:
@@ -177,7 +172,8 @@ class Workers:
 def describe_exit(exit_status: int) -> str:
     """Describe how a worker process ended, from its exit status."""
     if exit_status == -signal.SIGKILL:
-        return "its process was killed, probably because it ran out of memory"
+        return "the worker process was killed, probably because it ran out of memory"
     if exit_status < 0:
-        return f"its process was killed by {signal.Signals(-exit_status).name}"
-    return f"its process ended with status {exit_status}: see logs/workers.log in the results"
+        return f"the worker process was killed by {signal.Signals(-exit_status).name}"
+    log = "see logs/workers.log in the results"
+    return f"the worker process ended with status {exit_status}; {log}"

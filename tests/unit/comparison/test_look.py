@@ -191,7 +191,7 @@ def test_labels_between_commas():
     found = look(labelled(["garden, tools", "tools", "garden", "food, garden"]), kind="multilabel")
     assert found.parts["train"].labels == {"food": 1, "garden": 3, "tools": 2}
     assert [*look_lines(found)][3] == (
-        "3 labels, any number of them separated by ',': food (1), garden (3), tools (2) (if each "
+        "3 labels, any number per row, separated by ',': food (1), garden (3), tools (2) (if each "
         "cell is one class, add --classes)"
     )
     towns = look(labelled(["Paris, France", "Nice, France"]), kind="multilabel")
@@ -265,7 +265,7 @@ def test_numbers_have_no_classes():
 
 @pytest.mark.parametrize("word", ["nan", "NaN", "#N/A", "<NA>"])
 def test_a_label_that_stands_for_no_value_is_named(word):
-    line = f"label {word!r} is a class; if it marks missing labels, empty these cells"
+    line = f"label {word!r} is a class; if it means a missing label, empty its cells"
     assert line in [*look_lines(look(labelled(["a", "b", word])))]
 
 
@@ -275,7 +275,7 @@ def test_one_of_something_is_no_plural():
     assert lines[0] == "train.csv: 1 row for training; columns text, label"
     assert "1 class: a (1)" in lines
     assert "1 of the 1 dev row is also in the training file: scores" in "\n".join(lines)
-    assert "1 label, any number of them: a (1) (if" in "\n".join(
+    assert "1 label, any number per row: a (1) (if" in "\n".join(
         look_lines(look([("x", "a")], kind="multilabel"))
     )
 

@@ -81,9 +81,9 @@ def test_a_job_whose_worker_ended_is_done_once_more_by_itself(state, lines):
     loop._handle_ended_job(state, end)
     assert not state.left_out
     loop._handle_ended_job(state, end)
-    killed = "its process was killed, probably because it ran out of memory"
+    killed = "the worker process was killed, probably because it ran out of memory"
     assert lines == [
-        f"embeddings: {killed}; repeated without other jobs at the same time",
+        f"embeddings: {killed}; the job is repeated while no other job runs",
         f"left out embeddings: {killed}",
     ]
 

@@ -45,7 +45,7 @@ SAID = {
         "t.csv",
         lambda path: frame(["x", "y"] * 99 + [None] * 2).to_csv(path, index=False),
         [
-            "t.csv: 2 of 200 rows left out, without a label: line 200, line 201",
+            "t.csv: 2 of 200 rows left out because they have no label: line 200, line 201",
             "2 classes: x (99), y (99)",
         ],
     ),
@@ -176,9 +176,8 @@ def test_the_sheet_that_is_read_is_said(said):
         frame().to_excel(book, sheet_name="reviews", index=False)
         frame(labels=("x", "y")).to_excel(book, sheet_name="notes", index=False)
     line, *others = said("t.xlsx")
-    assert (
-        line == "t.xlsx: sheet 'reviews' of reviews, notes (the first; choose another with --sheet)"
-    )
+    read = "of the sheets reviews, notes, only the first is read"
+    assert line == f"t.xlsx: {read}; choose another with --sheet"
     assert TWO in others
     assert "2 classes: x (100), y (100)" in said("t.xlsx", sheet="notes")
 
