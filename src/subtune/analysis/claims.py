@@ -17,9 +17,9 @@ fewer seeds, the units are tasks, or pairs of model and task.
 * ``more``: supported if the whole interval is above 0; not supported if the whole interval is below
   the margin.
 * ``same``: supported if the whole interval is within the margin; not supported if the whole
-  interval is outside.
+  interval is outside the margin.
 * ``no less``: supported if the whole interval is at or above the negative margin; not supported if
-  the whole interval is below.
+  the whole interval is below the negative margin.
 
 In all other cases, and with fewer than `FEWEST_UNITS` units, the claim is undecided.
 """
@@ -132,7 +132,6 @@ class Claim:
     given.
 
     Attributes:
-        text: the claim as text.
         printed_in: the sections, tables and figures of the paper that contain the claim.
         statistic: a description of what ``units`` computes.
         expects: the range that supports the claim, as defined in `subtune.analysis.claims`.
@@ -153,7 +152,7 @@ class Claim:
         margin: the equivalence margin. If None, it is the margin of ``measure``.
         is_printed: whether the paper contains numbers with which the claim can be tested.
         contradicted_by: the printed number that contradicts the claim, if any.
-        is_main: whether the printed summary of the paper lists the claim.
+        is_main: whether the summary of the paper in the terminal lists the claim.
     """
 
     text: str
@@ -205,10 +204,10 @@ def evaluate_claims(
 
     Args:
         ours: our tables, by name. A claim that reads a missing table has no cells.
-        printed_tasks: the paper's tables with scores of single tasks, by the names of our tables.
+        printed_tasks: the paper's tables with scores for each task, by the names of our tables.
         printed_averages: the paper's tables with averages over tasks, by the names of our tables.
-        tasks_apart: tasks that the paper treats separately. They are included only in claims that
-            list them.
+        tasks_apart: tasks that the paper treats separately. Such a task is included only in claims
+            that list it in ``tasks``.
 
     Returns:
         One row per claim, with the columns
@@ -219,7 +218,7 @@ def evaluate_claims(
         * ``ours``, ``cells``, ``judged``: the `Judgement` from our numbers
         * ``mean``, ``low``, ``high``: the mean over units and its interval
         * ``unit``, ``units``: the name of the unit, and the number of units
-        * ``verdict``: the verdict by the interval
+        * ``verdict``: the verdict based on the interval
     """
     with_printed = {**ours, "printed": printed_tasks["printed"]}
     rows = []
@@ -255,7 +254,6 @@ def _select_data(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> 
 def _build_claim_row(
     claim: Claim, data: Sequence[pd.DataFrame], printed: Judgement
 ) -> dict[str, Any]:
-    """Build the row of one claim for the table of `evaluate_claims`."""
     ours = evaluate_criterion(claim, data) or Judgement(math.nan, 0, UNDECIDED)
     unit, units = interval_units(_compute_cells(claim, data))
     interval = claim_interval(units.tolist())
@@ -296,7 +294,7 @@ def _build_claim_row(
 
 
 def _compute_cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
-    """Compute a claim's statistic in each cell; without tables, there are no cells."""
+    """Compute a claim's statistic in each cell. The result is empty if there are no tables."""
     return claim.units(*data, *claim.of).dropna() if data else pd.Series(dtype=float)
 
 
