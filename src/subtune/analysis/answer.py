@@ -202,7 +202,7 @@ def _name_in_sentence(title: str) -> str:
 
 
 def _lower_first_letter(words: str) -> str:
-    """Convert the first letter of a title to lower case, except in names with other capitals."""
+    """Convert the first letter to lower case, unless it begins a name such as ``LoRA``."""
     is_word = words.startswith(("Full fine-tuning", "Embeddings"))
     return words[0].lower() + words[1:] if is_word else words
 

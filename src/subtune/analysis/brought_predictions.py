@@ -45,7 +45,6 @@ def score_brought_predictions(
     instead.
 
     Args:
-        chosen: the runs of an experiment.
         brought: maps the name of each task to the predictions for its dev or test examples: a
             mapping from the name of each system to an array ``[n, o]``.
 

@@ -1,7 +1,7 @@
 """Compares each method with a reference, and summarises all methods in a table.
 
-* The *reference* is the full fine-tuning with the highest score over all models, unless another
-  method surely scores higher and is the reference instead.
+* The *reference* is full fine-tuning of the model with which full fine-tuning scores highest. If
+  another method surely scores higher, that method is the reference instead.
 * A method is *smaller* than another if its encoder is smaller. If both encoders have the same size,
   the method with fewer trained parameters is smaller. The classifier is trained by every method and
   not counted.
@@ -34,7 +34,7 @@ from subtune.analysis.intervals import Interval, Study
 from subtune.analysis.run_scores import PART_COLUMNS, empty_row_scores
 from subtune.analysis.tables import order_columns, set_types
 
-# A method is surely within the margin if the probability is at least this.
+# A method is *surely* within the margin if it is within the margin with at least this probability.
 SURE = 0.95
 # Metrics that are shares of examples.
 SHARES = {"accuracy", "exact_match"}
@@ -100,8 +100,8 @@ class Compared(NamedTuple):
 
     Attributes:
         reference: the reference's title; empty if no method has a score.
-        full: the title of the full fine-tuning with the highest score over all models; empty if
-            there is no score.
+        full: the title of full fine-tuning of the model with which it scores highest; empty if full
+            fine-tuning has no score.
         methods: maps the title of each method to its comparison with the reference, the smallest
             method first.
         with_full: maps the title of each method to its comparison with full fine-tuning.
@@ -127,7 +127,7 @@ def scored_runs(chosen: pd.DataFrame) -> pd.DataFrame:
         * ``is_full``: whether the method is full fine-tuning
     """
     # Tables of earlier versions lack these columns. All methods in these tables have a model, so
-    # the default size is not 0.
+    # `encoder_size` is not 0.
     later = {"encoder_size": 1, "planned": 0, "across_models": False, "share_read": np.nan}
     judged = chosen.assign(**{name: chosen.get(name, value) for name, value in later.items()})
     judged = judged[judged["judges"]]
@@ -157,7 +157,7 @@ def are_scored_on_folds(runs: pd.DataFrame) -> bool:
 def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Compared:
     """Choose the reference, and compare all methods with the reference and with full fine-tuning.
 
-    The reference is the full fine-tuning with the highest score over all models. There are two
+    The reference is full fine-tuning of the model with which it scores highest. There are two
     exceptions. If some methods surely score higher than full fine-tuning by at least the margin,
     the reference is the one with the largest difference. If full fine-tuning has no score, the
     reference is the method with the highest score. External predictions are never the reference.

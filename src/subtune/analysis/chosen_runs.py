@@ -28,17 +28,17 @@ LEVEL = 0.95
 def choose_rates(scores: pd.DataFrame) -> pd.DataFrame:
     """Choose each setting's best learning rate, and return the runs at these rates.
 
-    The best learning rate has the highest mean score over seeds; among equal means, it is the
-    smallest. If a seed diverged at a learning rate, this rate has no mean. If no learning rate has
-    a mean, the setting diverged: the runs of its smallest learning rate are returned without
-    scores. If the runs of a setting have no learning rate, or if a search found their learning
-    rate, all of them are returned.
+    The best learning rate has the highest mean score over seeds; of rates with equal means, the
+    smallest is the best. If a seed diverged at a learning rate, this rate has no mean. If no rate
+    has a mean, the setting diverged, and the runs of its smallest learning rate are returned
+    without scores. All runs of a setting are returned if they have no learning rate, or if a search
+    found their learning rate.
 
     A setting is one combination of values in the columns `SETTING`. Settings keep their order.
 
     Returns:
         The columns of ``scores``, and ``at_edge``: whether the best learning rate is the smallest
-        or the largest of several. If so, rates outside their range may be better.
+        or the largest of several. If so, rates that were not tried may be better.
     """
     groups = scores.groupby(SETTING, sort=False, dropna=False)
     smallest = groups["smallest_rate"].transform("min")
@@ -190,7 +190,7 @@ def curve_verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
 
     * *Still rising*: the last epoch is the best one, and the score rose over the last third of the
       epochs.
-    * *Fell*: the best epoch is before the last third, and the score fell after it.
+    * *Fell*: the best epoch is before the last third, and the score fell afterwards.
     * *Converged*: neither of the above.
 
     The curve is averaged over seeds. Only changes larger than the noise count. With at least

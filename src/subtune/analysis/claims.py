@@ -1,7 +1,7 @@
 """Tests the claims of papers on our numbers and on the numbers printed in the papers.
 
-A claim expects a number ``x`` to be in one of three ranges. A number closer to 0 than the
-equivalence margin ``margin`` counts as no difference.
+A claim expects a number ``x`` to be in one of three ranges. A number whose absolute value is below
+the equivalence margin ``margin`` counts as no difference.
 
 * ``more``: ``x > 0``
 * ``same``: ``abs(x) < margin``
@@ -11,8 +11,8 @@ Each claim has two verdicts. The first verdict, *holds* or *does not hold*, is b
 criterion: a mean, a count of table cells, an order or a p-value.
 
 The second verdict is based on Student's 95 % interval of the mean over units. If there are at least
-`FEWEST_UNITS` seeds, each seed is a unit, and its value is the mean over all tasks and models. With
-fewer seeds, the units are tasks, or pairs of model and task.
+`FEWEST_UNITS` seeds, the units are seeds, and the value of a seed is the mean over all tasks and
+models. With fewer seeds, the units are tasks, or pairs of a model and a task.
 
 * ``more``: supported if the whole interval is above 0; not supported if the whole interval is below
   the margin.
@@ -39,8 +39,8 @@ from subtune.analysis.statistics import SIGNIFICANCE, kruskal_wallis, minus
 
 Expectation = Literal["more", "same", "no less"]
 Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]
-# A value closer to 0 than its margin counts as no difference. The margins are two points of a
-# score, 5 % of a ratio, 2 % of all information, and a weak rank correlation.
+# Differences below these margins count as no difference. The margins are two points of a score, 5 %
+# of a ratio, 2 % of all information, and a weak rank correlation.
 EQUIVALENCE_MARGINS: dict[Measure, float] = {
     "score": 0.02,
     "ratio": 0.05,
@@ -66,8 +66,8 @@ def claim_holds(expects: Expectation, value: float, equivalence_margin: float) -
 def interval_units(cells: pd.Series) -> tuple[str, pd.Series]:
     """Choose the units of an interval, and compute the value of each unit.
 
-    If seeds are the units, only seeds with all cells are kept, so that all means are over the same
-    cells.
+    If seeds are the units, only seeds with a value in every cell are kept, so that all means are
+    over the same cells.
 
     Args:
         cells: the values of a statistic, from `subtune.analysis.statistics`.
@@ -299,13 +299,10 @@ def _compute_cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
 
 
 def evaluate_criterion(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
-    """Test a claim by the criterion of its paper.
+    """Test a claim by the criterion of its paper, or return None if there are no numbers.
 
     Args:
         data: the tables that the claim reads.
-
-    Returns:
-        The verdict, or None if there are no numbers.
     """
     if not data:
         return None

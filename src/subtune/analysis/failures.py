@@ -1,14 +1,14 @@
 """Finds where methods fail, from predictions for examples on which they were not trained.
 
-Predictions are for the examples on which a run is scored: dev or test examples, or its fold of the
-training set. If there are predictions for an example from several seeds, counts and probabilities
-are means over seeds.
+Predictions are for the examples on which a run is scored: dev or test examples, or the run's fold
+of the training set. If there are predictions for an example from several seeds, counts and
+probabilities are means over seeds.
 
 Label errors are found as in confident learning (Northcutt, Jiang and Chuang, "Confident Learning:
 Estimating Uncertainty in Dataset Labels", 2021). Each label has a threshold: its mean predicted
 probability over the examples that are given this label. The given label of an example is suspect if
-it is not the most probable one, and the probability of a different label reaches the threshold of
-that label.
+it is not the most probable label, and if the most probable of the labels that reach their
+thresholds is a different one.
 
 Shapes: ``u`` predictions, ``n`` examples, ``o`` labels.
 """
@@ -44,11 +44,10 @@ class Predicted(NamedTuple):
         is_named: whether this method is the answer. Predictions of full fine-tuning are read even
             if it is not the answer.
         split: the split of the examples.
-        row: the number of each prediction's example in the split, from 0 ``[u]``.
+        row: the index of each prediction's example in the split ``[u]``.
         label: the label of each prediction's example ``[u]``; for multi-label tasks, 0 or 1 for
             each label ``[u, o]``.
-        output: the predicted probability of each label; for regression, the prediction
-            ``[u, o]``.
+        output: the predicted probability of each label ``[u, o]``; for regression, the prediction.
     """
 
     task: TaskSpec
@@ -61,7 +60,7 @@ class Predicted(NamedTuple):
 
     @property
     def weights(self) -> np.ndarray:
-        """The weight of each prediction ``[u]``; the weights of each example sum to 1."""
+        """The weights of predictions ``[u]``. Those for the same example sum to 1."""
         return 1 / np.bincount(self.row)[self.row]
 
     @property
@@ -76,7 +75,7 @@ class Predicted(NamedTuple):
         """Average the outputs of each example over seeds.
 
         Returns:
-            The numbers of the examples ``[n]``, their labels ``[n]`` or ``[n, o]``, and their mean
+            The indices of the examples ``[n]``, their labels ``[n]`` or ``[n, o]``, and their mean
             outputs ``[n, o]``.
         """
         rows, first, place = np.unique(self.row, return_index=True, return_inverse=True)

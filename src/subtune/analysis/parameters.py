@@ -73,7 +73,7 @@ def _mean_per_entry(tensors: pd.DataFrame, keys: list[str], column: str) -> pd.D
     """Compute the mean of a column over the entries of each group of tensors.
 
     Args:
-        tensors: one row per tensor; ``size`` is its number of entries.
+        tensors: one row per tensor; ``size`` is the tensor's number of entries.
         keys: the columns that identify a group.
         column: a column with sums over a tensor's entries.
     """
@@ -130,7 +130,7 @@ def component_changes(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
 def mean_abs_changes(
     chosen: pd.DataFrame, methods_on_tasks: Collection[tuple[str, str]], store: Path
 ) -> pd.DataFrame:
-    """Compute the mean absolute change of biases and LayerNorm weights (BitFit, section 4).
+    """Compute the mean absolute change of each layer's biases and LayerNorm weights (BitFit, 4).
 
     Args:
         methods_on_tasks: the pairs of method and task for which changes are read, in all models.

@@ -184,8 +184,8 @@ def score_in_all_metrics(
     Masked runs are left out.
 
     Returns:
-        One row per run, score column and metric, with the columns of ``chosen``. In rows with a
-        metric that the run does not have in ``chosen``, ``decides`` is False.
+        One row per run, score column and metric, with the columns of ``chosen``. ``decides`` is
+        False in rows whose metric is not the run's metric in ``chosen``.
     """
     split_of = {column.key: column.split for column in columns}
     rows = []
@@ -244,7 +244,7 @@ def choose_part_epochs(
 
 
 def join_parts(tables: Mapping[int, pd.DataFrame], epochs: Sequence[int]) -> pd.DataFrame:
-    """Concatenate the predictions of the parts of the examples, each at the epoch of its part."""
+    """Concatenate the predictions for all parts of the examples, each part at its own epoch."""
     part = part_indices(tables[epochs[0]], len(epochs))
     parts = [tables[epoch][part == number] for number, epoch in enumerate(epochs)]
     return pd.concat(parts).sort_index()

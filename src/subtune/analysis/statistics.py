@@ -6,8 +6,9 @@ why none of these five can be used. Statistics for a single paper are in the pap
 
 A statistic takes tables with our results or with numbers printed in a paper. It returns a series
 with one number per cell: a difference of scores or shares, a rank correlation, or the logarithm of
-a ratio. The number 0 means no difference. The index has a level for each of these that the tables
-contain: model, score column or task, and seed. If the tables lack the numbers, the series is empty.
+a ratio. The number 0 means no difference. The index levels are model, score column (or task) and
+seed, without those that the tables do not contain. The series is empty if the tables contain no
+numbers for the statistic.
 
 The arguments ``first``, ``second``, ``methods`` and ``others`` are regular expressions, which must
 match the whole name of a method or parameter. All names that match form a *family*. A plain name is

@@ -226,7 +226,7 @@ def list_runs(
 
 
 def read_row(store: Path, run_id: str) -> dict[str, Any]:
-    """Read a run's row of the table of runs from its record. Values may be nested mappings."""
+    """Read a run's row for the table of runs. The values may be nested mappings."""
     spec = records.read_spec(store, run_id)
     row, split = _read_short_row(store, spec), spec.tokens.data.task.evaluation[0]
     history, predicted = (
@@ -249,7 +249,7 @@ def read_row(store: Path, run_id: str) -> dict[str, Any]:
 
 
 def _read_short_row(store: Path, spec: RunSpec) -> dict[str, Any]:
-    """Read only the columns that are fast to read: those from the run's spec and scores."""
+    """Read the part of a run's row that is fast to read: the run's spec and scores."""
     outcome, task = records.read_outcome(store, spec.id), spec.tokens.data.task
     metric, scores = task.metrics[0], outcome["scores"].get(task.evaluation[0], {})
     fields = spec.model_dump(mode="json") | {"selection": spec.selection.canonical()}

@@ -65,8 +65,8 @@ class ModelSource(Section):
     pooling: Literal["first", "mean"] | None = None
     """input of the classifier: the hidden state of the first token, or the mean over all tokens.
     Default: `mean` if the model comes from sentence-transformers and its files specify mean
-    pooling; otherwise the input in the model's class in transformers, for most encoders the first
-    token"""
+    pooling; otherwise the input that the model's class in transformers uses, for most encoders the
+    first token"""
 
     @model_validator(mode="after")
     def _require_one_source(self) -> Self:
@@ -82,14 +82,14 @@ class OwnTask(Section):
     """A user-defined task: files, columns, label words and metrics."""
 
     kind: KindName | None = None
-    """default: `classification` if the task has `labels`, else `regression`"""
+    """kind of task; default: `classification` if the task has `labels`, else `regression`"""
     files: dict[str, str]
     """file of each split: `train`, `validation`, and optionally `test`. With `test`, scores are
-    those on the test set, and `validation` is only used to select epochs and learning rates. Texts
-    can be .csv, .tsv, .jsonl, .json with a list, .xlsx or .parquet files. In .csv and .tsv files, a
-    cell that begins with a quotation mark is quoted. Tokens can be .conllu, .conll, .txt or .jsonl
-    files with lists. The columns of .conllu have names, those of .conll and .txt are 1, 2, …. Spans
-    are .json files as in SQuAD"""
+    those on the test set, and `validation` is only used to select epochs and learning rates. Files
+    of texts have the format .csv, .tsv, .jsonl, .json (a list), .xlsx or .parquet. In .csv and .tsv
+    files, a cell that begins with a quotation mark is quoted. Files of tokens have the format
+    .conllu, .conll, .txt or .jsonl (with lists). The columns of .conllu have names, those of .conll
+    and .txt are 1, 2, …. Files of spans have the format .json, as in SQuAD"""
     encoding: str | None = None
     """encoding of .csv, .tsv, .conll and .txt files; default: UTF-16 if a file begins with the
     byte-order mark of UTF-16, else UTF-8"""
@@ -99,9 +99,9 @@ class OwnTask(Section):
     """one or two columns with texts; for tokens, the column with the words. Leave `text` out for
     spans, whose file format defines `question` and `context`"""
     label: LabelColumns | None = None
-    """column with the label; default: `label`, or `answers` for spans. In a multi-label task, a
-    column of lists, such as `["toxic", "insult"]` or `toxic;insult`, or a list of columns whose
-    cells are 0 or 1"""
+    """column with the label; default: `label`, or `answers` for spans. In a multi-label task,
+    `label` is a column of lists, such as `["toxic", "insult"]` or `toxic;insult`, or a list of
+    columns whose cells are 0 or 1"""
     labels: LabelWords | None = None
     """label words in order. Leave `labels` out for regression and spans. If `label` lists several
     columns, the default is their names. Files of texts may contain numbers, from 0, instead of
@@ -111,8 +111,8 @@ class OwnTask(Section):
     rows of a group are in the same fold. Without `group`, rows with equal texts are in the same
     fold. A row with an empty cell is a group of its own"""
     metrics: Annotated[tuple[Metric, ...], DISTINCT] = ()
-    """metrics. Epochs and learning rates are selected by the first one. Default for multi-label
-    tasks, tokens and spans: the usual metrics"""
+    """names of metrics. Epochs and learning rates are selected by the first metric. Default for
+    multi-label tasks, tokens and spans: the usual metrics of the kind of task"""
     predictions: dict[MethodName, str] = {}
     """external predictions, such as those of an LLM, which are compared with the methods on the
     same examples. Keys are your names for the systems, values are files. A file has one row for
