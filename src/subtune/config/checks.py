@@ -37,7 +37,7 @@ REMOVED = {
     "million_examples_per_job": "use `runs_per_job`",
     "per_billion_trained": "use `per_layer` and `per_teraflop`",
     "merge_labels": "labels that differ in invisible characters count as one, and those that "
-    "differ in capitals are classes of their own",
+    "differ in capitals are separate classes",
 }
 
 
@@ -202,13 +202,13 @@ def _check_folds(config: Config, path: str, experiment: Experiment) -> Iterator[
     if experiment.fractions:
         yield (
             f"{path}.folds: not allowed with `fractions`, because the Fisher information would "
-            "include the examples that are scored; remove one"
+            "include the examples that are scored; remove one of the two settings"
         )
     for name in experiment.tasks:
         if name in config.tasks and "validation" in config.tasks[name].files:
             yield (
                 f"{path}.folds: not allowed with tasks.{name}.files.validation, because with folds "
-                "the scores come from the training set; remove one"
+                "the scores come from the training set; remove one of the two settings"
             )
 
 
@@ -238,7 +238,7 @@ def _describe_problem(problem: ErrorDetails) -> str:
     """Describe a validation error: the value found and the expected one, without the key."""
     value, kind, context = problem["input"], problem["type"], problem.get("ctx", {})
     if isinstance(value, bool):
-        return f"found {value}, expected a number or text; in YAML, quote yes, no and on"
+        return f"found {value}, expected a number or text; in YAML, write yes, no and on in quotes"
     if kind == "literal_error":
         allowed = context["expected"].replace("'", "").replace(" or ", ", ").split(", ")
         return format_allowed(value, allowed)

@@ -74,7 +74,7 @@ def _parse_row_numbers(given: Any) -> tuple[int | str, ...]:
     numbers = [int(n) if isinstance(n, str) and n.isdecimal() else n for n in numbers]
     for number in numbers:
         if number != ALL_ROWS and not (isinstance(number, int) and number >= 1):
-            raise ValueError(f"found {number!r}, expected a positive number of rows or 'all'")
+            raise ValueError(f"found {number!r}, expected a positive number of examples or 'all'")
     return tuple(numbers)
 
 
