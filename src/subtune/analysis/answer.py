@@ -20,7 +20,7 @@ from subtune.analysis.run_scores import empty_row_scores
 from subtune.methods import method_title
 
 ALL_TASKS = "all tasks"
-# The answer *probably* needs a method that is within the margin with at least this probability.
+# For the decision ``probably``, a method must be within the margin with at least this probability.
 LIKELY = 0.5
 TUNE = "try other learning rates or more epochs"
 Decision = Literal["train", "probably", "undecided", "everything"]
@@ -69,7 +69,7 @@ class Answer:
 
 
 def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -> list[Answer]:
-    """Find the method to train for each task and, if there are several, for all tasks together.
+    """Find the method to train for each task, and for all tasks together if there are several.
 
     In a paper's experiment, each model has separate answers. If the runs come from experiments with
     different margins, the smallest margin applies.

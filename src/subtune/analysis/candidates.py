@@ -64,7 +64,7 @@ class Candidate(NamedTuple):
         most_lost: the 95 % upper confidence bound of the loss against the reference.
         chance: the probability that the loss is within the margin.
         is_sure: whether ``chance`` is at least `SURE` and there is more than one seed.
-        seeds: the seeds of the differences; with several tasks, those on the task with the fewest.
+        seeds: the seeds of the differences; of several tasks, that with the fewest seeds counts.
         studies: one study per task. If a task has no study, ``studies`` is empty and the difference
             has no interval.
         judged_by: the name of the scored examples: ``dev examples``, ``test examples`` or, in

@@ -274,7 +274,7 @@ def make_masked_metric(
 def read_epoch_predictions(
     store: Path, run: str, split: str
 ) -> tuple[TaskSpec, dict[int, pd.DataFrame]]:
-    """Read a run's task, and its predictions on a split after each epoch, by epoch.
+    """Read a run's task, and map each epoch to a table of the run's predictions on a split.
 
     The run must not have diverged.
     """
@@ -330,7 +330,7 @@ def compute_row_scores(
 def read_scored_predictions(
     store: Path, row: Mapping[str, Any], split: str
 ) -> tuple[TaskSpec, pd.DataFrame]:
-    """Read a run's task, and its predictions on a split at the epochs at which the run is scored.
+    """Read a run's task, and the predictions on a split at the epochs at which the run is scored.
 
     Args:
         row: the run's row in a table of scores.

@@ -343,9 +343,9 @@ class Assumptions(Section):
 
     device: str = "H100"
     """machine: `H200`, `CPU core`, `H100`, `H100 tf32`, `A100`, or any name if there is a `pace`.
-    Steps were timed on `H200` and `CPU core`. Their times on the other three machines are estimated
-    from these times and data sheets. A name with the word `core` denotes a CPU. Any other name
-    denotes a GPU, on which more runs share steps"""
+    Training steps were timed on `H200` and `CPU core`. For the other three machines, the time of a
+    step is estimated from these measurements and data sheets. A name with the word `core` denotes a
+    CPU. Any other name denotes a GPU, on which more runs share steps"""
     pace: dict[Trains, Pace] = {}
     """pace by the kind of trained parameters, as measured by `subtune init`. `nothing` means that
     only the classifier is trained, `differences` means Diff pruning, and `evaluation` means no
