@@ -6,7 +6,8 @@ These argument names have the same meaning in all modules:
 * ``sizes``: the runs on all training set sizes, from
   `subtune.analysis.run_scores.score_in_all_metrics`
 * ``row_scores``: jackknife pseudo-values of scores, with one row per run, from
-  `subtune.analysis.run_scores.compute_row_scores`. ``pseudo_values`` is this table, indexed by run.
+  `subtune.analysis.run_scores.compute_row_scores`. ``pseudo_values`` is ``row_scores``,
+  indexed by run.
 * ``columns``: the score columns of the experiment's tables
 * ``printed``: a table of numbers printed in a paper
 * ``sums``: the Fisher information of each tensor, as a table with the columns ``task``,

@@ -1,4 +1,4 @@
-"""Chooses the method to train for each task, and formats the answer and the next step as text."""
+"""Chooses the method to train for each task, and formats this answer and the next step as text."""
 
 import itertools
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from subtune.analysis.run_scores import empty_row_scores
 from subtune.methods import method_title
 
 ALL_TASKS = "all tasks"
-# For the answer *probably*, a method is within the margin with at least this probability.
+# For the decision ``probably``, a method must be within the margin with at least this probability.
 LIKELY = 0.5
 TUNE = "try other learning rates or more epochs"
 Decision = Literal["train", "probably", "undecided", "everything"]
@@ -36,19 +36,18 @@ class Answer:
         reference: the title of the reference; empty if no method has a score.
         full: the title of full fine-tuning; empty if it has no score.
         decision: from `_choose_method`.
-        candidate: the method of the decision. If the decision is *everything*, this is the smaller
-            method whose score is nearest to that of full fine-tuning. The candidate is compared
-            with the reference; if it is the reference itself, with full fine-tuning.
+        candidate: the chosen method, compared with the reference or, if the reference is chosen,
+            with full fine-tuning. If the decision is *everything*, the candidate is the smaller
+            method whose score is nearest to that of full fine-tuning.
         better: the best method that surely scores higher than full fine-tuning, if there is one.
         full_diverged: whether full fine-tuning was run but has no score.
         full_learnt_nothing: whether a run of full fine-tuning gives the same prediction for all
             examples.
-        more_seeds: the number of additional seeds that would make a probable method sure; None if
-            unknown, as with a single seed.
-        more_rows: the number of additional examples that would make a probable method sure, with
-            the same seeds; None if unknown. It is always None for all tasks together.
-        unit: what the runs of a method are counted in: *fold* in cross-validation, otherwise
-            *seed*.
+        more_seeds: the number of additional seeds with which the candidate would surely be within
+            the margin; None if unknown, as with a single seed.
+        more_rows: the number of additional examples with which the candidate would surely be within
+            the margin, with the same seeds; None if unknown, and for all tasks together.
+        unit: the unit in which runs are counted: *fold* in cross-validation, otherwise *seed*.
         is_finished: whether all planned runs of all methods are recorded.
     """
 
@@ -70,10 +69,10 @@ class Answer:
 
 
 def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -> list[Answer]:
-    """Answer which method to train: once per task, and once for all tasks if there are several.
+    """Find the method to train for each task, and for all tasks together if there are several.
 
-    In experiments with a paper, each model has separate answers. If several experiments with
-    different margins are merged, the smallest margin applies.
+    In a paper's experiment, each model has separate answers. If the runs come from experiments with
+    different margins, the smallest margin applies.
     """
     row_scores = empty_row_scores() if row_scores is None else row_scores
     pseudo_values, found = row_scores.set_index("run"), []
@@ -89,7 +88,6 @@ def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -
 def _build_answer(
     question: tuple[str, str, str], runs: pd.DataFrame, pseudo_values: pd.DataFrame
 ) -> Answer:
-    """Build the answer from the runs on one task, or on all tasks."""
     margin, compared = float(runs["margin"].min()), compare_with_reference(runs, pseudo_values)
     done = runs.groupby(["title", "task"]).agg({"run": "size", "planned": "max"})
     is_finished = bool((done["run"] >= done["planned"]).all())
@@ -123,19 +121,19 @@ def _build_answer(
 
 
 def _choose_method(compared: Compared, margin: float) -> tuple[Decision | None, Candidate | None]:
-    """Choose the method to train, by the first applicable rule of the following.
+    """Choose the method to train, by the first of these rules that applies.
 
     1. *Train* the smallest method that is surely within the margin of the reference. This rule does
        not apply if full fine-tuning has no score.
     2. *Probably* train the smallest method that is within the margin with a probability of at least
-       `LIKELY`. If there is none, and full fine-tuning has no score, *probably* train the
-       reference.
+       `LIKELY`. If there is no such method, and full fine-tuning has no score, *probably* train
+       the reference.
     3. *Train* the reference, if it surely scores higher than full fine-tuning.
     4. *Undecided*: the score of a smaller method is within the margin, but the probability is lower
-       than `LIKELY` or unknown, for instance because there are few examples. The smallest such
-       method is returned.
-    5. *Everything*: full fine-tuning is the method to train. The smaller method whose score is
-       nearest to it is returned.
+       than `LIKELY` or unknown, for instance because there are few examples. The smallest method
+       with such a score is returned.
+    5. *Everything*: full fine-tuning is the method to train. The smaller method with the highest
+       score is returned.
 
     Rules 1, 2, 4 and 5 consider only methods that are smaller than the reference.
     """
@@ -204,7 +202,7 @@ def _name_in_sentence(title: str) -> str:
 
 
 def _lower_first_letter(words: str) -> str:
-    """Convert the first letter of a title to lower case, except in names with other capitals."""
+    """Convert the first letter to lower case, unless it begins a name such as ``LoRA``."""
     is_word = words.startswith(("Full fine-tuning", "Embeddings"))
     return words[0].lower() + words[1:] if is_word else words
 

@@ -1,9 +1,9 @@
 """Scores a user's external predictions on the examples on which full fine-tuning is scored.
 
 For each external system, one row per run of full fine-tuning is added to the table of scores, as if
-the system were a method. So systems and methods are compared on the same examples. There is no
-record for such a row. Its ``run`` is the id of the run of full fine-tuning, followed by a colon and
-the system's name.
+the system were a method. So systems and methods are compared on the same examples. The ``run`` of
+such a row is the id of the run of full fine-tuning, a colon and the system's name. There is no
+record with this id.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,9 +45,8 @@ def score_brought_predictions(
     instead.
 
     Args:
-        chosen: the runs of an experiment.
-        brought: predictions ``[n, o]`` for the dev or test examples, by the task's name and then by
-            the system's name.
+        brought: maps the name of each task to the predictions for its dev or test examples: a
+            mapping from the name of each system to an array ``[n, o]``.
 
     Returns:
         Two tables of external systems: one with the columns of ``chosen``, and one with the columns

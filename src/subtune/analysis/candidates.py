@@ -1,7 +1,7 @@
 """Compares each method with a reference, and summarises all methods in a table.
 
-* The *reference* is the full fine-tuning with the highest score over all models, unless another
-  method surely scores higher and is the reference instead.
+* The *reference* is full fine-tuning of the model with which full fine-tuning scores highest. If
+  another method surely scores higher, that method is the reference instead.
 * A method is *smaller* than another if its encoder is smaller. If both encoders have the same size,
   the method with fewer trained parameters is smaller. The classifier is trained by every method and
   not counted.
@@ -9,9 +9,10 @@
   Runs without a counterpart are left out.
 * A method's *score* is the reference's score plus the mean difference. So methods can be compared
   even if they were run on different folds.
-* The *interval* of the difference accounts for seeds and examples, both paired. With a single seed,
-  it accounts for examples only; without recorded predictions, for seeds only. The probability that
-  a method is within the margin of the reference is computed from the distribution of the interval.
+* The *interval* of the difference accounts for the variance between seeds and between examples.
+  Seeds and examples are paired. With a single seed, the interval accounts for examples only;
+  without recorded predictions, for seeds only. The probability that a method is within the margin
+  of the reference is computed from the same distribution as the interval.
 """
 
 import math
@@ -33,7 +34,7 @@ from subtune.analysis.intervals import Interval, Study
 from subtune.analysis.run_scores import PART_COLUMNS, empty_row_scores
 from subtune.analysis.tables import order_columns, set_types
 
-# A method is surely within the margin if the probability is at least this.
+# A method is *surely* within the margin if it is within the margin with at least this probability.
 SURE = 0.95
 # Metrics that are shares of examples.
 SHARES = {"accuracy", "exact_match"}
@@ -53,23 +54,21 @@ class Candidate(NamedTuple):
 
     Attributes:
         title: the method's title, which includes the model's name if several models are compared.
-        model: the model's name.
         encoder_size: the model's number of parameters; 0 for a method without a model; NaN for
-            external predictions, which are not a method that can be trained.
+            external predictions, which cannot be trained.
         trained: the number of trained parameters.
         share: ``trained`` as a share of the parameters that full fine-tuning trains.
         score: ``reference_score`` plus the mean difference.
-        reference: the reference's title.
         reference_score: the reference's mean score over all of its seeds and folds.
         difference: the mean difference, with its interval.
-        most_lost: the upper bound of the loss against the reference, with a probability of 95 %.
+        most_lost: the 95 % upper confidence bound of the loss against the reference.
         chance: the probability that the loss is within the margin.
         is_sure: whether ``chance`` is at least `SURE` and there is more than one seed.
-        seeds: the number of seeds; with several tasks, the smallest number.
+        seeds: the seeds of the differences; of several tasks, that with the fewest seeds counts.
         studies: one study per task. If a task has no study, ``studies`` is empty and the difference
             has no interval.
-        judged_by: the name of the scored examples: dev examples, test examples, or (for folds)
-            examples.
+        judged_by: the name of the scored examples: ``dev examples``, ``test examples`` or, in
+            cross-validation, ``examples``.
         over: the number of seeds and examples from which the interval is computed, as text.
     """
 
@@ -101,10 +100,11 @@ class Compared(NamedTuple):
 
     Attributes:
         reference: the reference's title; empty if no method has a score.
-        full: the title of the full fine-tuning with the highest score over all models; empty if
-            there is no score.
-        methods: comparisons with the reference, by the method's title, the smallest method first.
-        with_full: comparisons with full fine-tuning, by the method's title.
+        full: the title of full fine-tuning of the model with which it scores highest; empty if full
+            fine-tuning has no score.
+        methods: maps the title of each method to its comparison with the reference, the smallest
+            method first.
+        with_full: maps the title of each method to its comparison with full fine-tuning.
     """
 
     reference: str
@@ -127,7 +127,7 @@ def scored_runs(chosen: pd.DataFrame) -> pd.DataFrame:
         * ``is_full``: whether the method is full fine-tuning
     """
     # Tables of earlier versions lack these columns. All methods in these tables have a model, so
-    # the default size is not 0.
+    # `encoder_size` is not 0.
     later = {"encoder_size": 1, "planned": 0, "across_models": False, "share_read": np.nan}
     judged = chosen.assign(**{name: chosen.get(name, value) for name, value in later.items()})
     judged = judged[judged["judges"]]
@@ -157,9 +157,9 @@ def are_scored_on_folds(runs: pd.DataFrame) -> bool:
 def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Compared:
     """Choose the reference, and compare all methods with the reference and with full fine-tuning.
 
-    The reference is the full fine-tuning with the highest score over all models. There are two
-    exceptions. If methods surely score higher than full fine-tuning by more than the margin, the
-    reference is the method with the largest difference. If full fine-tuning has no score, the
+    The reference is full fine-tuning of the model with which it scores highest. There are two
+    exceptions. If some methods surely score higher than full fine-tuning by at least the margin,
+    the reference is the one with the largest difference. If full fine-tuning has no score, the
     reference is the method with the highest score. External predictions are never the reference.
 
     Args:
@@ -182,7 +182,7 @@ def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> C
 
 
 def _find_best(runs: pd.DataFrame) -> str:
-    """Find the method with the most runs; of several, the one with the highest mean score.
+    """Find the title of the method with the most runs and, among these, the highest mean score.
 
     Methods with a diverged run are left out. The returned title is empty if no method is left.
     """
@@ -201,7 +201,6 @@ def compare_methods(
 
     Args:
         runs: the rows of one answer from `scored_runs`, on one or on all tasks.
-        reference: the reference's title.
 
     Returns:
         A mapping from each method's title to its comparison, the smallest method first. The
@@ -272,10 +271,11 @@ def _compare_method(
 
 
 def _estimate_study(pairs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Study | None:
-    """Estimate the mean difference of one method on one task, and its variances.
+    """Estimate the mean difference of one method on one task, and the variance components.
 
-    The result is None if they cannot be estimated: if there is a single seed without recorded
-    predictions, or if the variance is 0 and the metric is not a share of examples.
+    The result is None if the variance cannot be estimated, because a single seed has no recorded
+    predictions. The result is also None if the variance is 0 and the metric is not a share of
+    examples.
 
     Args:
         pairs: as in `_compare_method`.
@@ -307,7 +307,7 @@ def _is_sure(studies: Sequence[Study], margin: float) -> bool:
 
 
 def _format_sample(studies: Sequence[Study], judged_by: str) -> str:
-    """Format the number of seeds and examples of an interval, such as ``3 seeds``."""
+    """Format the size of a sample as text, such as ``3 seeds and 872 dev examples``."""
     if not studies:
         return ""
     seeds = min(study.seeds for study in studies)
@@ -374,7 +374,7 @@ def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = No
 
 
 def sort_methods(methods: pd.DataFrame, columns: list[str] = FROM_SMALLEST) -> pd.DataFrame:
-    """Sort the methods of each question by columns: sizes ascending, scores descending."""
+    """Sort the methods of each task by columns: sizes ascending, scores descending."""
     ascending = [column != "score" for column in columns]
     questions = [rows for _, rows in methods.groupby(QUESTION, sort=False)]
     ordered = [rows.sort_values(columns, ascending=ascending) for rows in questions]
@@ -399,8 +399,8 @@ def is_on_front(table: pd.DataFrame) -> pd.Series:
 def describe_curves(row: Mapping[str, Any]) -> str | None:
     """List the reasons why different learning rates or epochs may score higher, or return None.
 
-    The reasons are *at the edge* (of the learning rates that were tried), *still rising* and
-    *fell*.
+    *At the edge* means that the best learning rate is the smallest or largest that was tried. The
+    other reasons are the verdicts *still rising* and *fell*.
     """
     reasons = []
     if row["at_edge"]:

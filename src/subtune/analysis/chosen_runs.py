@@ -28,17 +28,17 @@ LEVEL = 0.95
 def choose_rates(scores: pd.DataFrame) -> pd.DataFrame:
     """Choose each setting's best learning rate, and return the runs at these rates.
 
-    The best learning rate has the highest mean score over seeds; among equal means, it is the
-    smallest. If a seed diverged at a learning rate, this rate has no mean. If no learning rate has
-    a mean, the setting diverged: the runs of its smallest learning rate are returned without
-    scores. If runs have no learning rate, or one that was searched for each run, all runs of the
-    setting are returned.
+    The best learning rate has the highest mean score over seeds; of rates with equal means, the
+    smallest is the best. If a seed diverged at a learning rate, this rate has no mean. If no rate
+    has a mean, the setting diverged, and the runs of its smallest learning rate are returned
+    without scores. All runs of a setting are returned if they have no learning rate, or if a search
+    found their learning rate.
 
     A setting is one combination of values in the columns `SETTING`. Settings keep their order.
 
     Returns:
-        The columns of ``scores``, and ``at_edge``: whether the best of several learning rates is
-        the smallest or the largest of them. Then rates outside the range may be better.
+        The columns of ``scores``, and ``at_edge``: whether the best learning rate is the smallest
+        or the largest of several. If so, rates that were not tried may be better.
     """
     groups = scores.groupby(SETTING, sort=False, dropna=False)
     smallest = groups["smallest_rate"].transform("min")
@@ -54,7 +54,6 @@ def choose_best(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Seri
     """Return the rows of each setting's best candidate, which is chosen as in `choose_rates`.
 
     Args:
-        scores: a table of scores.
         setting: the columns that identify a setting.
         candidate: each row's candidate, such as a learning rate.
     """
@@ -112,7 +111,7 @@ def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def add_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Append the runs of the whole selection to each scope's curve, as the point at fraction 1."""
+    """For each scope, append the runs of the whole selection, as the masked runs at fraction 1."""
     whole = drop_masked_runs(chosen)
     ends = [
         whole[whole["method"] == method].assign(scope=scope)
@@ -136,7 +135,7 @@ def merge_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def are_external(chosen: pd.DataFrame) -> pd.Series:
-    """Return, for each row, whether it is for external predictions."""
+    """Return whether each row is for external predictions."""
     # Tables of earlier versions lack this column.
     return chosen.get("encoder_size", pd.Series(0, chosen.index)).isna()
 
@@ -187,24 +186,22 @@ def add_verdicts(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColum
 
 
 def curve_verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
-    """Return the verdict on a method's learning curve, averaged over seeds.
+    """Return the verdict on a method's learning curve, or None if there is only one epoch.
 
     * *Still rising*: the last epoch is the best one, and the score rose over the last third of the
       epochs.
-    * *Fell*: the best epoch is before the last third, and the score fell after it.
-    * *Converged*: neither.
+    * *Fell*: the best epoch is before the last third, and the score fell afterwards.
+    * *Converged*: neither of the above.
 
-    Only changes larger than the noise count. With at least `FEWEST_SEEDS` seeds, a change is larger
-    than the noise if Student's 95 % interval over seeds excludes 0. With fewer seeds, the noise is
-    the standard error of an accuracy of 0.5 on ``rows`` examples.
+    The curve is averaged over seeds. Only changes larger than the noise count. With at least
+    `FEWEST_SEEDS` seeds, a change is larger than the noise if Student's 95 % interval over seeds
+    excludes 0. With fewer seeds, the noise is the standard error of an accuracy of 0.5 on ``rows``
+    examples.
 
     Args:
         curves: one sequence per seed, with the score of each epoch. Curves of different lengths are
             aligned at their last epochs and cut to the shortest length.
         rows: the number of scored examples.
-
-    Returns:
-        The verdict, or None if there is only one epoch.
     """
     epochs = min(map(len, curves))
     if epochs < 2:
@@ -220,12 +217,7 @@ def curve_verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
 
 
 def _exceeds_noise(changes: np.ndarray, rows: int) -> bool:
-    """Return whether the mean change of a score is larger than the noise.
-
-    Args:
-        changes: one change per seed.
-        rows: the number of examples that are scored.
-    """
+    """Return whether the mean of a score's changes, one per seed, is larger than the noise."""
     noise = 0.5 / math.sqrt(rows)
     if len(changes) >= FEWEST_SEEDS:
         # Importing scipy takes long.

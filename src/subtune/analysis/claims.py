@@ -1,7 +1,7 @@
 """Tests the claims of papers on our numbers and on the numbers printed in the papers.
 
-A claim expects a number ``x`` to be in one of three ranges. A number closer to 0 than the
-equivalence margin ``margin`` counts as no difference.
+A claim expects a number ``x`` to be in one of three ranges. A number whose absolute value is below
+the equivalence margin ``margin`` counts as no difference.
 
 * ``more``: ``x > 0``
 * ``same``: ``abs(x) < margin``
@@ -11,15 +11,15 @@ Each claim has two verdicts. The first verdict, *holds* or *does not hold*, is b
 criterion: a mean, a count of table cells, an order or a p-value.
 
 The second verdict is based on Student's 95 % interval of the mean over units. If there are at least
-`FEWEST_UNITS` seeds, each seed is a unit, and its value is the mean over all tasks and models. With
-fewer seeds, the units are tasks, or pairs of model and task.
+`FEWEST_UNITS` seeds, the units are seeds, and the value of a seed is the mean over all tasks and
+models. With fewer seeds, the units are tasks, or pairs of a model and a task.
 
 * ``more``: supported if the whole interval is above 0; not supported if the whole interval is below
   the margin.
 * ``same``: supported if the whole interval is within the margin; not supported if the whole
-  interval is outside.
+  interval is outside the margin.
 * ``no less``: supported if the whole interval is at or above the negative margin; not supported if
-  the whole interval is below.
+  the whole interval is below the negative margin.
 
 In all other cases, and with fewer than `FEWEST_UNITS` units, the claim is undecided.
 """
@@ -39,8 +39,8 @@ from subtune.analysis.statistics import SIGNIFICANCE, kruskal_wallis, minus
 
 Expectation = Literal["more", "same", "no less"]
 Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]
-# A value closer to 0 than its margin counts as no difference. The margins are two points of a
-# score, 5 % of a ratio, 2 % of all information, and a weak rank correlation.
+# Differences below these margins count as no difference. The margins are two points of a score, 5 %
+# of a ratio, 2 % of all information, and a weak rank correlation.
 EQUIVALENCE_MARGINS: dict[Measure, float] = {
     "score": 0.02,
     "ratio": 0.05,
@@ -66,8 +66,8 @@ def claim_holds(expects: Expectation, value: float, equivalence_margin: float) -
 def interval_units(cells: pd.Series) -> tuple[str, pd.Series]:
     """Choose the units of an interval, and compute the value of each unit.
 
-    If seeds are the units, only seeds with all cells are kept, so that all means are over the same
-    cells.
+    If seeds are the units, only seeds with a value in every cell are kept, so that all means are
+    over the same cells.
 
     Args:
         cells: the values of a statistic, from `subtune.analysis.statistics`.
@@ -132,7 +132,6 @@ class Claim:
     given.
 
     Attributes:
-        text: the claim as text.
         printed_in: the sections, tables and figures of the paper that contain the claim.
         statistic: a description of what ``units`` computes.
         expects: the range that supports the claim, as defined in `subtune.analysis.claims`.
@@ -153,7 +152,7 @@ class Claim:
         margin: the equivalence margin. If None, it is the margin of ``measure``.
         is_printed: whether the paper contains numbers with which the claim can be tested.
         contradicted_by: the printed number that contradicts the claim, if any.
-        is_main: whether the printed summary of the paper lists the claim.
+        is_main: whether the summary of the paper in the terminal lists the claim.
     """
 
     text: str
@@ -205,10 +204,10 @@ def evaluate_claims(
 
     Args:
         ours: our tables, by name. A claim that reads a missing table has no cells.
-        printed_tasks: the paper's tables with scores of single tasks, by the names of our tables.
+        printed_tasks: the paper's tables with scores for each task, by the names of our tables.
         printed_averages: the paper's tables with averages over tasks, by the names of our tables.
-        tasks_apart: tasks that the paper treats separately. They are included only in claims that
-            list them.
+        tasks_apart: tasks that the paper treats separately. Such a task is included only in claims
+            that list it in ``tasks``.
 
     Returns:
         One row per claim, with the columns
@@ -219,7 +218,7 @@ def evaluate_claims(
         * ``ours``, ``cells``, ``judged``: the `Judgement` from our numbers
         * ``mean``, ``low``, ``high``: the mean over units and its interval
         * ``unit``, ``units``: the name of the unit, and the number of units
-        * ``verdict``: the verdict by the interval
+        * ``verdict``: the verdict based on the interval
     """
     with_printed = {**ours, "printed": printed_tasks["printed"]}
     rows = []
@@ -255,7 +254,6 @@ def _select_data(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> 
 def _build_claim_row(
     claim: Claim, data: Sequence[pd.DataFrame], printed: Judgement
 ) -> dict[str, Any]:
-    """Build the row of one claim for the table of `evaluate_claims`."""
     ours = evaluate_criterion(claim, data) or Judgement(math.nan, 0, UNDECIDED)
     unit, units = interval_units(_compute_cells(claim, data))
     interval = claim_interval(units.tolist())
@@ -296,18 +294,15 @@ def _build_claim_row(
 
 
 def _compute_cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
-    """Compute a claim's statistic in each cell; without tables, there are no cells."""
+    """Compute a claim's statistic in each cell. The result is empty if there are no tables."""
     return claim.units(*data, *claim.of).dropna() if data else pd.Series(dtype=float)
 
 
 def evaluate_criterion(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
-    """Test a claim by the criterion of its paper.
+    """Test a claim by the criterion of its paper, or return None if there are no numbers.
 
     Args:
         data: the tables that the claim reads.
-
-    Returns:
-        The verdict, or None if there are no numbers.
     """
     if not data:
         return None

@@ -1,13 +1,14 @@
 """Finds where methods fail, from predictions for examples on which they were not trained.
 
-Predictions are for the examples on which a run is scored: dev or test examples, or its fold of the
-training set. If there are predictions for an example from several seeds, counts and probabilities
-are means over seeds.
+Predictions are for the examples on which a run is scored: dev or test examples, or the run's fold
+of the training set. If there are predictions for an example from several seeds, counts and
+probabilities are means over seeds.
 
 Label errors are found as in confident learning (Northcutt, Jiang and Chuang, "Confident Learning:
-Estimating Uncertainty in Dataset Labels", 2021). A given label is suspect if the predicted
-probability of a different label is at least the mean probability of that label over the examples
-labelled with it.
+Estimating Uncertainty in Dataset Labels", 2021). Each label has a threshold: its mean predicted
+probability over the examples that are given this label. The given label of an example is suspect if
+it is not the most probable label, and if the most probable of the labels that reach their
+thresholds is a different one.
 
 Shapes: ``u`` predictions, ``n`` examples, ``o`` labels.
 """
@@ -40,16 +41,13 @@ class Predicted(NamedTuple):
     """The predictions of one method on one task, for the examples on which it is scored.
 
     Attributes:
-        task: the task.
-        title: the method's title.
-        is_named: whether this method is the answer. Predictions of full fine-tuning are read in any
-            case.
+        is_named: whether this method is the answer. Predictions of full fine-tuning are read even
+            if it is not the answer.
         split: the split of the examples.
-        row: the number of each prediction's example in the split, from 0 ``[u]``.
+        row: the index of each prediction's example in the split ``[u]``.
         label: the label of each prediction's example ``[u]``; for multi-label tasks, 0 or 1 for
             each label ``[u, o]``.
-        output: the predicted probability of each label; for regression, the prediction
-            ``[u, o]``.
+        output: the predicted probability of each label ``[u, o]``; for regression, the prediction.
     """
 
     task: TaskSpec
@@ -62,7 +60,7 @@ class Predicted(NamedTuple):
 
     @property
     def weights(self) -> np.ndarray:
-        """The weight of each prediction ``[u]``; the weights of each example sum to 1."""
+        """The weights of predictions ``[u]``. Those for the same example sum to 1."""
         return 1 / np.bincount(self.row)[self.row]
 
     @property
@@ -74,10 +72,10 @@ class Predicted(NamedTuple):
         return every[self.label], every[self.output.argmax(1)]
 
     def mean_over_seeds(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Average the outputs of each example.
+        """Average the outputs of each example over seeds.
 
         Returns:
-            The numbers of the examples ``[n]``, their labels ``[n]`` or ``[n, o]``, and their mean
+            The indices of the examples ``[n]``, their labels ``[n]`` or ``[n, o]``, and their mean
             outputs ``[n, o]``.
         """
         rows, first, place = np.unique(self.row, return_index=True, return_inverse=True)
@@ -91,10 +89,6 @@ def read_predicted(chosen: pd.DataFrame, row_scores: pd.DataFrame, store: Path) 
 
     Only classification and regression of whole texts are included. If the answer is full
     fine-tuning, only its predictions are returned.
-
-    Args:
-        chosen: the runs of an experiment.
-        row_scores: from `subtune.analysis.run_scores.compute_row_scores`.
     """
     judged, found = scored_runs(chosen).dropna(subset=["value"]), []
     for answer in find_answers(chosen, row_scores):
@@ -134,10 +128,10 @@ def _read_method(task: TaskSpec, runs: pd.DataFrame, store: Path, is_named: bool
 def count_by_class(predicted: Predicted) -> pd.DataFrame:
     """Compute precision, recall and F1 of each label, with 95 % intervals.
 
-    Precision and recall have Wilson's interval (1927). F1 is ``2 * J / (1 + J)``, where ``J`` is
-    the Jaccard index of the label: the share of examples for which the label is both given and
-    predicted, among those for which it is given or predicted. The interval of F1 is Wilson's
-    interval of ``J``, transformed by this formula.
+    The intervals of precision and recall are Wilson's (1927). F1 is ``2 * J / (1 + J)``, where
+    ``J`` is the label's Jaccard index: the number of examples for which the label is both given and
+    predicted, divided by the number for which it is given or predicted. The interval of F1 is
+    Wilson's interval of ``J``, transformed by the formula of F1.
 
     Returns:
         One row per label, with the columns
@@ -205,21 +199,19 @@ def list_numbers(predicted: Predicted) -> pd.DataFrame:
 def find_suspects(predicted: Predicted, texts: Mapping[str, list]) -> pd.DataFrame:
     """Find the examples whose labels may be wrong.
 
-    In classification, these are the examples with suspect labels, sorted by the predicted
-    probability of the label, the lowest first. In a multi-label task, each label of an example is
-    tested separately. In regression, all examples are returned, the largest absolute residual
-    first.
+    In classification, the examples with suspect labels are returned, sorted by the predicted
+    probability of the given label, the lowest first. In a multi-label task, each label of an
+    example is tested separately. In regression, all examples are returned, the largest absolute
+    residual first.
 
     Args:
-        predicted: the predictions of a method.
-        texts: the columns of the split, such as those of the texts, as lists of values by column
-            name.
+        texts: maps the name of each column of the split to the values of all examples.
 
     Returns:
         At most `MOST_SUSPECTS` rows, with the columns
 
         * ``task``
-        * ``row``: the number of the example, from 1, among the examples with a label
+        * ``row``: the number of the example, from 1; examples without a label are not counted
         * ``label``, ``prediction``
         * ``probability``: the predicted probability of ``label``; for regression, ``residual``
         * ``text``, and for pairs of texts `SECOND_TEXT`
@@ -257,14 +249,15 @@ def _list_suspects(
 
 
 def rank_labels(label: np.ndarray, output: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find the suspect labels, and sort them by probability, the lowest first.
+    """Find the examples with suspect labels, and compute the probability of each given label.
 
     Args:
-        label: the number of each example's label ``[n]``.
+        label: the index of each example's given label ``[n]``.
         output: the predicted probability of each label ``[n, o]``.
 
     Returns:
-        The positions of the suspect examples, and the probability of each example's label ``[n]``.
+        The indices of the suspect examples, sorted by the probability of the given label, the
+        lowest first; and the probability of the given label of all examples ``[n]``.
     """
     own = output[np.arange(len(label)), label]
     # The mean probability of each label over the examples labelled with it. A label without

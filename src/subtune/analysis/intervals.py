@@ -1,11 +1,12 @@
 """Computes intervals and probabilities for a difference averaged over seeds and examples.
 
-Seeds and examples are crossed: each seed is scored on all examples. A value is the grand mean plus
-an effect of its seed, an effect of its example, and a residual. Their variances are estimated by
-the analysis of variance with random effects (Searle, Casella and McCulloch, 1992, section 4.3);
-negative estimates count as 0. Degrees of freedom are Satterthwaite's (1946). In cross-validation,
-examples are nested in seeds. Jackknife pseudo-values (Tukey, 1958) replace the values of examples,
-because a metric need not be a mean over examples.
+Seeds and examples are crossed: each seed is scored on all examples. The value of an example with a
+seed is the grand mean plus an effect of the seed, an effect of the example, and a residual. The
+variances of these three terms are estimated by the analysis of variance with random effects
+(Searle, Casella and McCulloch, 1992, section 4.3); negative estimates count as 0. Degrees of
+freedom are computed by Satterthwaite's method (1946). In cross-validation, examples are nested in
+seeds. Jackknife pseudo-values (Tukey, 1958) replace the values of examples, because a metric need
+not be a mean over examples.
 """
 
 import math
@@ -15,16 +16,15 @@ from typing import NamedTuple
 import numpy as np
 
 LEVEL = 0.95
-# The examples are split into this many parts. A metric is computed once per part, because computing
-# it once per example would be slow.
+# The jackknife splits the examples into this many parts and leaves out one part at a time. Leaving
+# out one example at a time would be slow.
 JACKKNIFE_PARTS = 50
-# The largest study that is suggested: its number of seeds, and its number of examples as a multiple
-# of the present number.
+# At most this many seeds are suggested, and this many times the present number of examples.
 MOST_SEEDS, MOST_TIMES_THE_ROWS = 50, 50
 
 
 class Interval(NamedTuple):
-    """A mean and the ends of its interval, which are NaN if there are too few values."""
+    """A mean and its 95 % interval. With too few values, the ends of the interval are NaN."""
 
     mean: float
     low: float
@@ -39,9 +39,9 @@ class Study(NamedTuple):
         seed_variance: the variance of the effects of seeds.
         part_variance: the variance of the effects of parts. A part is a group of examples.
         residual_variance: the variance of the residuals.
-        seeds: the number of seeds; in cross-validation, of runs.
-        parts: the number of parts; in cross-validation, the mean number per fold. If it is 0, the
-            values of examples are unknown, and the interval accounts for seeds only.
+        seeds: the number of seeds; in cross-validation, the number of runs.
+        parts: the number of parts; in cross-validation, the mean number of parts per fold. With 0
+            parts, the values of examples are unknown, and the interval accounts for seeds only.
         rows: the number of examples.
         folds: the number of folds into which the examples are split; 0 without cross-validation.
             Each seed is scored on a separate fold. If there are more seeds than folds, the
@@ -58,7 +58,7 @@ class Study(NamedTuple):
     folds: int = 0
 
     def error(self, more_seeds: int = 0, times_the_rows: float = 1) -> tuple[float, float]:
-        """Compute the variance of the mean, and its degrees of freedom.
+        """Compute the squared standard error of the mean, and the degrees of freedom of the error.
 
         Args:
             more_seeds: the assumed number of additional seeds.
@@ -66,8 +66,8 @@ class Study(NamedTuple):
         """
         seeds, parts = self.seeds + more_seeds, self.parts
         seed_share = self.seed_variance / seeds
-        # Pairs of a mean square's contribution to the variance and its degrees of freedom. If the
-        # variance of seeds is 0, their mean square contributes nothing.
+        # Each pair is a mean square's contribution to the variance, and the degrees of freedom of
+        # the mean square. If the variance of seeds is 0, their mean square contributes nothing.
         shares: list[tuple[float, float]] = [(seed_share, seeds - 1)]
         if parts:
             part_share = self.part_variance / times_the_rows / parts
@@ -86,16 +86,16 @@ class Study(NamedTuple):
 
 
 def estimate_study(differences: Sequence[float], values: np.ndarray | None, rows: int) -> Study:
-    """Estimate the variances of a mean difference, if each seed is scored on all examples.
+    """Estimate the variance components of a mean difference if seeds and examples are crossed.
 
     With one seed, only the variance of parts is estimated. This variance does not include
     differences between seeds.
 
     Args:
-        differences: the mean difference of each seed. At least two are needed if ``values`` is
-            None.
-        values: the difference of each part ``[seeds, parts]``. The mean over parts is nearly the
-            seed's mean difference. None if the values of examples are unknown.
+        differences: the mean difference of each seed. If ``values`` is None, there must be at least
+            two seeds.
+        values: the difference of each part's pseudo-values ``[seeds, parts]``, or None if there are
+            no pseudo-values. A seed's mean over parts is nearly the seed's mean difference.
         rows: the number of examples in all parts.
     """
     mean, seeds = float(np.mean(differences)), len(differences)
@@ -115,18 +115,17 @@ def estimate_study(differences: Sequence[float], values: np.ndarray | None, rows
 def estimate_nested_study(
     differences: Sequence[float], values: np.ndarray, rows: int, folds: int
 ) -> Study:
-    """Estimate the variances of a mean difference in cross-validation.
+    """Estimate the variance components of a mean difference in cross-validation.
 
     Examples are nested in seeds, because each seed is scored on a separate fold. If a fold has no
-    score, there is no interval. If a fold has too few examples for several parts, the interval
-    accounts for seeds only. With one fold, only the variance of its parts is estimated. This
-    variance does not include differences between folds.
+    score, there is no interval. If a fold has fewer than two parts, the interval accounts for seeds
+    only. With one fold, only the variance between parts of this fold is estimated. This variance
+    does not include differences between folds.
 
     Args:
         differences: the mean difference of each seed on its fold.
-        values: the difference of each part ``[seeds, parts]``. The mean over parts is nearly the
-            seed's mean difference. For a fold with fewer parts than the largest number, the last
-            values are NaN.
+        values: as in `estimate_study`. If a fold has fewer parts than other folds, its last values
+            are NaN.
         rows: the number of examples in the folds on which seeds are scored.
         folds: the number of folds on which seeds are scored.
     """
@@ -142,7 +141,7 @@ def estimate_nested_study(
 
 
 def mean_interval(studies: Sequence[Study]) -> Interval:
-    """Compute the mean over studies, one per task, and its interval."""
+    """Compute the mean difference over tasks and its interval, from one study per task."""
     from scipy import stats
 
     mean, error, degrees = _mean_and_error(studies)
@@ -153,7 +152,7 @@ def mean_interval(studies: Sequence[Study]) -> Interval:
 
 
 def probability_within(studies: Sequence[Study], margin: float) -> float:
-    """Compute the probability that the mean over studies is at least ``-margin``.
+    """Compute the probability that the mean difference over tasks is at least ``-margin``.
 
     Without studies, the probability is NaN.
     """
@@ -170,10 +169,10 @@ def probability_within(studies: Sequence[Study], margin: float) -> float:
 
 
 def loss_bound(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: float = 1) -> float:
-    """Compute the upper bound of the loss, with a probability of `LEVEL`.
+    """Compute the one-sided upper confidence bound of the loss, at the level `LEVEL`.
 
-    Without studies, the bound is NaN. For more seeds or examples, the mean and the variance
-    components are assumed not to change.
+    Without studies, the bound is NaN. The mean and the variance components are assumed to stay the
+    same with more seeds or examples.
 
     Args:
         studies: one study per task.
@@ -197,7 +196,7 @@ def _mean_and_error(
     """Compute the mean over studies, its standard error, and the degrees of freedom of the error.
 
     If the difference is 0 for all examples, the error is 0. Then the callers use the rule of three:
-    an event with probability ``p`` is not observed in ``n`` examples with probability
+    the probability that an event of probability ``p`` does not occur in ``n`` examples is nearly
     ``exp(-n * p)`` (Hanley and Lippman-Hand, 1983).
     """
     mean = float(np.mean([study.mean for study in studies]))
@@ -213,8 +212,8 @@ def _mean_and_error(
 def additional_seeds_needed(studies: Sequence[Study], margin: float) -> int | None:
     """Compute how many additional seeds would lower `loss_bound` to at most ``margin``.
 
-    In cross-validation, the number is a multiple of the number of folds. It is None if there is
-    only one seed, or if more than `MOST_SEEDS` seeds would be needed in total.
+    In cross-validation, the number is a multiple of the number of folds. The result is None if
+    there is only one seed, or if more than `MOST_SEEDS` seeds would be needed in total.
     """
     seeds = min((study.seeds for study in studies), default=1)
     step = max((study.folds for study in studies), default=0) or 1
@@ -225,8 +224,8 @@ def additional_seeds_needed(studies: Sequence[Study], margin: float) -> int | No
 def additional_rows_needed(study: Study, margin: float) -> int | None:
     """Compute how many additional examples would lower `loss_bound` to at most ``margin``.
 
-    The number is rounded up to two significant digits. It is None if the values of examples are
-    unknown, or if more than `MOST_TIMES_THE_ROWS` times the present number of examples would be
+    The number is rounded up to two significant digits. The result is None if the values of examples
+    are unknown, or if more than `MOST_TIMES_THE_ROWS` times the present number of examples would be
     needed.
     """
     if not study.parts:

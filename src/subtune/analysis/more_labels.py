@@ -3,7 +3,7 @@
 A method's error is assumed to fall as a power of the number of training examples (Hestness et al.,
 "Deep Learning Scaling is Predictable, Empirically", 2017). So each time the training set is
 doubled, the score rises by `RATIO` times the previous gain. The next gain is fitted by least
-squares to the scores on all training set sizes. It is a weighted sum of scores. Therefore its
+squares to the scores on all training set sizes. The fitted gain is a weighted sum of scores, so its
 interval is computed like that of a difference of two scores (`subtune.analysis.intervals`).
 """
 
@@ -30,13 +30,13 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
 
     Args:
         best: the runs at their best learning rates, on all training set sizes.
-        row_scores: from `subtune.analysis.run_scores.compute_row_scores`, for all of these runs.
+        row_scores: from `subtune.analysis.run_scores.compute_row_scores`, for the runs in ``best``.
 
     Returns:
         One row per task, method and training set size, with the columns
 
         * ``task``, ``method``, ``train_rows``
-        * ``score``: the mean over the seeds and folds for which there are runs on all sizes
+        * ``score``: the mean over the seeds and folds that have runs on all sizes
         * ``gain``, ``low``, ``high``: the estimated gain and its interval; NaN except in the row of
           the largest size
     """
@@ -75,8 +75,8 @@ def gain_weights(numbers: Sequence[int]) -> np.ndarray:
         numbers: the training set sizes, in ascending order.
 
     Returns:
-        One weight per size. The weighted sum of the scores is the gain of doubling the largest
-        size.
+        One weight per size. The weighted sum of the scores is the estimated gain from doubling the
+        largest size.
     """
     doublings = np.log2(np.array(numbers, float) / numbers[-1])
     error = RATIO**doublings

@@ -24,8 +24,8 @@ def add_places(table: pd.DataFrame) -> pd.DataFrame:
 def add_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
     """Select the parameters of layers, and replace their names by those in `LAYER_PARAMETERS`.
 
-    The name is NaN if a parameter is not in `LAYER_PARAMETERS`. The columns of `add_places` are
-    added.
+    The name of a parameter that is not in `LAYER_PARAMETERS` is NaN. The columns of `add_places`
+    are added.
     """
     names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}
     table = add_places(table).dropna(subset="layer")
@@ -73,7 +73,7 @@ def _mean_per_entry(tensors: pd.DataFrame, keys: list[str], column: str) -> pd.D
     """Compute the mean of a column over the entries of each group of tensors.
 
     Args:
-        tensors: one row per tensor; ``size`` is its number of entries.
+        tensors: one row per tensor; ``size`` is the tensor's number of entries.
         keys: the columns that identify a group.
         column: a column with sums over a tensor's entries.
     """
@@ -93,16 +93,16 @@ def component_ranking(shares: pd.DataFrame) -> pd.Series:
 def global_layernorm_information(shares: pd.DataFrame) -> pd.DataFrame:
     """Compute LayerNorm's global information (LayerNorm paper, Figure 4).
 
-    For each task, the shares of the weights are divided by their sum, and so are the shares of the
-    biases. These quotients are then summed over tasks.
+    For each task, the shares of the weights are divided by the sum of these shares without missing
+    values, and so are the shares of the biases. The quotients are then summed over tasks.
 
     Args:
-        shares: the table ``layernorm_information``. Missing shares are left out of the sum that is
-            the divisor.
+        shares: the table ``layernorm_information``.
 
     Returns:
-        ``layer``, ``part``, ``share``. A layer's share is missing if it is missing for some task.
-        As in the paper's figure, the shares of each part sum to the number of tasks.
+        ``layer``, ``part`` (weight or bias), ``share``. A layer's share is missing if it is missing
+        for some task. As in the paper's figure, the shares of all layers' weights sum to the number
+        of tasks, and so do those of the biases.
     """
     sums = shares.groupby(["task", "part"])["share"].transform("sum")
     normalised = shares.assign(share=shares["share"] / sums)
@@ -111,9 +111,9 @@ def global_layernorm_information(shares: pd.DataFrame) -> pd.DataFrame:
 
 
 def component_changes(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
-    """Compute the mean |change| of each component in each layer caused by full fine-tuning.
+    """Compute how much full fine-tuning changes each component in each layer.
 
-    This is Eq. 1 of the LayerNorm paper.
+    The measure is the mean absolute change (LayerNorm paper, Eq. 1).
 
     Returns:
         ``task``, ``component``, ``layer``, and ``change``, the mean over the component's entries
@@ -130,10 +130,10 @@ def component_changes(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
 def mean_abs_changes(
     chosen: pd.DataFrame, methods_on_tasks: Collection[tuple[str, str]], store: Path
 ) -> pd.DataFrame:
-    """Compute the mean |change| of each layer's biases and LayerNorm weights (BitFit, section 4).
+    """Compute the mean absolute change of each layer's biases and LayerNorm weights (BitFit, 4).
 
     Args:
-        methods_on_tasks: the pairs of method and task to include, for all models.
+        methods_on_tasks: the pairs of method and task for which changes are read, in all models.
 
     Returns:
         ``model``, ``method``, ``task``, ``parameter`` (a name in `LAYER_PARAMETERS`), ``layer``,
@@ -152,15 +152,12 @@ def mean_abs_changes(
 def _read_changes(
     chosen: pd.DataFrame, keys: list[str], store: Path
 ) -> Iterator[tuple[tuple, pd.DataFrame]]:
-    """Read the changes of the parameters in runs, for each combination of values of ``keys``.
+    """Group runs by the columns ``keys``, and read the changes of parameters in each group.
 
     Masked runs and diverged runs are left out.
 
-    Args:
-        keys: columns of ``chosen``.
-
     Yields:
-        The values of ``keys``, and the changes in all runs with these values.
+        The group's values of ``keys``, and the changes in all of its runs.
     """
     runs = drop_masked_runs(chosen).dropna(subset=["value"]).query("decides")
     for key, same in runs.groupby(keys, sort=False):

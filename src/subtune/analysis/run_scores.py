@@ -57,8 +57,10 @@ def collect_scores(
     there is neither a best epoch nor a score.
 
     Args:
-        finished: the runs, from `subtune.analysis.tables.join_run_ids`, with ``partition``.
-        apart: whether dev scores are replaced as in `_rescore_by_other_examples`.
+        finished: the runs, from `subtune.analysis.tables.join_run_ids`, with the additional key
+            ``partition``.
+        apart: whether to replace dev scores by scores at epochs that were chosen on different
+            examples, as `_rescore_by_other_examples` does.
     """
     rows = []
     for entry in finished:
@@ -103,7 +105,7 @@ def collect_scores(
 
 
 def _describe_tried_rates(entry: Mapping[str, Any], diverged: bool) -> dict[str, Any]:
-    """Build the columns about the learning rates that were tried for a planned run."""
+    """Build the columns about the learning rates that were tried for a run."""
     tried = entry.get("tried", [])
     scores = {rate["learning_rate"]: rate["score"] for rate in tried if rate["score"] is not None}
     lowest = max(scores.values(), default=0.0) - PLATEAU
@@ -122,15 +124,15 @@ def _rescore_by_other_examples(
 ) -> pd.DataFrame:
     """Replace dev scores by scores at epochs that were chosen on different examples.
 
-    Only scores by which methods are compared are replaced. The score of the best epoch is slightly
-    too high, because the epoch was chosen by this score. Therefore ``value`` becomes the score
-    at the following epochs, which are listed in ``judged_at``:
+    The score of the best epoch is slightly too high, because the epoch was chosen by this score.
+    Therefore each ``value`` by which methods are compared is replaced by the score at other epochs,
+    which are listed in ``judged_at``:
 
     1. A run on a fold is scored at the epoch with the highest mean score over the runs on the other
        folds.
-    2. Without other folds, each part of the dev set is scored at the epoch that is best on the
-       remaining parts.
-    3. If there are fewer examples than parts, the score stays that of the best epoch.
+    2. If there are no runs on other folds, the scored examples are split into parts. Each part is
+       scored at the epoch that is best on the remaining parts.
+    3. If there are fewer examples than parts, the score of the best epoch is kept.
 
     ``best_epoch`` remains the epoch of the recorded model, which can be exported.
     """
@@ -177,13 +179,13 @@ def _score_by_other_parts(
 def score_in_all_metrics(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
-    """Build a table with all metrics of the runs in ``chosen``, at the epochs of ``chosen``.
+    """Score runs in all metrics of their tasks, at the epochs in the column ``judged_at``.
 
-    Masked methods are left out.
+    Masked runs are left out.
 
     Returns:
         One row per run, score column and metric, with the columns of ``chosen``. ``decides`` is
-        False except in rows with the metric of ``chosen``.
+        False in rows whose metric is not the run's metric in ``chosen``.
     """
     split_of = {column.key: column.split for column in columns}
     rows = []
@@ -229,8 +231,7 @@ def choose_part_epochs(
     """For each part of the examples, choose the epoch that is best on the remaining parts.
 
     Args:
-        task: the task of the predictions.
-        metric: the name of the metric that chooses epochs.
+        metric: the metric by which epochs are chosen.
         tables: the predictions on a split, by epoch, from `read_epoch_predictions`.
 
     Returns:
@@ -243,7 +244,7 @@ def choose_part_epochs(
 
 
 def join_parts(tables: Mapping[int, pd.DataFrame], epochs: Sequence[int]) -> pd.DataFrame:
-    """Concatenate the predictions of the parts of the examples, each at the epoch of its part."""
+    """Concatenate the predictions for all parts of the examples, each part at its own epoch."""
     part = part_indices(tables[epochs[0]], len(epochs))
     parts = [tables[epoch][part == number] for number, epoch in enumerate(epochs)]
     return pd.concat(parts).sort_index()
@@ -261,12 +262,9 @@ def part_indices(table: pd.DataFrame, parts: int) -> np.ndarray:
 def make_masked_metric(
     task: TaskSpec, metric: str, table: pd.DataFrame
 ) -> Callable[[np.ndarray], float]:
-    """Return a function that takes a mask of the units and computes the metric over those units.
+    """Build a function that computes a metric over the rows of ``table`` that a mask selects.
 
-    Args:
-        task: the task of the predictions.
-        metric: the name of the metric.
-        table: recorded predictions.
+    The rows of ``table`` are recorded predictions.
     """
     predicted, expected = map(_to_array, task.of_kind.metric_inputs(table))
     compute = partial(metrics.compute_all, task.of_kind.value_type, [metric])
@@ -276,12 +274,9 @@ def make_masked_metric(
 def read_epoch_predictions(
     store: Path, run: str, split: str
 ) -> tuple[TaskSpec, dict[int, pd.DataFrame]]:
-    """Read the predictions that a run recorded on a split after each epoch.
+    """Read a run's task, and map each epoch to a table of the run's predictions on a split.
 
     The run must not have diverged.
-
-    Returns:
-        The run's task, and a mapping from each epoch to a table of predictions.
     """
     task = records.read_spec(store, run).tokens.data.task
     best = pd.DataFrame(records.read_recorded_predictions(store, run))
@@ -297,7 +292,7 @@ def read_epoch_predictions(
 
 
 def _to_array(units: Sequence) -> np.ndarray:
-    """Convert units, which may be lists themselves, to an array that a mask can index."""
+    """Convert predictions or labels, which may be lists, to an array that a mask can index."""
     if isinstance(units, list):
         return np.fromiter(units, dtype=object, count=len(units))
     return np.asarray(units)
@@ -313,13 +308,13 @@ def compute_row_scores(
 ) -> pd.DataFrame:
     """Compute the jackknife pseudo-values of the scores by which methods are compared.
 
-    Each part of the examples is scored at the epoch that was chosen for it. Runs that diverged, or
-    are scored on a single example, are left out.
+    Each part of the examples is scored at the epoch that was chosen for this part. Diverged runs
+    and runs that are scored on a single example are left out.
 
     Returns:
         One row per run, with the columns ``run``, ``rows`` (the number of scored examples), and
-        `PART_COLUMNS` with a pseudo-value for each part. If there are fewer examples than parts,
-        the last columns are NaN.
+        `PART_COLUMNS` with a pseudo-value for each part. With fewer examples than parts, each
+        example is a part, and the remaining columns are NaN.
     """
     split_of = {column.key: column.split for column in columns}
     parts_of_runs = []
@@ -335,14 +330,10 @@ def compute_row_scores(
 def read_scored_predictions(
     store: Path, row: Mapping[str, Any], split: str
 ) -> tuple[TaskSpec, pd.DataFrame]:
-    """Read a run's predictions on a split, at the epochs at which the run is scored.
+    """Read a run's task, and the predictions on a split at the epochs at which the run is scored.
 
     Args:
         row: the run's row in a table of scores.
-        split: the name of the split.
-
-    Returns:
-        The run's task, and the table of predictions.
     """
     task, tables = read_epoch_predictions(store, row["run"], split)
     return task, join_parts(tables, row["judged_at"])
@@ -354,7 +345,6 @@ def score_parts(
     """Build a run's row for `compute_row_scores`.
 
     Args:
-        run: the run's id.
         score: from `make_masked_metric`.
         table: the predictions that are scored.
 

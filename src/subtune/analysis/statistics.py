@@ -6,8 +6,9 @@ why none of these five can be used. Statistics for a single paper are in the pap
 
 A statistic takes tables with our results or with numbers printed in a paper. It returns a series
 with one number per cell: a difference of scores or shares, a rank correlation, or the logarithm of
-a ratio. The number 0 means no difference. The index levels are model, column or task, and seed, as
-far as the tables contain them. The series is empty if the tables lack the numbers.
+a ratio. The number 0 means no difference. The index levels are model, score column (or task) and
+seed, without those that the tables do not contain. The series is empty if the tables contain no
+numbers for the statistic.
 
 The arguments ``first``, ``second``, ``methods`` and ``others`` are regular expressions, which must
 match the whole name of a method or parameter. All names that match form a *family*. A plain name is
@@ -31,7 +32,7 @@ SIGNIFICANCE = 0.05
 
 
 def empty_values() -> pd.Series:
-    """Build the empty series for a claim without runs."""
+    """Build an empty series, for a statistic without data."""
     return pd.Series(dtype=float)
 
 
@@ -96,8 +97,8 @@ def minus_at_train_size(
     """Compute `minus` for the runs on the smallest or the largest training set.
 
     Args:
-        metric: the metric of the scores. By default, the metric by which the task's runs are
-            chosen.
+        metric: the metric of the scores. None means the metric by which epochs and learning rates
+            are chosen.
         end: ``min`` for the smallest training set, ``max`` for the largest.
     """
     rows = _with_several_sizes(sizes, metric)
@@ -128,8 +129,8 @@ def minus_by_rows(sizes: pd.DataFrame, metric: str | None, first: str, second: s
 
     Args:
         metric: as in `minus_at_train_size`.
-        first: the name of one method.
-        second: the name of one method.
+        first: the name of a single method.
+        second: the name of a single method.
     """
     rows = _with_several_sizes(sizes, metric)
     wide = rows.groupby([*CELL, "train_rows", "method"])["value"].mean().unstack()
@@ -142,8 +143,8 @@ def changes_to_largest_other(
 ) -> pd.Series:
     """Compute ``log(min(names) / max(others))`` of the changes of parameters.
 
-    There is one number per model and task. `minus` cannot be used for claims about changes, because
-    it compares scores.
+    There is one number per model and task. For claims about changes of parameters, `minus` cannot
+    be used, because `minus` compares scores.
 
     Args:
         method: the method that trains the parameters.
@@ -181,7 +182,7 @@ def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def best_rates(chosen: pd.DataFrame, methods: str) -> pd.Series:
-    """Return the best learning rate for each model and task and for each method of a family."""
+    """Return the best learning rate of each method of a family, for each model and task."""
     if "learning_rate" not in chosen:
         return empty_values()
     rows = drop_masked_runs(chosen).dropna(subset=["learning_rate"])
@@ -191,7 +192,7 @@ def best_rates(chosen: pd.DataFrame, methods: str) -> pd.Series:
 
 
 def average_changes(changes: pd.DataFrame, method: str) -> pd.DataFrame:
-    """Average over layers the changes of parameters that a method causes.
+    """Compute the mean change over layers of each parameter that a method trains.
 
     Returns:
         One row per model and task, and one column per parameter.
@@ -203,7 +204,8 @@ def average_changes(changes: pd.DataFrame, method: str) -> pd.DataFrame:
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """Compute Spearman's rank correlation.
 
-    It is NaN if there are fewer than `FEWEST_PAIRS` pairs, or if a variable is constant.
+    The correlation is NaN if there are fewer than `FEWEST_PAIRS` pairs, or if a variable is
+    constant.
     """
     from scipy import stats
 
@@ -216,8 +218,8 @@ def rank_correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Se
     """Compute the rank correlation between an index level and the values, within each group.
 
     Args:
-        values: the numbers, with a multi-index.
-        level: the index level with the other variable.
+        values: the values, with a multi-index.
+        level: the name of the index level to correlate with the values.
         groups: the index levels that identify a group.
     """
     return values.groupby(level=groups).apply(
@@ -258,9 +260,8 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
         One row per pair of methods, with numbers rounded to four digits, and the columns
 
         * ``first``, ``second``: the methods
-        * ``pairs``: the number of pairs of model and score column in which both methods have a
-          score
-        * ``mean_difference``: the mean of ``first - second`` over these pairs
+        * ``pairs``: the number of paired scores
+        * ``mean_difference``: the mean of ``first - second`` over the paired scores
         * ``p_value``: from `wilcoxon`
         * ``p_holm``: ``p_value`` corrected by `holm` for the number of pairs of methods
     """
@@ -279,7 +280,7 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
 def wilcoxon(difference: pd.Series) -> float | None:
     """Compute the p-value of the two-sided Wilcoxon signed-rank test.
 
-    It is 1 if all differences are 0, and None if there are fewer than two pairs.
+    The p-value is 1 if all differences are 0, and None if there are fewer than two differences.
     """
     from scipy import stats
 

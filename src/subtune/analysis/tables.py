@@ -95,8 +95,8 @@ def read_table(path: str | Path, name: TableName | None = None) -> pd.DataFrame:
     Args:
         path: the file. The text ``NA`` is not read as a missing value, because it may be the name
             of a model or task.
-        name: the table in ``columns.csv`` that declares the types of the columns of a CSV file;
-            default: no types are declared.
+        name: the table in ``columns.csv`` that declares the column types of a CSV file. If None,
+            pandas infers the types.
     """
     if Path(path).suffix == ".parquet":
         return pd.read_parquet(path)
@@ -153,7 +153,6 @@ def table_of_runs(store: Path, finished: Sequence[Mapping[str, Any]]) -> pd.Data
     """Build the table of all finished runs, in the order of the plan.
 
     Args:
-        store: the directory of the run records.
         finished: one mapping per run and experiment, from `join_run_ids`, with the additional keys
             ``experiment`` and ``flops``.
 
@@ -177,11 +176,7 @@ def table_of_runs(store: Path, finished: Sequence[Mapping[str, Any]]) -> pd.Data
 
 
 def column_meanings(names: Sequence[str]) -> pd.DataFrame:
-    """Look up the meaning of each column in the table of runs.
-
-    Returns:
-        One row per column, with its name ``column`` and its ``meaning``.
-    """
+    """Look up the ``meaning`` of each ``column`` of the table of runs."""
     declarations = column_declarations("runs")
     rows = [
         (name, meaning)
@@ -201,7 +196,6 @@ def list_runs(
     a learning rate that was not chosen come last.
 
     Args:
-        store: the directory of the run records.
         names: from `read_given_names`.
         chosen: from `read_chosen_ids`.
 
@@ -233,10 +227,7 @@ def list_runs(
 
 
 def read_row(store: Path, run_id: str) -> dict[str, Any]:
-    """From a run's record, read the columns for the table of runs.
-
-    Nested mappings become columns whose names are joined by dots.
-    """
+    """Read a run's row for the table of runs. The values may be nested mappings."""
     spec = records.read_spec(store, run_id)
     row, split = _read_short_row(store, spec), spec.tokens.data.task.evaluation[0]
     history, predicted = (
@@ -259,7 +250,7 @@ def read_row(store: Path, run_id: str) -> dict[str, Any]:
 
 
 def _read_short_row(store: Path, spec: RunSpec) -> dict[str, Any]:
-    """Read only the columns that are fast to read: those from the run's spec and scores."""
+    """Read the part of a run's row that is fast to read: the run's spec and scores."""
     outcome, task = records.read_outcome(store, spec.id), spec.tokens.data.task
     metric, scores = task.metrics[0], outcome["scores"].get(task.evaluation[0], {})
     fields = spec.model_dump(mode="json") | {"selection": spec.selection.canonical()}
@@ -277,11 +268,7 @@ def _read_short_row(store: Path, spec: RunSpec) -> dict[str, Any]:
 
 
 def read_given_names(results: str) -> dict[str, tuple[str, str]]:
-    """Read the names of each run's model and method in the configurations.
-
-    Returns:
-        A mapping from each run's id to the names of its model and method.
-    """
+    """Map each run's id to the names that its model and method have in the configuration."""
     names: dict[str, tuple[str, str]] = {}
     for path in find_numbers(results, "scores"):
         # A damaged file is skipped, because names only make the list easier to read.
@@ -306,12 +293,10 @@ def read_chosen_ids(results: str) -> set[str]:
 def run_names(store: Path, spec: RunSpec, names: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """Return the names of a run's ``model``, ``task`` and ``method``.
 
-    A refit has the names of the runs on folds that it repeats. If the names are unknown, they are
-    the model's repository and the method's selection.
+    A refit has the names of the runs on folds that it repeats. Without known names, the model's
+    repository and a description of the selection are returned.
 
     Args:
-        store: the directory of the run records.
-        spec: the run's spec.
         names: from `read_given_names`.
     """
     given = names.get(spec.id)
@@ -328,9 +313,8 @@ def find_folds(store: Path, refit: RunSpec, run_ids: Iterable[str]) -> list[str]
     """Find the runs on folds that a refit repeats on all training examples.
 
     Args:
-        store: the directory of the run records.
-        refit: the spec of a run. If the run is not a refit, the result is empty.
-        run_ids: the ids of the runs to search.
+        refit: the spec of a run. If the run is not a refit, no runs are found.
+        run_ids: the runs among which to search.
     """
     found: list[str] = []
     if epochs := refit.recipe.refit:

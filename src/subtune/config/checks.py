@@ -29,15 +29,15 @@ from subtune.methods.selection import require_whole
 from subtune.tasks import TASKS, Task
 from subtune.tasks.task import KINDS
 
-# Headings in tables of scores that a task may not have as its title.
+# Headings in tables of scores, which may not be the title of a task.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
-# Settings of earlier versions, with the reason or replacement for the error message.
+# Maps each setting of earlier versions to the end of its error message: a reason or a replacement.
 REMOVED = {
     "figures": "all figures have one look",
     "million_examples_per_job": "use `runs_per_job`",
     "per_billion_trained": "use `per_layer` and `per_teraflop`",
     "merge_labels": "labels that differ in invisible characters count as one, and those that "
-    "differ in capitals are classes of their own",
+    "differ in capitals are separate classes",
 }
 
 
@@ -45,7 +45,7 @@ def check_config(data: Mapping[str, Any]) -> Config:
     """Validate a parsed ``config.yaml``.
 
     Raises:
-        SubtuneError: the configuration has errors. The message has one line for each: the path of
+        SubtuneError: the configuration has errors. The message has one line per error: the path of
             the key, the value found and the allowed values.
     """
     try:
@@ -68,7 +68,7 @@ def read_config(path: Path) -> Config:
 
 
 def _list_problems(config: Config) -> Iterator[str]:
-    """Yield a line for each inconsistency in a configuration whose sections are valid."""
+    """Yield an error message for each inconsistency between sections that are valid themselves."""
     tasks = dict(TASKS)
     for name, definition in config.tasks.items():
         if name in TASKS:
@@ -104,7 +104,7 @@ def _list_problems(config: Config) -> Iterator[str]:
 
 
 def _check_predictions(config: Config, task: str) -> Iterator[str]:
-    """Yield a line for each system whose predictions cannot be compared with methods."""
+    """Yield an error message for each system whose predictions cannot be compared with methods."""
     kind = KINDS[config.tasks[task].kind_name]
     for system in config.tasks[task].predictions:
         key = f"tasks.{task}.predictions"
@@ -118,7 +118,7 @@ def _check_predictions(config: Config, task: str) -> Iterator[str]:
 
 
 def _check_tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[str]:
-    """Yield a line for each task whose title is repeated, or that is not in the ``source``."""
+    """Yield an error message for each repeated title, and for each task without data."""
     headings = {*HEADINGS}
     has_data = {
         "hub": lambda name: name in REPOSITORIES or name not in OFFICIAL_NAMES,
@@ -130,8 +130,8 @@ def _check_tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[s
         for _, title in task.columns():
             if title in headings:
                 yield (
-                    f"{path}.tasks: task {name!r} has the title {title!r}, which another column "
-                    "of its table has too; choose another `title`"
+                    f"{path}.tasks: the title {title!r} of task {name!r} is also the heading of "
+                    "another column in the tables of scores; choose another `title`"
                 )
             headings.add(title)
         if name in TASKS and name not in config.directories and not has_data(name):
@@ -143,7 +143,7 @@ def _check_tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[s
 
 
 def _check_methods(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    """Yield a line for each unknown method, and for each method without learning rates."""
+    """Yield an error message for each unknown method, and for each one without learning rates."""
     methods = {"by_method": [*experiment.by_method], "methods": [*experiment.methods]}
     for model, settings in experiment.by_model.items():
         methods[f"by_model.{model}.methods"] = [*settings.methods]
@@ -162,7 +162,7 @@ def _check_methods(config: Config, path: str, experiment: Experiment) -> Iterato
 
 
 def _check_rates(path: str, experiment: Experiment, method: str, model: str) -> Iterator[str]:
-    """Yield a line for the first task for which a method has no learning rates."""
+    """Yield an error message for the first task for which a method has no learning rates."""
     for task in experiment.tasks:
         if not experiment.rates_for(method, model, task):
             yield (
@@ -174,7 +174,7 @@ def _check_rates(path: str, experiment: Experiment, method: str, model: str) -> 
 
 
 def _check_fractions(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    """Yield a line for each error in an experiment's ``fractions``."""
+    """Yield an error message for each error in an experiment's ``fractions``."""
     assert experiment.fractions
     method = experiment.fractions.of
     try:
@@ -191,7 +191,7 @@ def _check_fractions(config: Config, path: str, experiment: Experiment) -> Itera
 
 
 def _check_folds(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    """Yield a line for each setting that cannot be combined with cross-validation."""
+    """Yield an error message for each setting that cannot be combined with cross-validation."""
     folds, seeds = experiment.folds or 1, len(experiment.seeds)
     if seeds > folds and seeds % folds:
         yield (
@@ -202,13 +202,13 @@ def _check_folds(config: Config, path: str, experiment: Experiment) -> Iterator[
     if experiment.fractions:
         yield (
             f"{path}.folds: not allowed with `fractions`, because the Fisher information would "
-            "include the examples that are scored; remove one"
+            "include the examples that are scored; remove one of the two settings"
         )
     for name in experiment.tasks:
         if name in config.tasks and "validation" in config.tasks[name].files:
             yield (
                 f"{path}.folds: not allowed with tasks.{name}.files.validation, because with folds "
-                "the scores come from the training set; remove one"
+                "the scores come from the training set; remove one of the two settings"
             )
 
 
@@ -220,8 +220,8 @@ def _describe_errors(error: ValidationError) -> Iterator[str]:
         # An invalid item may also make its list too short. Then only the item is reported.
         if any(other[: len(place)] == place and other != place for other in places):
             continue
-        # Steps that pydantic adds begin with "[". An unknown key of the user may also begin with
-        # "[", but an unknown key is always the last step.
+        # Parts of the location that pydantic adds begin with "[". An unknown key of the user may
+        # also begin with "[", but such a key is always the last part.
         *above, last = place or ("[",)
         path = [step for step in above if not str(step).startswith("[")]
         if problem["type"] == "extra_forbidden" and last in REMOVED:
@@ -238,7 +238,7 @@ def _describe_problem(problem: ErrorDetails) -> str:
     """Describe a validation error: the value found and the expected one, without the key."""
     value, kind, context = problem["input"], problem["type"], problem.get("ctx", {})
     if isinstance(value, bool):
-        return f"found {value}, expected a number or text; in YAML, quote yes, no and on"
+        return f"found {value}, expected a number or text; in YAML, write yes, no and on in quotes"
     if kind == "literal_error":
         allowed = context["expected"].replace("'", "").replace(" or ", ", ").split(", ")
         return format_allowed(value, allowed)
@@ -253,7 +253,7 @@ def _valid_keys(path: list) -> list[str]:
     for step in path:
         fields = [section.model_fields.get(step) for section in sections]
         inner = [model for field in fields if field for model in _find_models(field.annotation)]
-        # A step may be a name chosen by the user, or a list index. Then the section is the same.
+        # If a step is a name chosen by the user, or a list index, the section stays the same.
         sections = inner or sections
     return list(dict.fromkeys(key for section in sections for key in section.model_fields))
 

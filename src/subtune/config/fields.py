@@ -68,13 +68,13 @@ def _require_one_of(name: str, allowed: Iterable[str]) -> str:
 
 
 def _parse_row_numbers(given: Any) -> tuple[int | str, ...]:
-    """Parse the setting ``train_rows``: one number, or a list of numbers. None means ``all``."""
+    """Parse the setting ``train_rows``: one number or a list. None means ``all``."""
     numbers = given if isinstance(given, list | tuple) else [ALL_ROWS if given is None else given]
     # Values from profiles and the command line are always text.
     numbers = [int(n) if isinstance(n, str) and n.isdecimal() else n for n in numbers]
     for number in numbers:
         if number != ALL_ROWS and not (isinstance(number, int) and number >= 1):
-            raise ValueError(f"found {number!r}, expected a positive number of rows or 'all'")
+            raise ValueError(f"found {number!r}, expected a positive number of examples or 'all'")
     return tuple(numbers)
 
 
@@ -88,7 +88,7 @@ def _require_search(given: str) -> str:
 
 Name = Annotated[str, Field(pattern=NAME, max_length=64)]
 METRICS = tuple(dict.fromkeys(metric for kind in KINDS.values() for metric in kind.metrics))
-# In files without column names, a number denotes the position of a column.
+# In files without column names, a column is named by its position, a number.
 ColumnName = Annotated[str, Field(coerce_numbers_to_str=True)]
 OfficialTask = Annotated[
     str,
@@ -140,7 +140,6 @@ class SearchOfRates(Section):
 
 
 def _tag_of_rates(given: Any) -> str:
-    """Return the tag for the form in which learning rates are given."""
     if isinstance(given, str):
         return WORD
     return SEARCH if isinstance(given, dict | SearchOfRates) else LIST

@@ -40,8 +40,7 @@ from subtune.runs.spec import ClassWeights, Fold, Labels, Precision
 from subtune.tasks import TASKS, Task
 from subtune.tasks.task import KINDS, TEST, default_kind
 
-# Kinds of training steps, by the parameters that are trained. The kind determines the estimated
-# time of a step.
+# Kinds of trained parameters, which determine the estimated time of a training step.
 Trains = Literal[
     "nothing", "vectors", "entries", "low_rank", "matrices", "differences", "evaluation"
 ]
@@ -52,7 +51,7 @@ SHORTEST = 6
 
 
 class ModelSource(Section):
-    """A model's source: the hub, a local directory or an installed Python package."""
+    """The source of a model's files: the hub, a local directory or an installed Python package."""
 
     hub: Annotated[str, Field(pattern=REPOSITORY)] | None = None
     """name of the model's repository on the Hugging Face hub"""
@@ -66,8 +65,8 @@ class ModelSource(Section):
     pooling: Literal["first", "mean"] | None = None
     """input of the classifier: the hidden state of the first token, or the mean over all tokens.
     Default: `mean` if the model comes from sentence-transformers and its files specify mean
-    pooling; otherwise the input in the model's class in transformers, for most encoders the first
-    token"""
+    pooling; otherwise the input that the model's class in transformers uses, for most encoders the
+    first token"""
 
     @model_validator(mode="after")
     def _require_one_source(self) -> Self:
@@ -83,14 +82,14 @@ class OwnTask(Section):
     """A user-defined task: files, columns, label words and metrics."""
 
     kind: KindName | None = None
-    """default: `classification` if the task has `labels`, else `regression`"""
+    """kind of task; default: `classification` if the task has `labels`, else `regression`"""
     files: dict[str, str]
     """file of each split: `train`, `validation`, and optionally `test`. With `test`, scores are
-    those on the test set, and `validation` is only used to select epochs and learning rates.
-    Formats for texts: .csv or .tsv, where a cell that begins with a quotation mark is quoted;
-    .jsonl; .json with a list; .xlsx or .parquet. Formats for tokens: .conllu, whose columns have
-    names; .conll or .txt, whose columns are 1, 2, …; or .jsonl with lists. Format for spans: .json
-    as in SQuAD"""
+    those on the test set, and `validation` is only used to select epochs and learning rates. Files
+    of texts have the format .csv, .tsv, .jsonl, .json (a list), .xlsx or .parquet. In .csv and .tsv
+    files, a cell that begins with a quotation mark is quoted. Files of tokens have the format
+    .conllu, .conll, .txt or .jsonl (with lists). The columns of .conllu have names, those of .conll
+    and .txt are 1, 2, …. Files of spans have the format .json, as in SQuAD"""
     encoding: str | None = None
     """encoding of .csv, .tsv, .conll and .txt files; default: UTF-16 if a file begins with the
     byte-order mark of UTF-16, else UTF-8"""
@@ -100,9 +99,9 @@ class OwnTask(Section):
     """one or two columns with texts; for tokens, the column with the words. Leave `text` out for
     spans, whose file format defines `question` and `context`"""
     label: LabelColumns | None = None
-    """column with the label; default: `label`, or `answers` for spans. In a multi-label task, a
-    column of lists, such as `["toxic", "insult"]` or `toxic;insult`, or a list of columns whose
-    cells are 0 or 1"""
+    """column with the label; default: `label`, or `answers` for spans. In a multi-label task,
+    `label` is a column of lists, such as `["toxic", "insult"]` or `toxic;insult`, or a list of
+    columns whose cells are 0 or 1"""
     labels: LabelWords | None = None
     """label words in order. Leave `labels` out for regression and spans. If `label` lists several
     columns, the default is their names. Files of texts may contain numbers, from 0, instead of
@@ -112,12 +111,12 @@ class OwnTask(Section):
     rows of a group are in the same fold. Without `group`, rows with equal texts are in the same
     fold. A row with an empty cell is a group of its own"""
     metrics: Annotated[tuple[Metric, ...], DISTINCT] = ()
-    """metrics. Epochs and learning rates are selected by the first one. Default for multi-label
-    tasks, tokens and spans: the usual metrics"""
+    """names of metrics. Epochs and learning rates are selected by the first metric. Default for
+    multi-label tasks, tokens and spans: the usual metrics of the kind of task"""
     predictions: dict[MethodName, str] = {}
     """external predictions, such as those of an LLM, which are compared with the methods on the
     same examples. Keys are your names for the systems, values are files. A file has one row for
-    each labelled row of the file on which methods are scored. It has a column `prediction` with
+    each labelled row of the file on which methods are scored, and either a column `prediction` with
     labels or numbers, or a column of probabilities for each label"""
     title: Annotated[str, Field(pattern=LINE)] | None = None
     """name in tables and figures; default: the task's key"""
@@ -137,7 +136,7 @@ class OwnTask(Section):
         return self.kind or default_kind(self.labels)
 
     def task(self, name: str) -> Task:
-        """Build the task, with the defaults of its kind for settings that are left out."""
+        """Build the task. Settings that are left out have the default values of the task's kind."""
         kind = KINDS[self.kind_name]
         return Task(
             name=name,
@@ -156,7 +155,7 @@ class OwnTask(Section):
 
 
 class Fractions(Section):
-    """Training of a method's entries with the highest Fisher information, and no other entries."""
+    """Runs that train only those entries of a method that have the highest Fisher information."""
 
     of: str = MASKED_METHOD
     """method whose entries are ranked; runs with masks use the learning rates of this method"""
@@ -214,7 +213,7 @@ class Experiment(Section):
     by_model: dict[str, ModelSettings] = {}
     """additional methods, by model"""
     methods: dict[MethodName, LearningRatesOfMethod] = Field(min_length=1)
-    """learning rates of each method for every task: a list, with a run for each of them, or
+    """learning rates of each method on every task: a list, with one run per learning rate, or
     `search` for a learning-rate search. Default: the learning rates of `by_task` or
     `learning_rates`. `embeddings` has no learning rate, and supports only classification and
     regression tasks"""
@@ -227,9 +226,9 @@ class Experiment(Section):
     """random seeds; there is one run for each"""
     folds: Annotated[int, Field(ge=2, le=LARGEST)] | None = None
     """number of folds for cross-validation on the training set. The run of each seed trains on all
-    folds except one, and is scored on that fold instead of the dev set. After as many seeds as
-    there are folds, the training set is split anew. Default: no cross-validation, runs are scored
-    on the dev set"""
+    folds except one, and is scored on that fold instead of the dev set. If there are more seeds
+    than folds, the training set is split into folds again for the remaining seeds. Default: no
+    cross-validation, runs are scored on the dev set"""
     epochs: Count
     """passes over the training set"""
     batch_size: Count
@@ -256,15 +255,15 @@ class Experiment(Section):
     """early stopping: a run ends after this number of epochs without a better score. Default: no
     early stopping"""
     margin: float = Field(default=MARGIN, gt=0, lt=1)
-    """acceptable loss of score compared with full fine-tuning. The answer is the smallest method
+    """largest acceptable loss of score against full fine-tuning. The answer is the smallest method
     within this margin"""
     precision: Precision = "fp32"
     """precision of matrix products. `tf32` rounds their inputs to 10 bits of mantissa on GPUs of
     the Ampere generation or later; on other devices, it is the same as `fp32`"""
     train_rows: NumbersOfRows = (ALL_ROWS,)
-    """number of training examples, `all`, or a list of these; every method is trained on each.
-    Smaller training sets are subsets of larger ones, and are drawn with the run's seed. Tables,
-    claims and fractions use the largest number"""
+    """number of training examples, `all`, or a list of these. Every method is trained on each
+    number of examples. Smaller training sets are subsets of larger ones, and are drawn with the
+    run's seed. Tables, claims and fractions use the largest number"""
 
     @model_validator(mode="after")
     def _require_one_model_for_masks(self) -> Self:
@@ -299,12 +298,12 @@ class Experiment(Section):
         return [Rate(value) for value in given or ()]
 
     def list_row_numbers(self, rows: int, method: str = "") -> list[int]:
-        """Return the distinct numbers of training examples.
+        """Return the distinct training set sizes for all methods, or those added for one method.
+
+        Added sizes are smaller than the largest size for all methods.
 
         Args:
-            rows: the number of examples in the training set. Larger numbers are reduced to it.
-            method: if given, return only the additional numbers for this method. They are smaller
-                than the experiment's largest number.
+            rows: the number of examples in the training set. Larger sizes are reduced to ``rows``.
         """
         own = self.by_method.get(method)
         given = ((own and own.train_rows) or ()) if method else self.train_rows
@@ -343,13 +342,14 @@ class Assumptions(Section):
     """The machine assumed in time estimates. Results do not depend on the machine."""
 
     device: str = "H100"
-    """machine: `H200` or `CPU core`, on which steps were timed; `H100`, `H100 tf32` or `A100`, for
-    which times are estimated from these and data sheets; or any name if there is a `pace`. A name
-    with the word `core` denotes a CPU, any other name a GPU, on which more runs share steps"""
+    """machine: `H200`, `CPU core`, `H100`, `H100 tf32`, `A100`, or any name if there is a `pace`.
+    Training steps were timed on `H200` and `CPU core`. For the other three machines, the time of a
+    step is estimated from these measurements and data sheets. A name with the word `core` denotes a
+    CPU. Any other name denotes a GPU, on which more runs share steps"""
     pace: dict[Trains, Pace] = {}
     """pace by the kind of trained parameters, as measured by `subtune init`. `nothing` means that
     only the classifier is trained, `differences` means Diff pruning, and `evaluation` means no
-    training. A missing kind is estimated from the most similar one"""
+    training. The pace of a missing kind is estimated from that of the most similar kind"""
     start_minutes: float = Field(default=1.0, ge=0)
     """minutes that a job needs before training starts"""
     longest_job_hours: Count = 24
@@ -357,7 +357,7 @@ class Assumptions(Section):
 
     @property
     def on_gpu(self) -> bool:
-        """True if the machine is a GPU."""
+        """Whether the machine is a GPU."""
         return "core" not in self.device.split()
 
 
@@ -391,11 +391,11 @@ class Config(Section):
     """maximum number of runs in one job"""
     jobs_at_once: Count | None = None
     """number of jobs that train at the same time on this machine. If set, `runs_per_job` is
-    ignored: a job contains the runs of one seed that share steps or, on a CPU, a single run that
-    trains matrices"""
+    ignored, and a job contains the runs of one seed that share steps. On a CPU, each run that
+    trains whole weight matrices is a job of its own"""
     checkpoint_minutes: FromZero = 10
-    """minutes between checkpoints. After an interruption, at most this much training is repeated. 0
-    means a checkpoint after every step"""
+    """minutes between checkpoints. After an interruption, at most this many minutes of training
+    are repeated. 0 means a checkpoint after every step"""
     assumptions: Assumptions = Assumptions()
 
     @model_validator(mode="after")

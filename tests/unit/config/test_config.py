@@ -103,7 +103,7 @@ MISTAKES = {
         ("assumptions.pace", {"vectors": {"per_layer": 1}}, ".vectors.per_teraflop", "missing"),
     ],
     "number": [
-        ("E.train_rows", [10, 0], "", "found 0, expected a positive number of rows or 'all'"),
+        ("E.train_rows", [10, 0], "", "found 0, expected a positive number of examples or 'all'"),
         ("E.methods.full", ["fast"], ".0", "found 'fast', expected a valid number"),
         ("E.learning_rates", "serach", "", "expected a list of learning rates, or search"),
         ("E.epochs", 2.5, "", "found 2.5, expected a valid integer"),
@@ -122,7 +122,7 @@ MISTAKES = {
     "another type": [
         ("selections.pooler", {"random": 3}, ".random", "found 3, expected keys and values"),
         ("tasks.mood.labels", ["yes", False], ".1", "found False, expected a number or text; in "
-         "YAML, quote yes, no and on"),
+         "YAML, write yes, no and on in quotes"),
     ],
     "twice": [
         ("E.methods.full", [1e-5, 0.00001], "", "found 1e-05 twice, expected each value once"),
@@ -194,7 +194,7 @@ def test_a_task_is_not_titled_as_another_column_of_a_table(title):
     own = {**GOOD["tasks"]["mood"], "title": title}
     experiment = {**GOOD["experiments"]["layernorm"], "tasks": ["rte", "mood"]}
     data = {**GOOD, "tasks": {"mood": own}, "experiments": {"mine": experiment}}
-    with pytest.raises(SubtuneError, match="task 'mood' has the title"):
+    with pytest.raises(SubtuneError, match=f"the title {title!r} of task 'mood'"):
         check_config(data)
 
 
