@@ -82,8 +82,8 @@ class Encoder:
         parameters: the parameters by canonical name, in the model's order. The classifier comes
             last.
         head: a key of `HEADS`.
-        transformers: transformers' model; None for BERT, RoBERTa and XLM-RoBERTa without PEFT, for
-            which subtune has its own forward pass.
+        transformers: transformers' model; None for BERT, RoBERTa and XLM-RoBERTa without PEFT,
+            because these models use subtune's own forward pass.
         adapters: the settings of the adapters, which need subtune's forward pass; None without
             adapters.
         fused: the compiled operations of subtune's forward pass; None without compilation, as on a

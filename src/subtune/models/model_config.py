@@ -201,7 +201,7 @@ BYTES_OF_TRAINED = 5 * 4 + 2 * 2
 
 
 def numbers_per_token(dimensions: AnyDimensions) -> int:
-    """Compute how many numbers a layer stores for each token until the backward pass.
+    """Estimate how many activations a layer stores for each token until the backward pass.
 
     The result does not include attention scores.
 

@@ -45,7 +45,7 @@ VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
 MAX_UNKNOWN_SHARE = 0.2
 # Only this number of characters at the start of each text is searched for unknown tokens.
 MAX_LETTERS = 1000
-# The mark that sentencepiece puts before a word. Before an unknown word, it is a separate token.
+# Sentencepiece's mark before a word. Before an unknown word, the mark is a separate token.
 WORD_START = "▁"
 WEIGHTS = "model.safetensors"
 # The index, which maps each weight to its file if the weights are in several files.
@@ -239,7 +239,7 @@ def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
             name=f"could not download model {name_or_path}",
             instead="name a local `path`",
         )
-    # The model's version does not depend on these files. The spec contains the pooling itself.
+    # The model card and the pooling do not change the model's version. The pooling is in the spec.
     other_files = [source / README]
     if spec.pooling:
         other_files += [source / MODULES, *source.glob(POOLING)]

@@ -254,7 +254,7 @@ def _try_operations(fused: CompiledOperations, parameters: Mapping[str, Tensor])
     (activated.sum() + normed.sum()).backward()
 
 
-# The functions are cached, because torch would compile them again for every group of runs.
+# Without the cache, torch would compile the functions again for every group of runs.
 @cache
 def _compile_operations(activation_name: str, eps: float) -> CompiledOperations:
     activate = activation(activation_name)

@@ -21,8 +21,8 @@ Each attention head reads ``d`` of the ``h`` numbers of a token. A padded bucket
 ``m`` rows of ``l`` tokens, as in the diagram, for each run and head.
 
 Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads,
-``o`` outputs, ``h`` = ``a·d`` numbers per token, ``a`` heads, ``d`` numbers per token and head; in
-one bucket ``m`` examples, ``s`` tokens, ``l`` tokens of the longest example.
+``o`` outputs, ``h`` = ``a·d`` hidden size, ``a`` attention heads, ``d`` size of a head; in one
+bucket ``m`` examples, ``s`` tokens, ``l`` tokens of the longest example.
 """
 
 import math
@@ -42,12 +42,12 @@ from subtune.tasks.examples import IGNORED, Examples
 TOKENS_PER_PASS = 200
 # One more bucket takes as much time as this number of padded attention scores per head.
 SCORES_PER_BUCKET = 8000
-# In a batch with a fixed shape, the number of tokens is 8 (2 to the power of this number) to 15
-# times a power of 2. On average, the tail is a twentieth of the batch.
+# In a batch with a fixed shape, the number of tokens is 8 to 15 times a power of 2; 8 is 2 to the
+# power of this number. On average, the tail is a twentieth of the batch.
 EIGHTH_BITS = 3
-# In a batch with a fixed shape, the length of the longest example is rounded up to a multiple of
-# `LENGTH` for subtune's forward pass, in which attention takes the same time for all lengths up to
-# 128. For transformers' code, in which padding takes time, it is a multiple of `PADDED_LENGTH`.
+# In a batch with a fixed shape, the length of the longest example is rounded up: for subtune's
+# forward pass to a multiple of `LENGTH`, because attention takes the same time for all lengths up
+# to 128; for transformers' code, in which padding takes time, to a multiple of `PADDED_LENGTH`.
 LENGTH, PADDED_LENGTH = 128, 16
 WORD_EMBEDDINGS = "embeddings.word_embeddings"
 
@@ -346,7 +346,7 @@ def bucket_of_all(batch: PackedBatch, heads: int) -> AttentionBucket:
 def split_by_length(lengths: np.ndarray, cost: int, power: int) -> list[np.ndarray]:
     """Split a sequence of examples recursively, while a split saves more padding than it costs.
 
-    Each example costs ``longest ** power``, with the largest length in the example's part.
+    Each example costs ``longest ** power``, where ``longest`` is the largest length in its part.
 
     Args:
         lengths: the number of tokens of each example.

@@ -166,7 +166,8 @@ def peft_shapes(
         config: transformers' configuration of the model, with the number of outputs.
         head: the model's head.
         settings: the settings of the PEFT config.
-        names: maps canonical names to transformers' names. None means the result of `own_names`.
+        names: maps canonical names to transformers' names. None means that the names are computed
+            from the roles of the model's family.
 
     Raises:
         SubtuneError: PEFT cannot inject the modules into this model.

@@ -131,7 +131,7 @@ def read_shapes(
 ) -> dict[str, Shape]:
     """Read the shape of every parameter of a model, by canonical name.
 
-    The directory need not contain weights. If it does, their names and shapes are checked.
+    The directory need not contain weights. If there are weights, their shapes are checked.
 
     Raises:
         SubtuneError: the configuration cannot be read, transformers does not support this head for
