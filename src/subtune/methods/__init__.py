@@ -46,7 +46,7 @@ MASKED_METHOD = "layernorm"
 SPAFIT = re.compile(r"SPAFIT-(\d+)-(\d+)-(I|II)")
 
 
-# The comments in this file name the sources of its values.
+# Comments in ``methods.yaml`` name the sources of the values.
 _METHODS_FILE = read_package_yaml("subtune.methods", "methods.yaml")
 # Maps the name of a method that trains one parameter in every layer to this parameter.
 LAYER_PARAMETERS: dict[str, str] = _METHODS_FILE["layer_parameters"]
@@ -58,12 +58,12 @@ METHODS = TypeAdapter(dict[str, NamedSelection]).validate_python(_METHODS_FILE["
 
 
 def method_title(method: str) -> str:
-    """Return the title of a method in its paper, or the name itself if no paper has the method."""
+    """Return the title of a method in its paper, or the method's name if there is no title."""
     return _METHODS_FILE["titles"].get(method, method)
 
 
 def masked_name(name: str, fraction: float, scope: str | None) -> str:
-    """Format the name of a method, followed by the fraction and scope of its mask if any."""
+    """Append a mask's fraction and scope to a method's name. Without a scope, there is no mask."""
     return name if scope is None else f"{name}, top {100 * fraction:g}%, {scope}"
 
 
@@ -154,8 +154,8 @@ def _merge_patterns(names: str, known: Mapping[str, NamedSelection]) -> tuple[st
         part = known[name]
         if not isinstance(part, WholeTensors) or part.without:
             raise SubtuneError(
-                f"found {name!r}, expected a method that trains whole parameters and has no "
-                "`without`: only such methods can be combined"
+                f"{name!r} cannot be combined with other methods, expected a method that trains "
+                "whole parameters and has no `without`"
             )
         patterns.update(part.parameters)
     return tuple(sorted(patterns))

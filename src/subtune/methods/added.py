@@ -51,10 +51,13 @@ class Lora(AbstractSelection):
         for name in match_names(lora.targets, shapes):
             if len(shapes[name]) != 2 or is_embedding(name):
                 raise SubtuneError(
-                    f"selection: {name!r} is not the matrix of a linear layer; LoRA needs one"
+                    f"selection: {name!r} is not the matrix of a linear layer; remove it from "
+                    "`targets`"
                 )
             if name in entries:
-                raise SubtuneError(f"selection: {name!r} is in targets and parameters; remove one")
+                raise SubtuneError(
+                    f"selection: {name!r} is in targets and parameters; remove it from one of them"
+                )
             entries[name] = LowRank(lora.rank, lora.alpha / lora.rank)
         return entries
 
@@ -65,20 +68,20 @@ class Lora(AbstractSelection):
 
 
 class AdapterSettings(Value):
-    """The settings of adapters: two linear layers with a bottleneck between them.
+    """The settings of adapters. An adapter is two linear layers with a bottleneck between them.
 
     ``houlsby`` adapters (Houlsby et al., 2019, section 2.1) follow attention and the feed-forward
-    part, before the residual is added. They use the tanh approximation of GELU, as in the published
-    code. All norms of layers and embeddings are trained too.
+    part, before the residual is added. ``houlsby`` adapters use the tanh approximation of GELU, as
+    in the published code. With ``houlsby``, every LayerNorm of the encoder is trained too.
 
     ``pfeiffer`` adapters (Pfeiffer et al., 2021, appendix A.2) follow only the feed-forward part,
-    and use ReLU. An adapter reads the output of the norm, and this norm is applied again after the
-    adapter.
+    and use ReLU. A ``pfeiffer`` adapter reads the output of a LayerNorm. The same LayerNorm is
+    applied again after the adapter.
 
     * ``type``: the kind of adapter.
-    * ``size``: the width of the bottleneck.
-    * ``reduction``: the model's width divided by the width of the bottleneck. Exactly one of
-      ``size`` and ``reduction`` must be set.
+    * ``size``: the size of the bottleneck.
+    * ``reduction``: the hidden size divided by the size of the bottleneck. Exactly one of ``size``
+      and ``reduction`` must be set.
     """
 
     type: Literal["houlsby", "pfeiffer"]
@@ -99,7 +102,7 @@ class AdapterSettings(Value):
             width: the model's hidden size.
 
         Raises:
-            SubtuneError: the bottleneck is wider than the model, or empty.
+            SubtuneError: the bottleneck is larger than the hidden size, or empty.
         """
         size = self.size or width // (self.reduction or 1)
         if not 1 <= size <= width:
@@ -117,7 +120,7 @@ class AdapterSettings(Value):
 
 
 class Adapter(AbstractSelection):
-    """Adapters. With Houlsby adapters, all norms are trained too."""
+    """Adapters. With Houlsby adapters, every LayerNorm is trained too."""
 
     usual_work = Work.LOW_RANK
     adapter: AdapterSettings

@@ -1,11 +1,10 @@
 """Canonical names of parameters, which are the same in every family of models.
 
-Canonical names follow BERT: the query of layer 3 is ``encoder.layer.3.attention.self.query`` in
-every family. A name therefore means the same in methods, patterns, tables and figures. The part
-after the layer's number is the *role* of a module. A module without a role keeps its own name.
-Canonical names leave out the prefix of transformers' models with a head, such as ``bert.``. The
-names of parameters above the pretrained part begin with ``classifier``. Only this module and
-`subtune.models.families` name families.
+Canonical names follow BERT: ``encoder.layer.3.attention.self.query`` is the query projection of
+layer 3 in every family. A name therefore means the same in methods, patterns, tables and figures.
+The part after the layer's number is the *role* of a module. A module without a role keeps its own
+name. Canonical names leave out the prefix that transformers' models with a head add, such as
+``bert.``. The names of parameters above the pretrained part begin with ``classifier``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,12 +15,12 @@ from subtune.core.files import read_package_yaml
 
 LAYERS = "encoder.layer."
 CLASSIFIER = "classifier"
-# Prefixes of the parameters that adapters and PEFT add: trained parameters and frozen ones.
+# The prefixes of trained and of frozen parameters that adapters and PEFT add.
 ADDED, FIXED = "added", "fixed"
 KEY = "attention.self.key"
-# The roles in a layer, in the order of the forward pass. Some are roles of modules that BERT does
-# not have. A norm comes before or after attention, or before or after the feed-forward part. In a
-# family with both, the norm after the part has BERT's name.
+# The roles in a layer, in the order of the forward pass. BERT does not have all of these modules.
+# A norm comes before or after attention, or before or after the feed-forward part. If there is a
+# norm before and a norm after a part, the norm after the part has BERT's name.
 IN_LAYER = (
     "attention.input.LayerNorm",
     "attention.self.qkv",
@@ -49,15 +48,16 @@ class Naming:
 
     Attributes:
         model_types: the values of ``model_type`` in ``config.json`` that belong to the family.
-        layers: the prefix of a layer's name, up to the layer's number. It leaves out the prefix of
-            the pretrained part.
+        layers: the prefix of a layer's name, up to the layer's number, without the prefix of the
+            pretrained part.
         inside: maps the names of modules or parameters inside a layer to their roles.
         outside: maps the names of modules outside the layers to their roles.
-        pretrained_head: the names of modules that are above the pretrained part, but that
-            checkpoints include.
-        key_bias_cancels: whether the key's bias cancels in the softmax. The bias cancels if
-            attention scores are linear in the keys, and positions are not added to the keys.
-        positions_behind_padding: whether positions are counted from the padding id + 1.
+        pretrained_head: the names of modules above the pretrained part whose parameters are in
+            pretrained checkpoints.
+        key_bias_cancels: whether the bias of the key projection cancels in the softmax. The bias
+            cancels if attention scores are linear in the keys, and positions are not added to the
+            keys.
+        positions_behind_padding: whether a text's first position is the padding id + 1, not 0.
         pooling_field: the field of ``config.json`` for the pooling of transformers' sequence
             classifier; empty if there is none.
     """
@@ -112,18 +112,18 @@ def is_embedding(name: str) -> bool:
 
 
 def is_key_bias(name: str) -> bool:
-    """Return whether a parameter, given by its canonical name, is the bias of an attention key.
+    """Return whether a parameter, given by its canonical name, is the bias of a key projection.
 
-    The bias adds the same number to all scores of a query. This number cancels in the softmax, so
-    the true gradient of the bias is 0. A computed gradient would be rounding noise, which Adam
-    would scale up to full steps. In some models the bias does not cancel; see
+    The bias adds the same number to all attention scores of a query. This number cancels in the
+    softmax, so the true gradient of the bias is 0. A computed gradient would be rounding noise,
+    which Adam would scale up to full steps. In some families, the bias does not cancel; see
     `Naming.key_bias_cancels`.
     """
     return name.endswith(f".{KEY}.bias")
 
 
 def is_norm(name: str) -> bool:
-    """Return whether a parameter belongs to a norm. Its name need not be canonical."""
+    """Return whether a parameter belongs to a norm. The parameter's name need not be canonical."""
     module = name.rpartition(".")[0].rpartition(".")[2].lower()
     return "norm" in module or module.startswith("ln_")
 
@@ -182,7 +182,7 @@ NAMINGS = {
 
 
 def family_naming(model_type: str) -> Naming:
-    """Return the `Naming` of a model type. For an unknown type, it has no roles."""
+    """Return the `Naming` of a model type. The `Naming` of an unknown type has no roles."""
     return NAMINGS.get(model_type, Naming())
 
 

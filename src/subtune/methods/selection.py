@@ -19,15 +19,15 @@ from subtune.core.errors import SubtuneError
 from subtune.core.ids import Value
 from subtune.methods.roles import is_classifier, is_norm
 
-# Maps a tensor's name to the rank of each of its entries. Rank 0 is the most informative entry.
+# Maps a tensor's name to the ranks of its entries. Rank 0 has the highest Fisher information.
 Ranks = Mapping[str, np.ndarray]
 # Maps the canonical name of each parameter of a model, including the classifier, to its shape.
 Shapes = Mapping[str, Sequence[int]]
 Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
 LAYER_RANGE = re.compile(r"(\d+)-(\d*)")
 LAYER_NUMBER = re.compile(r"\.\d+\.")
-# The largest layer number in a pattern. It is limited because the regular expression of a range
-# lists every layer, and no model has more layers.
+# The largest layer number in a pattern. A limit is needed, because the regular expression of a
+# range lists every layer.
 MAX_LAYERS = 99
 
 
@@ -61,12 +61,7 @@ Entries = dict[str, Entry]
 
 
 def count_trained(entries: Entries, shapes: Shapes) -> int:
-    """Count the trained numbers.
-
-    Args:
-        entries: the trained entries of a model.
-        shapes: the shapes of the model's parameters.
-    """
+    """Count the trained parameters of a model."""
     total = 0
     for name, entry in entries.items():
         match entry:
@@ -82,9 +77,9 @@ def count_trained(entries: Entries, shapes: Shapes) -> int:
 class Work(Enum):
     """The most expensive kind of parameter that a selection trains.
 
-    The value is the cost of a training step, in units of the cost of a forward pass. The backward
-    pass computes the gradients of the layers' inputs, and those of the matrices if matrices are
-    trained. A frozen encoder needs no backward pass.
+    A member's value is the cost of a training step, divided by the cost of a forward pass. The
+    backward pass computes the gradients of the layers' inputs and, if matrices are trained, the
+    gradients of the matrices. A frozen encoder needs no backward pass.
     """
 
     NOTHING = 1.0
@@ -97,14 +92,15 @@ class Work(Enum):
 
     @property
     def trains_matrices(self) -> bool:
-        """True if whole matrices, or some of their entries, are trained."""
+        """Whether matrices or single entries of matrices are trained."""
         return self in (Work.ENTRIES, Work.MATRICES, Work.DIFFERENCES)
 
 
 class AbstractSelection(Value):
     """A description of the encoder's parameters that a method trains.
 
-    The fields of each kind of selection have different names, by which the kinds are recognised.
+    Each kind of selection is a subclass. In a configuration, a kind is recognised by the name of
+    its field, such as ``lora``.
     """
 
     # The result of `work`, if it is the same for all selections of this kind.
@@ -119,15 +115,16 @@ class AbstractSelection(Value):
             ranks: the ranks of the entries, if the selection has a ``ranking``.
 
         Raises:
-            SubtuneError: the model does not have a selected parameter, or only some entries of a
-                tensor with more than two dimensions are selected.
+            SubtuneError: the model lacks a selected parameter, or only some entries of a tensor
+                with more than two dimensions are selected.
         """
         classifier = dict.fromkeys(filter(is_classifier, shapes), Whole())
         entries = self.encoder_entries(shapes, seed, ranks or {})
         for name, entry in entries.items():
             if isinstance(entry, Indices) and len(shapes[name]) > 2:
                 raise SubtuneError(
-                    f"selection: {name!r} is not a matrix, so only all of it can be trained"
+                    f"selection: {name!r} has more than two dimensions, expected a selection of "
+                    "the whole tensor"
                 )
         return entries | classifier
 
@@ -169,10 +166,10 @@ def match_names(patterns: Iterable[str], shapes: Shapes) -> list[str]:
 
 
 def _suggest_vectors(pattern: str, shapes: Shapes) -> str:
-    """Return the end of a message: a list of the model's vectors.
+    """Return the end of an error message: a list of the model's vectors.
 
-    The result is empty if the pattern matches in other layers: then only the pattern's range of
-    layers is wrong.
+    The result is empty if the pattern matches in other layers, because then only the pattern's
+    range of layers is wrong.
     """
     in_any_layer = ".".join("*" if LAYER_RANGE.fullmatch(p) else p for p in pattern.split("."))
     if any(map(_compile_pattern(in_any_layer).fullmatch, shapes)):
@@ -205,8 +202,8 @@ class WholeTensors(AbstractSelection):
     """Whole tensors with names that match ``parameters`` but not ``without``.
 
     The parts of a name are separated by dots. In a pattern, ``*`` stands for any characters within
-    one part, and ``**`` for one or more parts. ``4-8`` and ``4-`` are ranges of layers, which are
-    counted from 0 and include both ends.
+    one part, and ``**`` for one or more parts. ``4-8`` and ``4-`` are ranges of layers. Layers are
+    counted from 0, and a range includes both ends.
     """
 
     parameters: Patterns
@@ -227,8 +224,8 @@ class WholeTensors(AbstractSelection):
     def work(self) -> Work:
         if set(self.parameters) <= set(self.without or ()):
             return Work.NOTHING
-        # As in a parameter's name, the last parts of a pattern show whether it selects biases or
-        # norms.
+        # The last parts of a pattern, as of a parameter's name, show whether the pattern selects
+        # biases or norms.
         vectors = (name.endswith(".bias") or is_norm(name) for name in self.parameters)
         return Work.VECTORS if all(vectors) else Work.MATRICES
 

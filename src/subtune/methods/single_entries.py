@@ -1,9 +1,10 @@
 """Selections of single entries: random entries, masks, and Diff pruning.
 
-A mask selects the fraction of a method's entries with the highest Fisher information. The
-information is summed over the tasks of the mask's scope: its own task (individual), all tasks
-(global), or all tasks except its own (cross-validated). Diff pruning trains differences from the
-pretrained values, and keeps only a few of these differences (Guo et al., 2021).
+A mask selects the fraction of a method's entries with the highest Fisher information. The Fisher
+information is summed over the tasks of the mask's scope: the task of the run (individual), all
+tasks (global), or all tasks except that of the run (cross-validated). Diff pruning trains
+differences from the pretrained values, and keeps only a few of these differences (Guo et al.,
+2021).
 """
 
 import math
@@ -42,10 +43,11 @@ Information = Mapping[str, np.ndarray]
 
 
 class Draw(Value):
-    """Entries that are drawn uniformly, without replacement. Set ``as_many_as`` or ``count``.
+    """Entries that are drawn uniformly, without replacement.
 
-    * ``as_many_as``: patterns of tensors; the number of drawn entries is the size of these tensors.
     * ``count``: the number of drawn entries.
+    * ``as_many_as``: patterns of tensors, which together have as many entries as are drawn. Set
+      either ``count`` or ``as_many_as``.
     * ``within``: patterns of the tensors from which entries are drawn.
     """
 
@@ -63,8 +65,8 @@ class Draw(Value):
         """Draw entries of a model.
 
         Raises:
-            SubtuneError: the tensors of ``within`` have too few entries, or a pattern matches
-                nothing.
+            SubtuneError: the tensors of ``within`` have too few entries, or a pattern matches no
+                tensor.
         """
         size = self.count or sum(
             math.prod(shapes[name]) for name in match_names(self.as_many_as or (), shapes)
@@ -73,7 +75,7 @@ class Draw(Value):
         ends = np.cumsum([math.prod(shapes[name]) for name in names])
         if size > ends[-1]:
             raise SubtuneError(
-                f"selection: cannot draw {size} entries; `within` has only {ends[-1]}"
+                f"selection: cannot draw {size} entries; `within` matches only {ends[-1]}"
             )
         drawn = np.sort(generator.choice(ends[-1], size, replace=False))
         drawn_per_tensor = np.split(drawn, np.searchsorted(drawn, ends[:-1]))
@@ -92,8 +94,8 @@ class Draw(Value):
 class Lines(Value):
     """Random columns or rows of matrices.
 
-    One random column of each matrix is drawn. If the matrix has at least as many rows as columns, a
-    coin flip decides between one column and the same number of entries in random rows.
+    One random column of each matrix is drawn. If the matrix has at least as many rows as columns,
+    random rows with the same number of entries are drawn instead with a probability of 0.5.
 
     * ``lines_of``: patterns of the matrices.
     * ``whole``: patterns of the tensors that are trained completely.
@@ -106,7 +108,7 @@ class Lines(Value):
         """Draw columns or rows of a model's matrices.
 
         Raises:
-            SubtuneError: a tensor is not a matrix, or a pattern matches nothing.
+            SubtuneError: a tensor is not a matrix, or a pattern matches no tensor.
         """
         entries: Entries = dict.fromkeys(match_names(self.whole or (), shapes), Whole())
         for name in match_names(self.lines_of, shapes):
@@ -169,7 +171,7 @@ class Top(AbstractSelection):
     top: Ranked
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        # A ranking over several tasks may contain tensors that this task's head does not use.
+        # A ranking for several tasks may contain tensors that the head of the run's task lacks.
         ranks = {name: rank for name, rank in ranks.items() if name in shapes}
         every = np.concatenate([rank.ravel() for rank in ranks.values()])
         kept = count_of_fraction(self.top.fraction, len(every))
@@ -194,13 +196,13 @@ def count_of_fraction(fraction: float, n: int) -> int:
 
 
 class DiffPruningSettings(Value):
-    """The settings of the first of the two Diff pruning trainings, in which entries are selected.
+    """The settings of Diff pruning's first training, which selects entries for the second training.
 
     * ``share``: the fraction of all entries that are kept.
     * ``penalty``: the weight λ of the penalty on the expected number of differences (section 3.1).
     * ``structured``: whether each tensor has a gate of its own, in addition to the gates of its
       entries (section 3.3).
-    * ``gate_learning_rate``: the learning rate of the gates. The default is that of the published
+    * ``gate_learning_rate``: the learning rate of the gates. The default is from the published
       code.
     * ``learning_rate``: the learning rate of the differences; None means the run's learning rate.
     """
@@ -213,18 +215,15 @@ class DiffPruningSettings(Value):
 
 
 class DiffPruning(AbstractSelection):
-    """The entries with the largest differences in a first training.
-
-    Only these entries are trained in the second training.
-    """
+    """The entries that a first training changes most. The second training trains only these."""
 
     usual_work = Work.DIFFERENCES
     diff_pruning: DiffPruningSettings
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        """Return as many entries as will be trained, with arbitrary indices as placeholders.
+        """Return as many entries as the second training will train, with arbitrary indices.
 
-        The first training selects the actual entries.
+        The first training replaces these entries by the selected entries.
         """
         sizes = {name: math.prod(shape) for name, shape in shapes.items() if is_pretrained(name)}
         if self.diff_pruning.share * sum(sizes.values()) < 1:
@@ -238,9 +237,9 @@ class DiffPruning(AbstractSelection):
 
 
 def sum_information(per_task: Sequence[Information]) -> dict[str, np.ndarray]:
-    """Normalise the information of each task to a sum of 1, and sum it over tasks.
+    """Normalise each task's Fisher information to a sum of 1, and sum over tasks.
 
-    This is the global information of the LayerNorm paper, section 3.4.
+    The result is the global information of the LayerNorm paper, section 3.4.
 
     Raises:
         SubtuneError: a task's information is zero or not finite.
@@ -256,10 +255,9 @@ def sum_information(per_task: Sequence[Information]) -> dict[str, np.ndarray]:
 
 
 def rank_entries(information: Information) -> dict[str, np.ndarray]:
-    """Rank all entries by their information.
+    """Rank all entries by their Fisher information. Rank 0 is the entry with the most information.
 
-    Rank 0 is the entry with the most information. If the information of two entries is equal, the
-    first of them has the lower rank.
+    Entries with equal information are ranked in the order of ``information``.
     """
     flat = np.concatenate([values.ravel() for values in information.values()])
     order = np.argsort(-flat, kind="stable")

@@ -33,9 +33,9 @@ from subtune.models.operations import CompiledOperations
 from subtune.runs.spec import FisherSpec, RunSpec
 from subtune.tasks.examples import Reads
 
-# Fields of ``config.json`` that are reset to these defaults, because a saved model may contain
-# other values. They affect the outputs or the training procedure of transformers' model, but not
-# its parameters.
+# These fields of ``config.json`` are reset to their defaults, because a saved model may contain
+# other values. The fields change the outputs or the training of transformers' model, but not its
+# parameters.
 SWITCHES = {
     "gradient_checkpointing": False,
     "output_attentions": False,
@@ -46,7 +46,7 @@ SWITCHES = {
 }
 # The standard deviation of the initial weights of adapters. Houlsby et al., 2019, section 3.6, use
 # a normal distribution that is truncated at two standard deviations. adapter-hub, the code of
-# Pfeiffer et al., 2021, does not truncate it. All biases are 0.
+# Pfeiffer et al., 2021, does not truncate the distribution. The initial biases are 0.
 ADAPTER_STANDARD_DEVIATION = {"houlsby": 1e-2, "pfeiffer": 0.02}
 
 
@@ -56,8 +56,8 @@ class TransformersModule:
 
     Attributes:
         module: transformers' model, with parameters on the device ``meta``.
-        own_names: the name of each parameter in ``module``, by canonical name.
-        transposed: the names in ``module`` of the matrices that are stored as ``[i, o]``.
+        own_names: maps the canonical name of each parameter to its name in ``module``.
+        transposed: the names of the matrices that ``module`` stores as ``[i, o]``.
         buffers: the buffers of ``module``, by name.
         without_effect: the canonical names of parameters that do not affect the outputs.
         sees_padding: whether padding changes the results. If so, batches must not contain padding.
@@ -82,11 +82,11 @@ class Encoder:
         parameters: the parameters by canonical name, in the model's order. The classifier comes
             last.
         head: a key of `HEADS`.
-        transformers: transformers' model; None for packed families, for which subtune has its own
-            forward pass.
-        adapters: the settings of adapters; None without adapters. Only packed families can have
+        transformers: transformers' model; None for BERT, RoBERTa and XLM-RoBERTa without PEFT,
+            because these models use subtune's own forward pass.
+        adapters: the settings of the adapters, which need subtune's forward pass; None without
             adapters.
-        fused: compiled operations of subtune's forward pass; None if they are not compiled, as on a
+        fused: the compiled operations of subtune's forward pass; None without compilation, as on a
             CPU or in a short training.
     """
 
@@ -99,7 +99,7 @@ class Encoder:
 
     @property
     def family(self) -> Family:
-        """The packed family of the model."""
+        """The model's family. It must be one of `FAMILIES`."""
         return FAMILIES[self.config.model_type]
 
     @property
@@ -130,7 +130,7 @@ class Encoder:
         return replace(self, parameters=moved, transformers=transformers)
 
     def exported_name(self, name: str) -> str:
-        """Return a parameter's name in transformers' model, given its canonical name."""
+        """Convert a canonical parameter name to the name in transformers' model."""
         if self.transformers is not None:
             return self.transformers.own_names[name]
         return self.family.exported_name(name, self.head)
@@ -162,7 +162,7 @@ def draw_classifier(encoder: Encoder, seed: int) -> dict[str, Tensor]:
         The classifier's parameters, by canonical name.
     """
     generator = torch.Generator().manual_seed(seed)
-    # Some configurations lack this field.
+    # Some configurations lack the field ``initializer_range``.
     std = getattr(encoder.config, "initializer_range", 0.02)
     parameters = {}
     for name, value in encoder.parameters.items():
@@ -176,7 +176,7 @@ def draw_classifier(encoder: Encoder, seed: int) -> dict[str, Tensor]:
 
 
 def add_adapters(encoder: Encoder, settings: AdapterSettings, seed: int) -> Encoder:
-    """Return a copy of an encoder with randomly initialised adapters. Its family must be packed."""
+    """Return a copy of an encoder with randomly initialised adapters."""
     generator = torch.Generator().manual_seed(seed)
     std = ADAPTER_STANDARD_DEVIATION[settings.type]
     added: dict[str, Tensor] = {}
@@ -195,13 +195,9 @@ def add_adapters(encoder: Encoder, settings: AdapterSettings, seed: int) -> Enco
 def read_transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
     """Read a model's configuration with transformers.
 
-    Labels and the fields in `SWITCHES` are reset to their defaults. If the configuration has no
-    padding token, the end-of-text token is used. This is usual for decoders, because no token of a
-    text attends to the padding after the text.
-
-    Args:
-        directory: the model's directory.
-        outputs: the number of outputs of the head.
+    Label names and the fields in `SWITCHES` are reset to their defaults. If the configuration has
+    no padding token, the end-of-text token is used for padding, as is usual for decoders. In a
+    decoder, no token of a text attends to the padding after the text.
 
     Raises:
         SubtuneError: the configuration cannot be read, or the model is unknown to transformers.
@@ -253,8 +249,8 @@ def load_encoder(
         directory: the directory with the model's files.
         head: the head for the kind of task, a key of `HEADS`.
         outputs: the number of outputs of the head.
-        pooling: the tokens that a sequence classifier reads; None means those of transformers'
-            class.
+        pooling: the tokens that a sequence classifier reads; None means the tokens that
+            transformers' class reads.
 
     Raises:
         SubtuneError: a weight is missing or cannot be read, or the model does not support the

@@ -1,7 +1,8 @@
-"""The heads of models, and the dimensions and parameter names of the packed families.
+"""The heads of models, and the families for which subtune has its own forward pass.
 
-For packed families, subtune has its own forward pass, for batches without padding. For all other
-families, subtune runs transformers' code, and a `Naming` maps parameter names to roles.
+For BERT, RoBERTa and XLM-RoBERTa, subtune has its own forward pass, for batches without padding.
+For all other families, subtune runs transformers' code, and a `Naming` maps parameter names to
+roles.
 """
 
 import math
@@ -13,13 +14,13 @@ from subtune.methods.roles import KEY, LAYERS, Shape, is_classifier, is_embeddin
 from subtune.tasks.examples import Reads
 
 # The names of heads, which follow the names of transformers' classes. `MEAN_CLASSIFICATION` is a
-# token classifier whose logits are averaged over the tokens of a text. This is equivalent to a
-# linear layer on the mean of the tokens' hidden states.
+# token classifier whose logits are averaged over the tokens of a text. Averaging the hidden states
+# before the linear layer would give the same logits.
 SEQUENCE_CLASSIFICATION = "sequence_classification"
 MEAN_CLASSIFICATION = "mean_classification"
 TOKEN_CLASSIFICATION = "token_classification"
 QUESTION_ANSWERING = "question_answering"
-# The tokens whose hidden states each head reads.
+# Maps each head to the tokens whose hidden states the head reads.
 HEADS: dict[str, Reads] = {
     SEQUENCE_CLASSIFICATION: "first",
     MEAN_CLASSIFICATION: "all",
@@ -36,7 +37,7 @@ class HeadLayer(NamedTuple):
         exported: the name of the layer in transformers' model.
         dropout: fields of ``config.json``. The first field that is set is the dropout probability
             of the layer's input.
-        activation: transformers' name of the activation function after the layer.
+        activation: the activation function after the layer, by its name in transformers.
     """
 
     module: str
@@ -45,11 +46,7 @@ class HeadLayer(NamedTuple):
     activation: str = "linear"
 
     def dropout_probability(self, config: Any) -> float:
-        """Return the dropout probability of the layer's input.
-
-        Args:
-            config: transformers' configuration of the model.
-        """
+        """Return the dropout probability of the layer's input."""
         values = (getattr(config, field) for field in self.dropout)
         return next((value for value in values if value is not None), 0.0)
 
@@ -73,7 +70,7 @@ class Dimensions(NamedTuple):
 
     @property
     def is_decoder(self) -> bool:
-        """Whether a token attends only to earlier tokens. This is never true in packed families."""
+        """False, because a token of BERT or RoBERTa also attends to later tokens."""
         return False
 
     @property
@@ -90,7 +87,7 @@ class Dimensions(NamedTuple):
         return {name: shape for name, shape in shapes if not is_classifier(name)}
 
     def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-        """Return the shape of every parameter, by canonical name, for a head with ``outputs``."""
+        """Return each parameter's shape by canonical name, for a head with ``outputs`` logits."""
         h, i = self.hidden_size, self.intermediate_size
         weights: dict[str, Shape] = {
             "embeddings.word_embeddings": (self.vocab_size, h),
@@ -125,10 +122,6 @@ class Dimensions(NamedTuple):
         The product of matrices ``[m, k]`` and ``[k, n]`` counts as ``2·m·k·n`` operations. If the
         head reads only the first token, the last layer computes keys and values for all tokens, and
         everything else only for the first token.
-
-        Args:
-            tokens: the number of tokens of the example.
-            head: the model's head.
         """
         h, i = self.hidden_size, self.intermediate_size
         linear, keys_and_values = 2 * (4 * h * h + 2 * h * i), 2 * 2 * h * h
@@ -148,15 +141,16 @@ class Dimensions(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """The properties in which packed families differ.
+    """A family of models for which subtune has its own forward pass.
 
     Attributes:
         model_type: the family's model type in ``config.json``.
         defaults: transformers' default values of fields that ``config.json`` can leave out.
-        computed: the supported values of other fields that affect the forward pass.
+        computed: maps other fields of ``config.json`` to the values that subtune's forward pass
+            supports.
         heads: maps each head to its layers, in the order of the forward pass.
-        backbone: the prefix of the names of pretrained parameters in transformers' models with a
-            head.
+        backbone: the prefix that transformers' models with a head add to the names of pretrained
+            parameters.
     """
 
     model_type: str
@@ -171,12 +165,7 @@ class Family:
         return Dimensions(self, *(fields[name] for name in Dimensions._fields[1:]))
 
     def exported_name(self, name: str, head: str) -> str:
-        """Return the name of a parameter in transformers' model with a head.
-
-        Args:
-            name: the parameter's canonical name.
-            head: the model's head.
-        """
+        """Convert a canonical parameter name to the name in transformers' model with this head."""
         module, _, part = name.rpartition(".")
         exported = {layer.module: layer.exported for layer in self.heads[head]}
         return f"{exported[module]}.{part}" if module in exported else f"{self.backbone}.{name}"
@@ -211,7 +200,7 @@ BERT = Family(
         "add_cross_attention": (False,),
         "pruned_heads": ({},),
         "per_layer_config": ({},),
-        # `auto_map` names custom code in the model's repository.
+        # ``auto_map`` names custom code in the model's repository, which subtune does not run.
         "auto_map": (),
     },
     heads={
@@ -244,5 +233,5 @@ ROBERTA = replace(
 XLM_ROBERTA = replace(
     ROBERTA, model_type="xlm-roberta", defaults={**BERT.defaults, "pad_token_id": 1}
 )
-# Maps the ``model_type`` in ``config.json`` to the packed family.
+# Maps the ``model_type`` in ``config.json`` to the family.
 FAMILIES = {family.model_type: family for family in (BERT, ROBERTA, XLM_ROBERTA)}

@@ -6,21 +6,21 @@ from pathlib import Path
 
 # The configuration files of transformers and PEFT, and the spec of an exported run.
 CONFIG, ADAPTER, SPEC = "config.json", "adapter_config.json", "subtune.json"
-# Subfolders of the named folder in which models are searched for.
+# Patterns of the subfolders that are searched for models.
 SUBFOLDER_PATTERNS = ("*", "*/*", "*/*/*")
 
 
 def explain_missing_config(directory: Path) -> str:
     """Build the error message for a folder without ``config.json`` that was named as a model.
 
-    The message says what the folder is, if known, and which folder to name instead.
+    The message says what the folder contains, if known, and which folder to name instead.
     """
     if (directory / ADAPTER).is_file():
         base = _read_field(directory / ADAPTER, "base_model_name_or_path")
         own = (directory / SPEC).is_file()
         merge = "`subtune export` without --adapter" if own else "PEFT's `merge_and_unload`"
         return (
-            f"{str(directory)!r} is a PEFT adapter, not a whole model; name its base, "
+            f"{str(directory)!r} is a PEFT adapter, not a whole model; name its base model, "
             f"{base or 'the pretrained model'}, or a folder that {merge} wrote"
         )
     models = [

@@ -2,13 +2,15 @@
 
 A weight is either shared by all runs or different for each run (`subtune.models.operations`). All
 runs read the same batch with the same dropout masks, so their hidden states are equal up to the
-first weight that differs. Before that weight, ``k`` is 1. From that weight on, ``k`` is the number
-of runs. Except for rounding, the result of a run does not depend on the other runs. In bfloat16 on
-a GPU, attention draws different dropout masks for each run. This module computes the forward pass
-of packed families. `subtune.models.transformers_pass` computes that of all other families.
+first weight that differs. Before the first weight that differs, ``k`` is 1; after it, ``k`` is the
+number of runs. Except for rounding, the result of a run does not depend on the other runs. There is
+one exception: in bfloat16 on a GPU, attention draws different dropout masks for each run.
+
+This module computes the forward pass of BERT, RoBERTa and XLM-RoBERTa. All other models run
+transformers' code (`subtune.models.transformers_pass`).
 
 Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads,
-``h`` hidden size, ``i`` inputs, ``o`` outputs.
+``h`` hidden size, ``i`` inputs, ``o`` outputs. For buckets, see `subtune.models.packing`.
 """
 
 from collections.abc import Callable, Mapping
@@ -54,7 +56,7 @@ class _ForwardPass:
     watch: Watch | None
 
     def find_weight(self, name: str) -> Weight:
-        """Return the weight of the runs, or the model's own tensor if the runs do not train it."""
+        """Return a trained weight, or the model's own tensor if the weight is not trained."""
         return self.trained[name] if name in self.trained else self.encoder.parameters[name]
 
 
@@ -74,8 +76,8 @@ def compute_logits(
         masks: dropout masks; None means no dropout.
         watch: a function that is called for every module, with the module's name, its input
             ``[k, t, i]`` and its output ``[k, t, o]``. The input of an embedding is its ids
-            ``[t]``. The function can retain the gradient of the output. It is called only for
-            packed families.
+            ``[t]``. The function can retain the gradient of the output. Models that run
+            transformers' code do not call the function.
     """
     if encoder.transformers is not None:
         # Transformers' code takes seconds to import, and subtune's forward pass does not need it.
@@ -98,8 +100,8 @@ def _has_flash_attention(device: torch.device) -> bool:
     """Return whether attention on jagged batches uses flash attention, which supports dropout.
 
     Torch's other kernel, for float32 and old GPUs, treats a jagged batch as a batch without keys
-    when it draws dropout masks. Then the backward pass drops different attention weights than the
-    forward pass.
+    when it draws dropout masks. The backward pass of this kernel drops other attention weights than
+    its forward pass.
     """
     is_short = torch.is_autocast_enabled(device.type)
     return is_short and device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
@@ -108,7 +110,7 @@ def _has_flash_attention(device: torch.device) -> bool:
 def compute_hidden_states(encoder: Encoder, batch: PackedBatch) -> Tensor:
     """Compute the last hidden states ``[q, h]`` of the tokens in ``batch.reads``.
 
-    If ``batch.reads`` is None, these are the first tokens of the examples.
+    If ``batch.reads`` is None, the first token of each example is read.
     """
     if encoder.transformers is not None:
         from subtune.models.transformers_pass import transformers_hidden_states
@@ -147,7 +149,7 @@ def _embed(forward: _ForwardPass) -> Tensor:
 
 
 def _look_up_rows(forward: _ForwardPass, module: str, ids: Tensor) -> Tensor:
-    """Look up ids ``[t]`` in an embedding table, which returns rows ``[k, t, h]``."""
+    """Return the rows ``[k, t, h]`` of an embedding table for ids ``[t]``."""
     match table := forward.find_weight(f"{module}.weight"):
         case PerRun(values, rows):
             return look_up(ids if rows is None else torch.searchsorted(rows, ids), values)
@@ -158,8 +160,8 @@ def _apply_layer(forward: _ForwardPass, layer: str, x: Tensor, first_only: bool)
     """Compute the output of a layer.
 
     Returns:
-        The output ``[k, t, h]`` of all tokens. With ``first_only``, the output ``[k, n, h]`` of the
-        first tokens of all examples and of the tail.
+        The output ``[k, t, h]`` of all tokens. With ``first_only``, the output of the examples'
+        first tokens, ``[k, n, h]``, or ``[k, n + 1, h]`` if the batch has a tail.
     """
     queries = x.index_select(1, forward.batch.starts) if first_only else x
     readers = (("attention.self.query", queries), (KEY, x), ("attention.self.value", x))
@@ -183,9 +185,9 @@ def _apply_layer(forward: _ForwardPass, layer: str, x: Tensor, first_only: bool)
 
 
 def _apply_attention(forward: _ForwardPass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Compute attention, in the shape of the query.
+    """Compute attention. The result has the shape of the query.
 
-    The query is ``[k, t, h]``, or ``[k, n, h]`` for first tokens only.
+    The query is ``[k, t, h]``, or ``[k, n, h]`` if it contains only first tokens.
     """
     config, batch, buckets = forward.encoder.config, forward.batch, forward.batch.buckets
     p = 0.0 if forward.masks is None else config.attention_probs_dropout_prob
@@ -195,21 +197,21 @@ def _apply_attention(forward: _ForwardPass, query: Tensor, key: Tensor, value: T
     tokens = [bucket.tokens for bucket in buckets]
     first_only = query.shape[1] != key.shape[1]
     queries = [bucket.examples for bucket in buckets] if first_only else tokens
-    pieces = zip(
+    inputs = zip(
         query.split(queries, 1), key.split(tokens, 1), value.split(tokens, 1), buckets, strict=True
     )
-    return torch.cat([bucket_attention(*piece, forward.masks, p) for piece in pieces], 1)
+    return torch.cat([bucket_attention(*each, forward.masks, p) for each in inputs], 1)
 
 
 def _apply_add_and_norm(forward: _ForwardPass, part: str, x: Tensor, residual: Tensor) -> Tensor:
     """Apply the last operations of attention or of the feed-forward part.
 
-    These are a linear layer, dropout, the adapter if there is one, the residual connection, and
-    LayerNorm.
+    The operations are a linear layer, dropout, the adapter if there is one, the residual
+    connection, and LayerNorm.
 
     Args:
         forward: the arguments of the forward pass.
-        part: the canonical name of the part, such as ``encoder.layer.3.attention.output``.
+        part: the prefix of parameter names, such as ``encoder.layer.3.attention.output``.
         x: the input of the linear layer.
         residual: the input of attention or of the feed-forward part.
     """
@@ -238,7 +240,7 @@ def _apply_add_and_norm(forward: _ForwardPass, part: str, x: Tensor, residual: T
 
 
 def pad(x: Tensor, bucket: AttentionBucket) -> Tensor:
-    """Pad the tokens of a bucket with zeros, from ``[k, s, h]`` to ``[k·m·a, l, d]``."""
+    """Pad the tokens of a bucket with zeros, which turns ``[k, s, h]`` into ``[k·m·a, l, d]``."""
     heads_of_tokens = x.unflatten(2, (bucket.heads, -1)).flatten(1, 2)
     runs, _, numbers = heads_of_tokens.shape
     zeros = x.new_zeros(runs, bucket.examples * bucket.heads * bucket.longest, numbers)
@@ -247,7 +249,7 @@ def pad(x: Tensor, bucket: AttentionBucket) -> Tensor:
 
 
 def unpad(x: Tensor, bucket: AttentionBucket) -> Tensor:
-    """Remove the padding of a bucket, from ``[k·m·a, l, d]`` to ``[k, s, h]``. Reverses `pad`."""
+    """Remove the padding that `pad` added, which turns ``[k·m·a, l, d]`` into ``[k, s, h]``."""
     padded = x.reshape(-1, bucket.examples * bucket.heads * bucket.longest, x.shape[2])
     heads_of_tokens = padded.index_select(1, bucket.padded_positions)
     return heads_of_tokens.unflatten(1, (-1, bucket.heads)).flatten(2)
@@ -261,13 +263,13 @@ def bucket_attention(
     masks: DropoutMasks | None,
     p: float,
 ) -> Tensor:
-    """Compute attention within the examples of a bucket, in the shape of the query.
+    """Compute attention within the examples of a bucket. The result has the query's shape.
 
     Args:
-        query: ``[k, s, h]``, or ``[k, m, h]`` for only the first token of each example.
+        query: ``[k, s, h]``, or ``[k, m, h]`` if it contains only first tokens.
         key: ``[k, s, h]``.
         value: ``[k, s, h]``.
-        bucket: the bucket.
+        bucket: the sizes and the padding of the bucket.
         masks: dropout masks, which all runs share; None means no dropout.
         p: the dropout probability of attention weights.
     """
@@ -289,10 +291,10 @@ def bucket_attention(
 def jagged_attention(
     query: Tensor, key: Tensor, value: Tensor, heads: int, starts: Tensor, longest: int, p: float
 ) -> Tensor:
-    """Compute attention within packed sequences, without padding, in the shape of the query.
+    """Compute attention within sequences without padding. The result has the query's shape.
 
     Args:
-        query: ``[k, t, h]``, or ``[k, n, h]`` for only the first token of each of ``n`` sequences.
+        query: ``[k, t, h]``, or ``[k, n, h]`` if it contains only first tokens.
         key: ``[k, t, h]``.
         value: ``[k, t, h]``.
         heads: the number of attention heads.
@@ -327,7 +329,7 @@ def _apply_linear(forward: _ForwardPass, module: str, x: Tensor) -> Tensor:
     on whether runs share the bias.
     """
     y, bias = _apply_weight(forward, module, x), f"{module}.bias"
-    # The bias of a key is left out, because it has no effect on attention.
+    # The bias of the key projection is left out, because it does not affect attention weights.
     if not is_key_bias(bias):
         y = y + _find_vector(forward, bias)
     _call_watch(forward, module, x, y)

@@ -27,17 +27,18 @@ if TYPE_CHECKING:
 
 # The default padding id of RoBERTa and similar models.
 PADDING = 1
-# The number of positions of a model whose configuration states none.
+# The number of positions that is assumed if a model's configuration does not limit it.
 UNLIMITED_POSITIONS = 1 << 20
 # Files of sentence-transformers: the list of a model's modules, the configuration of one module,
 # and a pattern for the configuration of the pooling module.
 MODULES, MODULE_CONFIG, POOLING = "modules.json", "config.json", "*_Pooling/config.json"
-# The input of a sequence classifier: the hidden state of the first token, or the mean of all.
+# The input of a sequence classifier: the first hidden state, or the mean of all hidden states.
 Pooling = Literal["first", "mean"]
 NO_POOLING = (
-    "pooling: found {!r} for a decoder, expected none: only the last token has read the whole text"
+    "pooling: found {!r} for a decoder, expected no pooling, because only the last token attends "
+    "to the whole text"
 )
-# The fields of a configuration that can contain the number of positions.
+# The names that models use for the field with the number of positions.
 POSITIONS = ("max_position_embeddings", "n_positions")
 
 
@@ -56,8 +57,7 @@ def read_model_config(directory: Path) -> dict[str, Any]:
         method = (fields.get("quantization_config") or {}).get("quant_method")
     if not isinstance(model_type, str):
         raise _config_error(path, "model_type", model_type, "the name of a model type")
-    # Different values of these fields are rejected, because subtune's forward pass would ignore
-    # them.
+    # Values that subtune's forward pass does not support are rejected.
     computed = FAMILIES[model_type].computed if model_type in FAMILIES else {}
     for name, values in computed.items():
         if fields.get(name) is not None and fields[name] not in values:
@@ -69,15 +69,14 @@ def read_model_config(directory: Path) -> dict[str, Any]:
 
 
 def find_pooling(read: Callable[[str], str | None]) -> Pooling | None:
-    """Find the pooling of a model of sentence-transformers.
+    """Find the pooling of a sentence-transformers model.
 
     Args:
         read: a function that returns the text of one of the model's files, or None if the file does
             not exist.
 
     Returns:
-        ``"mean"`` for mean pooling. None for another pooling, or if the model does not belong to
-        sentence-transformers.
+        ``"mean"`` for mean pooling; None for another pooling or another kind of model.
 
     Raises:
         SubtuneError: a file does not have the format of sentence-transformers.
@@ -89,7 +88,7 @@ def find_pooling(read: Callable[[str], str | None]) -> Pooling | None:
             if part["type"].endswith(".Pooling"):
                 fields = json.loads(read(f"{Path(part['path']).name}/{MODULE_CONFIG}") or "{}")
                 modes = [name for name, value in fields.items() if "_mode_" in name and value]
-                # Since version 6 of sentence-transformers, a single field contains the mode.
+                # Since version 6 of sentence-transformers, one field contains the pooling mode.
                 if modes == ["pooling_mode_mean_tokens"] or fields.get("pooling_mode") == "mean":
                     return "mean"
     return None
@@ -134,7 +133,7 @@ def has_token_types(config: Mapping[str, Any]) -> bool:
 def needs_one_end_token(config: Mapping[str, Any], head: str) -> bool:
     """Return whether a text must contain exactly one end-of-text token.
 
-    The sequence classifiers of encoder-decoder models read the state of this token.
+    The sequence classifiers of encoder-decoder models read the end-of-text token's hidden state.
     """
     return config.get("is_encoder_decoder", False) and head == SEQUENCE_CLASSIFICATION
 
@@ -145,14 +144,14 @@ def _config_error(path: Path, field: str, value: object, expected: str) -> Subtu
 
 @dataclass(frozen=True)
 class OtherDimensions:
-    """The dimensions of a model that is not in a packed family, with the interface of `Dimensions`.
+    """The dimensions of a model that runs transformers' code, with the interface of `Dimensions`.
 
-    Importing transformers takes seconds, so planning imports it only for such models.
+    Importing transformers takes seconds, so planning imports it only for models of this kind.
 
     Attributes:
         directory: the directory of the model's configuration.
-        model_type: the model's type in ``config.json``.
-        first_head: the first of `HEADS` that transformers supports for the model.
+        first_head: a head that transformers supports for the model; sequence classification if
+            possible.
         is_decoder: whether a token attends only to earlier tokens.
     """
 
@@ -166,7 +165,7 @@ class OtherDimensions:
     is_decoder: bool
 
     def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-        """Return the shape of every parameter, by canonical name, for a head with ``outputs``.
+        """Return each parameter's shape by canonical name, for a head with ``outputs`` logits.
 
         Raises:
             SubtuneError: weights in the directory do not match the configuration.
@@ -184,11 +183,8 @@ class OtherDimensions:
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
         """Compute the number of floating-point operations in the forward pass of one example.
 
-        Each token is multiplied by all matrices except embedding tables.
-
-        Args:
-            tokens: the number of tokens of the example.
-            head: the model's head.
+        The number includes attention, and the product of each token with each matrix that is not an
+        embedding table.
         """
         multiplied = sum(
             math.prod(shape)
@@ -205,26 +201,26 @@ BYTES_OF_TRAINED = 5 * 4 + 2 * 2
 
 
 def numbers_per_token(dimensions: AnyDimensions) -> int:
-    """Compute how many numbers a layer stores for each token until the backward pass.
+    """Estimate how many activations a layer stores for each token until the backward pass.
 
-    Attention scores are not included.
+    The result does not include attention scores.
 
     Args:
         dimensions: the model's dimensions, or transformers' configuration of the model.
     """
     hidden = dimensions.hidden_size
-    # Some of transformers' configurations have no such field.
+    # Some of transformers' configurations have no field ``intermediate_size``.
     intermediate = getattr(dimensions, "intermediate_size", None) or 4 * hidden
     return 8 * hidden + 3 * intermediate
 
 
 def bytes_per_run(dimensions: AnyDimensions, tokens: float, trained: int) -> float:
-    """Estimate the GPU memory in bytes that each run needs in a group trained side by side.
+    """Estimate the GPU memory, in bytes, that one run of a group needs.
 
     Args:
         dimensions: the model's dimensions, or transformers' configuration of the model.
         tokens: the number of tokens of a large batch.
-        trained: the number of entries of the run's trained matrices; 0 if it trains only vectors.
+        trained: the number of entries of the trained matrices; 0 if only vectors are trained.
     """
     stored = tokens * dimensions.num_hidden_layers * numbers_per_token(dimensions)
     return 4 * stored + BYTES_OF_TRAINED * trained
@@ -252,16 +248,7 @@ def shapes_of_selection(
     outputs: int,
     head: str = SEQUENCE_CLASSIFICATION,
 ) -> dict[str, Shape]:
-    """Return the shapes of a model's parameters, including those that a selection adds.
-
-    Args:
-        selection: the selection.
-        dimensions: the model's dimensions.
-        outputs: the number of outputs of the head.
-        head: the model's head.
-
-    Returns:
-        The shape of each parameter, by canonical name.
+    """Map canonical parameter names to shapes, including the parameters that a selection adds.
 
     Raises:
         SubtuneError: PEFT cannot inject the selection's modules into the model.
@@ -286,7 +273,7 @@ def papers_models() -> dict[str, Dimensions]:
 def known_dimensions(name_or_path: str) -> AnyDimensions | None:
     """Return the dimensions of a model, or None if they are not known without a download.
 
-    The dimensions of local models and of the papers' models are known.
+    The dimensions of local models and of the papers' models are known without a download.
     """
     if (Path(name_or_path) / CONFIG).is_file():
         return read_dimensions(Path(name_or_path))
@@ -294,7 +281,7 @@ def known_dimensions(name_or_path: str) -> AnyDimensions | None:
 
 
 def read_dimensions(directory: Path) -> AnyDimensions:
-    """Read the dimensions of a model from a local directory, which needs no weights.
+    """Read the dimensions of a model from a local directory. No weights are needed.
 
     Raises:
         SubtuneError: the configuration is missing or unreadable, or the model is unknown to
@@ -339,8 +326,8 @@ def count_parameters(
     """Count the trained parameters of each method in each model.
 
     The classifier is always trained. The column ``parameters`` includes the classifier. The column
-    ``share`` does not (as in BitFit, Table 1), because the sizes of classifiers differ between
-    families by more parameters than some methods train.
+    ``share`` excludes the classifier, as in BitFit, Table 1, because the classifiers of two
+    families can differ by more parameters than some methods train.
 
     Args:
         models: the dimensions of each model, by the model's name.
@@ -355,8 +342,8 @@ def count_parameters(
         * ``parameters``: the number of trained parameters, including the classifier
         * ``classifier``: the number of parameters of the classifier
         * ``share``: the fraction of the pretrained parameters that are trained
-        * ``problem``: why the method cannot be used with the model; ``parameters`` and ``share``
-          are then missing
+        * ``problem``: why the method cannot be used with the model. If there is a problem,
+          ``parameters`` and ``share`` are missing
     """
     import pandas as pd
 

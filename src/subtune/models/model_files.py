@@ -39,13 +39,13 @@ OTHER_TOKENIZER_FILES = (
     "sentencepiece.bpe.model",
     "spiece.model",
 )
-# Files with a vocabulary. A model without ``tokenizer.json`` needs one of them.
+# Files with a vocabulary. A model without ``tokenizer.json`` needs one of these files.
 VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
-# A larger proportion of unknown tokens is reported to the user.
+# Users are warned if a larger proportion of the tokens is unknown.
 MAX_UNKNOWN_SHARE = 0.2
-# Unknown tokens are counted in this number of characters at the start of each text.
+# Only this number of characters at the start of each text is searched for unknown tokens.
 MAX_LETTERS = 1000
-# The mark at the start of a word. It is a token of its own before an unknown word.
+# Sentencepiece's mark before a word. Before an unknown word, the mark is a separate token.
 WORD_START = "▁"
 WEIGHTS = "model.safetensors"
 # The index, which maps each weight to its file if the weights are in several files.
@@ -67,7 +67,7 @@ def package_directory(package: str) -> Path:
     Raises:
         SubtuneError: the package is not installed, or does not contain exactly one model.
     """
-    # Only the outermost package is looked up, because looking up an inner one would import it.
+    # Looking up the dotted name would import the outermost package.
     outermost, *inner = package.split(".")
     spec = importlib.util.find_spec(outermost)
     locations = list(spec.submodule_search_locations or ()) if spec else []
@@ -80,7 +80,7 @@ def package_directory(package: str) -> Path:
     folders = [path.parent for path in root.rglob(WEIGHTS)]
     if len(folders) != 1:
         raise SubtuneError(
-            f"package {package!r} contains {len(folders)} files {WEIGHTS}, expected one"
+            f"package {package!r} contains {len(folders)} files named {WEIGHTS}, expected one"
         )
     return folders[0]
 
@@ -113,8 +113,8 @@ def list_weight_files(directory: Path) -> list[Path]:
         return [directory / WEIGHTS]
     if not (directory / INDEX).is_file():
         raise SubtuneError(
-            f"{directory} has no {WEIGHTS}; save the weights in this format, because no other "
-            "format is supported"
+            f"{directory} has no {WEIGHTS}; save the weights in the safetensors format, because no "
+            "other format is supported"
         )
     with convert_errors(f"{directory / INDEX} does not list the files of the weights"):
         names = sorted(set(json.loads((directory / INDEX).read_text())["weight_map"].values()))
@@ -133,18 +133,15 @@ def model_version(directory: Path) -> str:
 def stored_names(
     paths: Sequence[Path], dimensions: Dimensions, head: str = TOKEN_CLASSIFICATION
 ) -> dict[str, str]:
-    """Read the parameter names in the weight files of a model. Its family must be packed.
+    """Map canonical parameter names to the names in a model's weight files, and check the shapes.
 
     Only the headers of the files are read. Unknown tensors outside the encoder's layers, such as
-    those of another head, are ignored.
+    the tensors of another head, are ignored.
 
     Args:
         paths: the files with the weights.
         dimensions: the model's dimensions.
         head: the model's head. Some heads need a pooler; the default head does not.
-
-    Returns:
-        The names in the files, by canonical name.
 
     Raises:
         SubtuneError: a file cannot be read, or the files lack a parameter, contain a parameter with
@@ -152,7 +149,7 @@ def stored_names(
     """
     family = dimensions.family
     stored = {name: shape for path in paths for name, shape in stored_shapes(path).items()}
-    # In the first published BERT files, the weight of a norm is named gamma, and its bias beta.
+    # In the first BERT files, the weight and the bias of LayerNorm are named gamma and beta.
     names = {
         name.removeprefix(f"{family.backbone}.")
         .replace(".gamma", ".weight")
@@ -190,7 +187,7 @@ def require_matching_weights(
     if missing:
         hint = "; set `pooling: mean`, which needs no pooler" if "pooler." in missing[0] else ""
         raise SubtuneError(
-            f"{directory} has no weights {missing[0]!r}, which its model needs{hint}"
+            f"{directory} has no weights {missing[0]!r}, which the model needs{hint}"
         )
     for name, shape, expected in mismatched:
         raise SubtuneError(
@@ -199,8 +196,8 @@ def require_matching_weights(
         )
     if unknown:
         raise SubtuneError(
-            f"{directory} has weights {unknown[0]!r}, which do not exist in a model with its "
-            "configuration"
+            f"{directory} has weights {unknown[0]!r}, which a model with this configuration does "
+            "not have"
         )
 
 
@@ -223,8 +220,8 @@ def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
     """Download a model's files, or copy them from a local directory.
 
     Args:
-        spec: the model.
-        name_or_path: the model's name on the hub, or its local directory.
+        spec: the model's spec.
+        name_or_path: the model's name on the hub, or the path of a local directory.
         target: the directory to which the files are written.
 
     Raises:
@@ -242,7 +239,7 @@ def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
             name=f"could not download model {name_or_path}",
             instead="name a local `path`",
         )
-    # The model card and the pooling are not part of the version. The pooling is in the spec.
+    # The model card and the pooling do not change the model's version. The pooling is in the spec.
     other_files = [source / README]
     if spec.pooling:
         other_files += [source / MODULES, *source.glob(POOLING)]
@@ -259,7 +256,7 @@ def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
 def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
     """Read a model's tokenizer, without padding and truncation.
 
-    If the files have an older format, transformers converts them.
+    If there is no ``tokenizer.json``, transformers converts the files of an older format.
 
     Args:
         directory: the model's directory.
@@ -279,14 +276,14 @@ def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
 
         from subtune.models.encoder import silence_transformers
 
-        # Transformers' message names different packages.
+        # Transformers' own message names other packages.
         needed = "; sentencepiece files need the packages sentencepiece and protobuf"
         problem = f"{directory} has no {TOKENIZER}, and its other files cannot be converted"
         with convert_errors(problem + needed), silence_transformers():
             converted = AutoTokenizer.from_pretrained(
                 directory, local_files_only=True, trust_remote_code=False
             )
-            # Only fast tokenizers have this attribute.
+            # A tokenizer without a fast version does not have this attribute.
             tokenizer = converted.backend_tokenizer
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -295,16 +292,18 @@ def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
 
 
 def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> float:
-    """Compute the proportion of unknown tokens in texts. It is 0 for a byte-level BPE.
+    """Compute the proportion of unknown tokens in texts.
+
+    The proportion is 0 for a byte-level BPE. Only the start of each text is tokenized.
 
     Args:
-        tokenizer: the model's tokenizer.
-        texts: the texts. Only the start of each text is tokenized.
+        tokenizer: the tokenizer.
+        texts: the texts.
         model: the model's name or directory, for messages.
 
     Raises:
-        SubtuneError: the tokenizer fails, or all tokens are unknown. Transformers returns such a
-            tokenizer if files are missing.
+        SubtuneError: the tokenizer fails, or all tokens are unknown. If files are missing,
+            transformers returns a tokenizer to which all tokens are unknown.
     """
     starts = [text[:MAX_LETTERS] for text in texts if text.strip()]
     with convert_errors(f"{model}: the tokenizer fails on the texts"):
@@ -312,8 +311,8 @@ def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> 
     counts = Counter[int | None](chain.from_iterable(encoding.ids for encoding in encoded))
     counts.pop(tokenizer.token_to_id(WORD_START), None)
     if isinstance(tokenizer.model, Unigram):
-        # The id is available only in the tokenizer's JSON form. For all other tokenizers, the form
-        # is avoided, because it takes long for a large vocabulary.
+        # A Unigram tokenizer stores the id of its unknown token only in its JSON form. For other
+        # tokenizers, no JSON is written, because writing a large vocabulary takes long.
         unknown = counts[json.loads(tokenizer.to_str())["model"]["unk_id"]]
     else:
         unknown = counts[tokenizer.token_to_id(tokenizer.model.unk_token or "")]

@@ -1,6 +1,4 @@
-"""Operations of subtune's forward pass: products with weights of several runs, dropout masks.
-
-The module also compiles pointwise operations.
+"""Operations of the forward pass: products with weights of several runs, dropout, compilation.
 
 Shapes: ``k`` runs, ``t`` tokens, ``o`` outputs, ``i`` inputs, ``r`` rank, ``u`` rows of an
 embedding table, ``h`` its columns.
@@ -24,7 +22,7 @@ from subtune.methods.roles import LAYERS
 # Each random draw of 64 bits determines four values of a dropout mask, with 16 bits for each value.
 VALUES_PER_DRAW = 4
 PROBABILITY_STEPS = 1 << 16
-# These are defined here because importing those of transformers takes a second.
+# Common activation functions are defined here, because importing transformers' takes a second.
 COMMON_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
     "linear": lambda x: x,
@@ -40,8 +38,8 @@ class PerRun:
     Attributes:
         values: the values of each run, ``[k, …]``.
         rows: for an embedding table, the indices ``[u]`` of the rows that are read in training, in
-            ascending order. ``values`` then has only these rows, ``[k, u, h]``. None means that
-            ``values`` has all rows.
+            ascending order; ``values`` then contains only these rows, ``[k, u, h]``. None means
+            that ``values`` contains all rows.
     """
 
     values: Tensor
@@ -61,7 +59,7 @@ class LowRankUpdate:
     lora_b: Tensor
 
 
-# A plain tensor is shared by all runs, and has no dimension of runs.
+# A plain tensor is shared by all runs. Its shape has no ``k``.
 Weight = Tensor | PerRun | LowRankUpdate
 
 
@@ -91,20 +89,17 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
 
 
 def to_product_dtype(x: Tensor) -> Tensor:
-    """Cast a tensor to the dtype that matrix products have under autocast."""
+    """Cast a tensor to the dtype that matrix products have under autocast, if autocast is on."""
     kind = x.device.type
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
 
 def look_up(ids: Tensor, tables: Tensor) -> Tensor:
-    """Look up rows in the embedding table of each run.
+    """Return the rows ``[k, t, h]`` of the embedding tables of all runs for the same indices.
 
     Args:
         ids: row indices, ``[t]``, which are the same for all runs.
         tables: the table of each run, ``[k, u, h]``.
-
-    Returns:
-        The rows ``[k, t, h]``.
     """
     first = torch.arange(len(tables), device=ids.device) * tables.shape[1]
     return functional.embedding(ids + first[:, None], tables.flatten(0, 1))
@@ -145,8 +140,9 @@ class _StackedLinear(torch.autograd.Function):
 class DropoutMasks:
     """A reproducible sequence of dropout masks, determined by a seed.
 
-    On a CPU, these masks are cheap, while torch's own dropout takes a fifth of a training step.
-    Each value is determined by 16 random bits, so the dropout probability is exact to 1/65536.
+    On a CPU, torch's own dropout takes a fifth of a training step. The masks of this class are
+    drawn faster: each value is determined by 16 random bits, so dropout probabilities are rounded
+    to multiples of 1/65536.
 
     On a GPU, flash attention in bfloat16 draws a mask for each run from torch's default generator.
     All other masks are drawn from a separate generator, so that they do not depend on the number of
@@ -173,7 +169,7 @@ class DropoutMasks:
             draws.view(np.int16)[:count].reshape(shape)
             >= round(p * PROBABILITY_STEPS) - PROBABILITY_STEPS // 2
         )
-        # NumPy does this five times as fast as torch.
+        # NumPy computes this product five times as fast as torch.
         return torch.from_numpy(np.multiply(kept, 1 / (1 - p), dtype=np.float32))
 
     def draw_seed(self) -> int:
@@ -184,9 +180,9 @@ class DropoutMasks:
         """Return the states of the generators, for a checkpoint.
 
         Returns:
-            A dictionary of JSON values: ``device`` is the type of the device, ``masks`` is the
-            state of the generator for a CPU. Also a list of tensors with the states of torch's
-            generators, which can be restored only on the same type of device.
+            A dictionary of JSON values, and the states of torch's generators. In the dictionary,
+            ``device`` is the type of the device, and ``masks`` is the state of the generator for a
+            CPU.
         """
         bits = self._bits.state
         plain = bits | {"state": {"state": bits["state"]["state"].tolist()}}
@@ -194,12 +190,7 @@ class DropoutMasks:
         return {"device": self.device.type, "masks": plain}, states
 
     def restore(self, facts: Mapping[str, Any], states: Sequence[Tensor]) -> None:
-        """Restore the states that `state` returned on the same type of device.
-
-        Args:
-            facts: the dictionary of `state`.
-            states: the tensors of `state`.
-        """
+        """Restore the states that `state` returned on the same type of device."""
         bits: Any = dict(facts["masks"])
         bits["state"] = {"state": np.array(bits["state"]["state"], np.uint64)}
         self._bits.state = bits
@@ -210,7 +201,7 @@ class DropoutMasks:
 def compile_operations(
     config: PretrainedConfig, parameters: Mapping[str, Tensor], report: Callable[[str], None]
 ) -> CompiledOperations | None:
-    """Compile pointwise operations for the training steps of a packed family's model.
+    """Compile the pointwise operations of subtune's forward pass for training.
 
     Without compilation, each bias, activation, dropout mask, sum and LayerNorm is a separate kernel
     that reads and writes all tokens of all runs. Compilation took ten seconds on an H200, so it is
@@ -219,11 +210,11 @@ def compile_operations(
 
     Args:
         config: transformers' configuration of the model.
-        parameters: the model's parameters, on which the operations are tried.
-        report: prints a line for the user.
+        parameters: the model's parameters, with which each operation is called once.
+        report: prints a line for the user if compilation fails.
 
     Returns:
-        The compiled operations. None if compilation fails, which is reported.
+        The compiled operations; None if compilation fails.
     """
     fused = _compile_operations(config.hidden_act, config.layer_norm_eps)
     try:
@@ -235,7 +226,7 @@ def compile_operations(
 
 
 def _try_operations(fused: CompiledOperations, parameters: Mapping[str, Tensor]) -> None:
-    """Compile the operations and their backward passes by one call with two runs and a few tokens.
+    """Call each operation and its backward pass once, because torch compiles at the first call.
 
     Raises:
         Exception: compilation fails.
@@ -263,16 +254,16 @@ def _try_operations(fused: CompiledOperations, parameters: Mapping[str, Tensor])
     (activated.sum() + normed.sum()).backward()
 
 
-# The result is cached, because torch would compile new functions again for every group of runs.
+# Without the cache, torch would compile the functions again for every group of runs.
 @cache
 def _compile_operations(activation_name: str, eps: float) -> CompiledOperations:
     activate = activation(activation_name)
-    # torch compiles a separate version for each case: each vector is shared by all runs or not, and
-    # trained or frozen.
+    # torch compiles one version for each combination of vectors that are shared or not, and trained
+    # or frozen.
     torch._dynamo.config.recompile_limit = 64
 
     def add_bias_and_activate(y: Tensor, bias: Tensor) -> Tensor:
-        # The next matrix product needs its inputs in the dtype of products.
+        # The result is the input of a matrix product, which needs the dtype of products.
         return activate(y + bias).to(y.dtype)
 
     def add_residual_and_normalise(
@@ -294,7 +285,7 @@ def _compile_operations(activation_name: str, eps: float) -> CompiledOperations:
 
 
 def _compile_for_any_size(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Compile a function once for all numbers of tokens and runs."""
+    """Compile a function once, for any number of tokens and runs."""
     compiled = torch.compile(function)
 
     def call(*operands: Tensor | None) -> Tensor:

@@ -1,13 +1,14 @@
 """Packed batches, in which the tokens of all examples follow each other without padding.
 
-On a GPU, a training step is repeated as a CUDA graph, which needs batches of the same shape. The
-batch then ends with a *tail* of tokens. No example attends to the tail, and no head reads it.
+On a GPU, a training step is repeated as a CUDA graph, which needs batches of the same shape. For a
+fixed shape, a *tail* of tokens is added to the batch. No example attends to the tail, and no head
+reads it.
 
-In attention, each token attends to the tokens of its own example. For GPUs, there are kernels for
-this that read packed tokens. For CPUs, there are only batched products of examples with equal
-lengths. Therefore neighbouring examples of similar length form a *bucket*. In a bucket, examples
-are padded to the length of the longest one, but only for attention. In this example, two buckets
-have two examples each::
+In attention, each token attends to the tokens of its own example. On a GPU, attention kernels read
+packed tokens. On a CPU, attention consists of batched products, which need examples of equal
+length. Therefore neighbouring examples of similar length form a *bucket*. In a bucket, examples
+are padded to the length of the longest one, but only for attention. In this diagram, a batch has
+two buckets with two examples each::
 
     tokens of a batch       a a a b b c c c c d d d d d      [k, t, h]
                             └─ s = 5 ─┘└───── s = 9 ─────┘
@@ -16,12 +17,12 @@ have two examples each::
                             b b ·          d d d d d
                             m = 2, l = 3   m = 2, l = 5
 
-Each attention head reads ``d`` of the ``h`` numbers of a token. A bucket therefore contains one
-such padded block for each run and head.
+Each attention head reads ``d`` of the ``h`` numbers of a token. A padded bucket therefore contains
+``m`` rows of ``l`` tokens, as in the diagram, for each run and head.
 
 Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads,
-``o`` outputs, ``h`` = ``a·d`` numbers per token, ``a`` heads, ``d`` numbers per token and head; in
-one bucket ``m`` examples, ``s`` tokens, ``l`` tokens of the longest example.
+``o`` outputs, ``h`` = ``a·d`` hidden size, ``a`` attention heads, ``d`` size of a head; in one
+bucket ``m`` examples, ``s`` tokens, ``l`` tokens of the longest example.
 """
 
 import math
@@ -37,16 +38,16 @@ from torch.nn import functional
 from subtune.models.encoder import Encoder
 from subtune.tasks.examples import IGNORED, Examples
 
-# The number of padding tokens that take as much time on a CPU as one more forward pass.
+# On a CPU, one more forward pass takes as much time as this number of padding tokens.
 TOKENS_PER_PASS = 200
-# The number of padded attention scores per head that take as much time as one more bucket.
+# One more bucket takes as much time as this number of padded attention scores per head.
 SCORES_PER_BUCKET = 8000
-# In a batch with a fixed shape, the number of tokens is 8 to 15 (four bits) times a power of 2. The
-# tail is then a twentieth of the batch on average.
+# In a batch with a fixed shape, the number of tokens is 8 to 15 times a power of 2; 8 is 2 to the
+# power of this number. On average, the tail is a twentieth of the batch.
 EIGHTH_BITS = 3
-# In a batch with a fixed shape, the length of the longest example is rounded up to a multiple of
-# one of these numbers. The first is for subtune's forward pass, in which attention takes the same
-# time for all lengths up to 128. The second is for transformers' code, which also computes padding.
+# In a batch with a fixed shape, the length of the longest example is rounded up: for subtune's
+# forward pass to a multiple of `LENGTH`, because attention takes the same time for all lengths up
+# to 128; for transformers' code, in which padding takes time, to a multiple of `PADDED_LENGTH`.
 LENGTH, PADDED_LENGTH = 128, 16
 WORD_EMBEDDINGS = "embeddings.word_embeddings"
 
@@ -118,7 +119,7 @@ class PackedBatch:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes of a training step: ``n``, ``t``, ``q`` and `longest`."""
+        """The sizes of the batch: ``n``, ``t``, ``q`` and `longest`."""
         return self.examples, len(self.ids), len(self.read_of), self.longest
 
 
@@ -131,7 +132,7 @@ def pack_batch(
         examples: the examples of a split.
         index: the indices of the batch's examples. Buckets have the least padding if examples are
             sorted by length.
-        encoder: the model. The batch is moved to its device.
+        encoder: the model. The batch is moved to the model's device.
         fixed_shape: whether to add a tail, so that most batches have one of only a few shapes.
     """
     lengths = examples.lengths[index]
@@ -151,8 +152,8 @@ def pack_batch(
     tensor, columns = partial(_to_tensor, encoder.device), dict[str, Tensor]()
     for name, rows in examples.inputs.items():
         ids = _concatenate(rows, index)
-        # The tail repeats a token of the batch. An embedding table may contain only the rows of the
-        # batch's tokens.
+        # The tail repeats a token of the batch, because an embedding table may contain only the
+        # rows of tokens in the examples.
         columns[name] = tensor(ids, tail, ids[0])
     return PackedBatch(
         ids=columns["input_ids"],
@@ -223,7 +224,8 @@ def compute_fixed_size(lengths: np.ndarray, maximum: int, encoder: Encoder) -> t
         encoder: the model.
 
     Returns:
-        The number of tokens; and an upper bound of the number of tokens of an example or the tail.
+        The number of tokens of the batch, and an upper bound of the length of each example and of
+        the tail.
     """
     unit = PADDED_LENGTH if encoder.transformers else LENGTH
     longest = min(-(-int(lengths.max()) // unit) * unit, maximum)
@@ -244,14 +246,9 @@ def round_up(count: int) -> int:
 def embedding_rows_read(
     examples: Examples, index: np.ndarray, encoder: Encoder
 ) -> dict[str, Tensor]:
-    """Return the indices of the embedding table rows that are looked up for examples.
+    """Return the indices of the embedding table rows that are looked up for examples of a split.
 
     Transformers' code may read further rows, so the result is empty for models that run this code.
-
-    Args:
-        examples: the examples of a split.
-        index: the indices of the examples.
-        encoder: the model.
 
     Returns:
         The row indices in ascending order, by the canonical name of the table.
@@ -263,7 +260,7 @@ def embedding_rows_read(
 
 
 def average_logits_per_example(logits: Tensor, batch: PackedBatch) -> Tensor:
-    """Average logits ``[k, q, o]`` over the tokens of each example, to ``[k, n, o]``."""
+    """Average logits ``[k, q, o]`` over the tokens of each example, which gives ``[k, n, o]``."""
     # ``index_add`` would sum in an undefined order on a GPU.
     by_token = logits.transpose(0, 1).contiguous()
     numbers = torch.arange(len(batch.starts), device=logits.device)
@@ -275,7 +272,7 @@ def average_logits_per_example(logits: Tensor, batch: PackedBatch) -> Tensor:
 def split_into_micro_batches(
     index: np.ndarray, lengths: np.ndarray, encoder: Encoder
 ) -> list[np.ndarray]:
-    """Split a batch into micro-batches if padding takes more time than further forward passes.
+    """Split a batch into micro-batches if this saves more time than additional forward passes take.
 
     If padding changes the model's results, all examples of a micro-batch have the same length.
     Otherwise, batches are split only for transformers' code on a CPU.
@@ -283,7 +280,7 @@ def split_into_micro_batches(
     Args:
         index: the indices of the batch's examples. Micro-batches have the least padding if examples
             are sorted by length.
-        lengths: the number of tokens of each of these examples.
+        lengths: the number of tokens of each of the batch's examples.
         encoder: the model.
 
     Returns:
@@ -300,7 +297,7 @@ def split_into_micro_batches(
 def make_bucket(
     lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], Tensor]
 ) -> AttentionBucket:
-    """Build the bucket of neighbouring examples.
+    """Build one bucket from neighbouring examples.
 
     Args:
         lengths: the number of tokens of each example.
@@ -349,11 +346,11 @@ def bucket_of_all(batch: PackedBatch, heads: int) -> AttentionBucket:
 def split_by_length(lengths: np.ndarray, cost: int, power: int) -> list[np.ndarray]:
     """Split a sequence of examples recursively, while a split saves more padding than it costs.
 
-    The cost of an example is the largest length in its part, to the power ``power``.
+    Each example costs ``longest ** power``, where ``longest`` is the largest length in its part.
 
     Args:
         lengths: the number of tokens of each example.
-        cost: the cost of one more part, in the same unit.
+        cost: the cost of one more part, in units of ``longest ** power``.
         power: 1 for matrix products, whose cost is proportional to the number of padded tokens; 2
             for attention, whose cost is proportional to the number of pairs of padded tokens.
 

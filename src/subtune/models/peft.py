@@ -49,7 +49,7 @@ TASK_TYPES = {
     TOKEN_CLASSIFICATION: "TOKEN_CLS",
 }
 TYPES = {kind.value: config for kind, config in PEFT_TYPE_TO_CONFIG_MAPPING.items()}
-# The PEFT types that are not supported, and the reasons.
+# Maps each PEFT type that is not supported to the reason.
 UNSUPPORTED_TYPES = {
     "ADALORA": "it changes its ranks after every training step, which subtune does not do",
     "ADAMSS": "its number of parameters depends on the weights, which planning does not read",
@@ -59,13 +59,12 @@ UNSUPPORTED_TYPES = {
     "MULTITASK_PROMPT_TUNING": "it needs a task id for each example",
     "OSF": "it changes gradients in hooks on PEFT's own parameters",
     "POLY": "it needs a task id for each example",
-    "SHADOW": "rounding differs too much to compare its training with PEFT's",
+    "SHADOW": "rounding errors are too large to compare its training with PEFT's",
     "TRAINABLE_TOKENS": "PEFT saves no classifier with it; use LORA with `trainable_token_indices`",
     "XLORA": "it mixes adapters that have already been trained",
 }
-# Fields of a PEFT config that users cannot set: fields that all PEFT types have, fields that depend
-# on this package or the model, fields that load files or import code, and fields that need another
-# training procedure.
+# Fields of a PEFT config that users cannot set. These are common fields such as ``task_type``, and
+# fields that depend on the model, load files, import code or need another training procedure.
 RESERVED = {field.name for field in dataclasses.fields(peft.PromptLearningConfig)}
 RESERVED -= {"modules_to_save", "num_virtual_tokens"}
 RESERVED |= {
@@ -86,8 +85,8 @@ RESERVED |= {
     "tokenizer_name_or_path",
     "use_qalora",
 }
-# Values of ``init_lora_weights`` whose initialisation reads data, or is repeated by PEFT when an
-# adapter is loaded.
+# These values of ``init_lora_weights`` are not supported, because their initialisation reads data,
+# or PEFT repeats it when an adapter is loaded.
 REFUSED_INITIALISATIONS = ("corda", "eva", "loftq", "lora_ga", "pissa_niter")
 
 
@@ -127,12 +126,7 @@ def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
 
 
 def inject_peft(encoder: Encoder, settings: PeftSettings, seed: int) -> Encoder:
-    """Inject PEFT's modules into an encoder.
-
-    Args:
-        encoder: the model.
-        settings: the settings of the PEFT config.
-        seed: the seed of the initial values of the modules.
+    """Inject PEFT's modules into an encoder, with random initial values from ``seed``.
 
     Raises:
         SubtuneError: PEFT cannot inject the modules into this model.
@@ -150,7 +144,7 @@ def make_peft_model(
     """Build PEFT's model on the CPU, with the values of an encoder.
 
     Returns:
-        PEFT's model, and the names of its parameters by canonical name.
+        PEFT's model, and a mapping from canonical names to the names in PEFT's model.
     """
     on_cpu = replace(encoder, config=copy.deepcopy(encoder.config)).to("cpu")
     names = {name: encoder.exported_name(name) for name in encoder.parameters}
@@ -164,19 +158,16 @@ def peft_shapes(
     settings: PeftSettings,
     names: Mapping[str, str] | None = None,
 ) -> dict[str, Shape]:
-    """Return the shapes of a model's parameters, including those that PEFT adds.
+    """Map canonical parameter names to shapes, including the parameters that PEFT adds.
 
-    Original modules of which PEFT trains a copy are left out.
+    If PEFT trains a copy of a module, the original module is left out.
 
     Args:
         config: transformers' configuration of the model, with the number of outputs.
         head: the model's head.
         settings: the settings of the PEFT config.
-        names: transformers' names of the model's parameters, by canonical name. None means the
-            names that follow from the roles of the model's family.
-
-    Returns:
-        The shape of each parameter, by canonical name.
+        names: maps canonical names to transformers' names. None means that the names are computed
+            from the roles of the model's family.
 
     Raises:
         SubtuneError: PEFT cannot inject the modules into this model.
@@ -207,24 +198,19 @@ def _inject_modules(
     head: str,
     seed: int,
 ) -> tuple[peft.PeftModel, dict[str, str]]:
-    """Inject PEFT's modules into a transformers model.
+    """Inject PEFT's modules into transformers' model.
 
-    Args:
-        module: transformers' model.
-        names: transformers' names of the model's parameters, by canonical name.
-        settings: the settings of the PEFT config.
-        head: the model's head.
-        seed: the seed of the initial values.
+    The argument ``names`` maps canonical parameter names to transformers' names.
 
     Returns:
-        PEFT's model, and the names of its parameters by canonical name.
+        PEFT's model, and a mapping from canonical names to the names in PEFT's model.
     """
     config = peft_config(settings, head)
     device = next(module.parameters()).device
     modules_with_weights = {own.split(".")[-2] for own in names.values() if "." in own}
     canonical = {own: name for name, own in names.items()}
     known = {id(value): canonical[own] for own, value in module.named_parameters()}
-    # The whole head is always trained, so PEFT must save it for every task type.
+    # The whole head is always trained, so PEFT must save the head for every task type.
     heads = {own.partition(".")[0] for own, name in canonical.items() if is_classifier(name)}
     config.modules_to_save = sorted({*(config.modules_to_save or []), *heads})
     modules = [f".{name}" for name, _ in module.named_modules()]
@@ -252,14 +238,14 @@ def _inject_modules(
 
 
 def _name_parameters(module: peft.PeftModel, known: dict[int, str]) -> dict[str, str]:
-    """Return the names of the parameters in PEFT's model, by canonical name.
+    """Map canonical parameter names to the names in PEFT's model.
 
-    The classifier comes last. Original modules of which PEFT trains a copy are left out.
+    The classifier comes last. If PEFT trains a copy of a module, the original module is left out.
 
     Args:
         module: PEFT's model.
         known: maps the Python ``id`` of each of the model's own parameters to its canonical name.
-            The ids of the copies that PEFT trains are added to it.
+            This function adds the ids of the copies that PEFT trains.
     """
     unused = set()
     for wrapper in module.modules():

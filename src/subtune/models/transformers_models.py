@@ -74,20 +74,20 @@ def make_transformers_model(encoder: Encoder, **settings: Any) -> PreTrainedMode
         settings: further arguments of transformers' ``from_config``.
     """
     with silence_transformers():
-        whole = AUTO_CLASSES[encoder.head].from_config(encoder.config, **settings)
+        model = AUTO_CLASSES[encoder.head].from_config(encoder.config, **settings)
     exported = encoder.export_parameters()
     # A tied parameter has several names, of which ``exported`` contains only one.
-    values = {id(value): exported[own] for own, value in whole.named_parameters()}
-    all_names = whole.named_parameters(remove_duplicate=False)
+    values = {id(value): exported[own] for own, value in model.named_parameters()}
+    all_names = model.named_parameters(remove_duplicate=False)
     buffers = encoder.transformers.buffers if encoder.transformers else {}
-    every = dict(buffers) | {own: values[id(value)] for own, value in all_names}
-    whole.to(next(iter(exported.values())).dtype)
-    whole.load_state_dict({own: every[own] for own in whole.state_dict()})
-    return whole
+    tensors = dict(buffers) | {own: values[id(value)] for own, value in all_names}
+    model.to(next(iter(exported.values())).dtype)
+    model.load_state_dict({own: tensors[own] for own in model.state_dict()})
+    return model
 
 
 def make_config(dimensions: Dimensions, outputs: int) -> PretrainedConfig:
-    """Build transformers' configuration of a packed family's model from its dimensions."""
+    """Build transformers' configuration of a model from the model's dimensions."""
     fields = dimensions._asdict()
     config = AutoConfig.for_model(fields.pop("family").model_type, **fields)
     config.num_labels = outputs
@@ -96,11 +96,11 @@ def make_config(dimensions: Dimensions, outputs: int) -> PretrainedConfig:
 
 def is_decoder(config: PretrainedConfig) -> bool:
     """Return whether the model is a decoder, in which a token attends only to earlier tokens."""
-    generates, fills_gaps = (
+    is_causal, is_masked = (
         type(config) in auto_class._model_mapping
         for auto_class in (transformers.AutoModelForCausalLM, transformers.AutoModelForMaskedLM)
     )
-    return generates and not fills_gaps
+    return is_causal and not is_masked
 
 
 def model_classes(config: PretrainedConfig) -> dict[str, type[PreTrainedModel]]:
@@ -131,12 +131,7 @@ def read_shapes(
 ) -> dict[str, Shape]:
     """Read the shape of every parameter of a model, by canonical name.
 
-    Weights are checked if they are in the directory, but they are not needed.
-
-    Args:
-        directory: the directory of the model's configuration.
-        outputs: the number of outputs of the head.
-        head: the model's head.
+    The directory need not contain weights. If there are weights, their shapes are checked.
 
     Raises:
         SubtuneError: the configuration cannot be read, transformers does not support this head for
@@ -187,9 +182,9 @@ def _load_module(
 
 
 def own_names(module: PreTrainedModel) -> dict[str, str]:
-    """Return the names of a transformers model's parameters, by canonical name.
+    """Map canonical parameter names to the names in transformers' model.
 
-    The order is that of the model, but the classifier comes last.
+    The parameters are in the model's order, except that the classifier comes last.
     """
     naming = family_naming(module.config.model_type)
     names = {
@@ -203,7 +198,7 @@ def canonical_parameters(module: nn.Module, names: Mapping[str, str]) -> dict[st
 
     Args:
         module: the module.
-        names: the names of parameters in the module, by canonical name.
+        names: maps canonical parameter names to the names in the module.
     """
     parameters, transposed = dict(module.named_parameters()), transposed_matrices(module)
     return {
@@ -221,12 +216,7 @@ def transposed_matrices(module: nn.Module) -> frozenset[str]:
 def _check_loaded_weights(
     directory: Path, module: PreTrainedModel, loading: Mapping[str, Any]
 ) -> None:
-    """Check that the loaded weights match the configuration.
-
-    Args:
-        directory: the model's directory, for messages.
-        module: the loaded model.
-        loading: transformers' loading info.
+    """Check that the loaded weights match the configuration, given transformers' loading info.
 
     Raises:
         SubtuneError: a weight is missing, has the wrong shape, or is unknown to the model.
@@ -248,11 +238,11 @@ def _check_loaded_weights(
 
 
 def strip_values(module: PreTrainedModel, names: Mapping[str, str]) -> TransformersModule:
-    """Move the parameters of transformers' model to the device ``meta``, for use in an `Encoder`.
+    """Move a model in place to the device ``meta``, and describe it for an `Encoder`.
 
     Args:
-        module: the model, which is changed in place.
-        names: the names of its parameters, by canonical name.
+        module: transformers' model.
+        names: maps canonical parameter names to the names in the model.
     """
     transposed, buffers = transposed_matrices(module), dict(module.named_buffers())
     module.to("meta").tie_weights()

@@ -1,8 +1,8 @@
-"""The forward pass of models outside the packed families, which runs transformers' code.
+"""The forward pass of models that run transformers' code.
 
-`torch.func.functional_call` replaces the pretrained values by those of a run. With
-`torch.func.vmap`, several runs are computed side by side, in a further dimension of the values.
-vmap raises an error for code that it cannot vectorise.
+`torch.func.functional_call` replaces the pretrained values by the values of a run.
+`torch.func.vmap` computes several runs side by side, in a further dimension of the values. vmap
+raises an error for code that it cannot vectorise.
 
 Shapes: ``k`` runs, ``n`` examples, ``l`` tokens of the longest example, ``q`` tokens that the head
 reads, ``i`` inputs, ``o`` outputs, ``r`` rank.
@@ -26,7 +26,7 @@ from subtune.models.families import QUESTION_ANSWERING
 from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun, Weight
 from subtune.models.packing import PackedBatch
 
-# The two matrices of a low-rank update, ``[r, i]`` and ``[o, r]``, by module name.
+# Maps the name of a module to the two matrices of its low-rank update, ``[r, i]`` and ``[o, r]``.
 Updates = Mapping[str, tuple[Tensor, Tensor]]
 
 
@@ -42,7 +42,7 @@ def transformers_logits(
         SubtuneError: transformers' code fails, or vmap cannot vectorise it.
     """
     theirs = encoder.transformers
-    assert theirs is not None, "packed families have our own forward pass"
+    assert theirs is not None, "this model has subtune's own forward pass"
     shared = {theirs.own_names[name]: value for name, value in encoder.parameters.items()}
     own: dict[str, Tensor] = {}
     updates: dict[str, tuple[Tensor, Tensor]] = {}
@@ -75,7 +75,7 @@ def transformers_hidden_states(encoder: Encoder, batch: PackedBatch) -> Tensor:
         SubtuneError: transformers' code fails.
     """
     theirs = encoder.transformers
-    assert theirs is not None, "packed families have our own forward pass"
+    assert theirs is not None, "this model has subtune's own forward pass"
     prefix = f"{theirs.module.base_model_prefix}."
     base = theirs.module.eval().get_submodule(prefix[:-1])
     tensors = encoder.export_parameters() | dict(theirs.buffers)
@@ -98,10 +98,10 @@ def _compute_run_logits(
 
     Args:
         encoder: the model.
-        theirs: transformers' module of the model.
+        theirs: the model's `TransformersModule`.
         batch: the batch.
-        shared: the values of parameters that all runs share, by transformers' names.
-        own: the run's own values of parameters, by transformers' names, which replace shared ones.
+        shared: maps transformers' parameter names to the values that all runs share.
+        own: maps transformers' parameter names to the run's own values, which replace shared ones.
         updates: the run's low-rank updates, by transformers' module names.
     """
     tensors = {**shared, **own}
@@ -116,7 +116,7 @@ def _compute_run_logits(
         logits = outputs.logits
     if batch.reads is None:
         return logits
-    # PEFT's virtual tokens come first, and are cut off.
+    # The logits of PEFT's virtual tokens come first, and are removed.
     logits = logits[:, logits.shape[1] - batch.longest :]
     if encoder.averages:
         is_token = inputs["attention_mask"][:, :, None]
@@ -130,8 +130,9 @@ def _pick_tokens(padded: Tensor, batch: PackedBatch, reads: Tensor) -> Tensor:
 
 
 def _pad_inputs(encoder: Encoder, batch: PackedBatch) -> dict[str, Tensor]:
-    """Return the inputs of transformers' model ``[n, l]``, with padding on the right, by name."""
-    # An extra row receives the tokens of the tail, which belong to no example. It is cut off below.
+    """Return the named inputs of transformers' model, padded on the right to ``[n, l]``."""
+    # An extra row receives the tokens of the tail, which belong to no example. ``[:-1]`` removes
+    # the row.
     size = len(batch.first) + 1, batch.longest
     indices = batch.example, batch.positions
     columns = {
@@ -181,10 +182,6 @@ def _seed_generator(theirs: TransformersModule, masks: DropoutMasks | None) -> I
 
     On a GPU, nothing is seeded here. `DropoutMasks` has seeded the generator, and each replay of a
     CUDA graph draws new numbers from the generator.
-
-    Args:
-        theirs: transformers' module of the model.
-        masks: dropout masks, from which the seed is drawn.
     """
     if masks is None or not theirs.injected or masks.device.type == "cuda":
         yield
@@ -197,9 +194,9 @@ def _seed_generator(theirs: TransformersModule, masks: DropoutMasks | None) -> I
 class _ReplacedFunctions(TorchFunctionMode):
     """Replacements of torch functions that are active during a forward pass.
 
-    Dropout uses the masks of `DropoutMasks`, which all runs share. ``type_as`` of a number on the
-    host writes the number by a kernel on the device, because a CUDA graph cannot contain a copy
-    from the host.
+    Dropout uses the masks of `DropoutMasks`, which all runs share. If ``type_as`` converts a number
+    in CPU memory to a tensor on the GPU, a kernel writes the number, because a CUDA graph cannot
+    contain a copy from the CPU.
     """
 
     def __init__(self, masks: DropoutMasks | None):

@@ -62,7 +62,7 @@ def test_a_directory_is_a_local_model(tiny_bert):
     ("name", "message"),
     [
         ("/no/such/directory", "found '/no/such/directory', expected an existing"),
-        ("json", "package 'json' contains 0 files model.safetensors, expected one"),
+        ("json", "package 'json' contains 0 files named model.safetensors, expected one"),
     ],
 )
 def test_a_name_that_is_no_model_is_refused(name, message):

@@ -210,7 +210,10 @@ def test_every_mistake_is_named_at_once():
         ({"path": "no/where"}, "models.minilm: found no config.json in 'no/where'"),
         ({"path": "EMPTY"}, "found no config.json in"),
         ({"package": "no_such_package"}, "models.minilm: package 'no_such_package' is not install"),
-        ({"package": "json"}, "models.minilm: package 'json' contains 0 files model.safetensors"),
+        (
+            {"package": "json"},
+            "models.minilm: package 'json' contains 0 files named model.safetensors",
+        ),
     ],
 )
 def test_what_is_no_model_is_found_out_before_any_work(source, message, tmp_path):

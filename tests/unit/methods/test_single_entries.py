@@ -66,7 +66,7 @@ def test_random_lines_are_whole_columns_or_as_many_entries_of_whole_rows():
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
-        (Draw(count=16), "cannot draw 16 entries; `within` has only 15"),
+        (Draw(count=16), "cannot draw 16 entries; `within` matches only 15"),
         (Lines(lines_of=("bias",)), "'bias' is not a matrix"),
     ],
 )

@@ -42,8 +42,8 @@ def beside(name, like):
 
 
 LACKS, MORE = (
-    "has no weights '{}', which its model needs",
-    "has weights '{}', which do not exist in a model",
+    "has no weights '{}', which the model needs",
+    "has weights '{}', which a model with this configuration does not have",
 )
 SHAPE = "{} has shape {}, expected [{}, 32] as in the model's configuration"
 

@@ -14,7 +14,10 @@ MODULES = [{"type": "sentence_transformers.models.Transformer", "path": "0_Trans
 @pytest.mark.parametrize(
     ("files", "found"),
     [
-        ({"adapter_config.json": BASE}, "PEFT adapter, not a whole model; name its base, someone/"),
+        (
+            {"adapter_config.json": BASE},
+            "PEFT adapter, not a whole model; name its base model, someone/",
+        ),
         ({"adapter_config.json": BASE, "subtune.json": {}}, "that `subtune export` without --ada"),
         (
             {"refs/main": "abc", "snapshots/abc/config.json": {"model_type": "bert"}},
