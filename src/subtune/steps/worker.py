@@ -65,7 +65,6 @@ def _read_orders(orders: SimpleQueue[dict[str, Any] | None]) -> None:
 
 
 def _run_order(job: Job, log: Path) -> dict[str, Any]:
-    """Run a job, and return the answer."""
     from subtune.steps.jobs import run_job
 
     log.parent.mkdir(parents=True, exist_ok=True)
