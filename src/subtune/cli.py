@@ -223,7 +223,7 @@ def params(
     """Count the trained parameters of each method.
 
     Args:
-        method: name of a method, 'a,b' for two methods at once, or 'a without b'; default: all
+        method: name of a method, 'a,b' for two at once, or 'a without b'; default: all methods
         model: directory of a local model; default: the models of the papers
         config: configuration file that defines your own selections
         labels: number of outputs of the classifier; default: 2
@@ -276,7 +276,7 @@ def runs(
     """List the recorded runs.
 
     Args:
-        results: directory of the results; default: results, or the only one in it
+        results: results directory; default: results, or its only subdirectory with runs
         task: list only runs of this task
         method: list only runs of this method
         json: print JSON
@@ -308,7 +308,7 @@ def verify(*, results: Directory | None = None) -> None:
     """Check that the records of runs are complete and undamaged.
 
     Args:
-        results: directory of the results; default: results, or the only one in it
+        results: results directory; default: results, or its only subdirectory with runs
     """
     from subtune.runs import records
 
@@ -342,7 +342,7 @@ def export(
     Args:
         run: id of the run, or its first digits
         to: new directory for the model
-        results: directory of the results; default: results, or the only one in it
+        results: results directory; default: results, or its only subdirectory with runs
         adapter: write the trained LoRA weights, norms or PEFT modules as a PEFT adapter
         minutes: for a run of cross-validation, time limit for training on all examples; default: 10
     """
@@ -383,7 +383,7 @@ def predict(
         run: id of the run, or its first digits
         table: file with the texts, in any format that `compare` reads; labels are ignored
         to: new CSV file for the predictions
-        results: directory of the results; default: results, or the only one in it
+        results: results directory; default: results, or its only subdirectory with runs
         text: column of the texts; default: the same name as in training
         text2: column of the second texts, if texts are pairs
         encoding: encoding of the table, such as latin-1; default: UTF-8 or UTF-16

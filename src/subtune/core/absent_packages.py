@@ -21,7 +21,7 @@ PACKAGES = ("huggingface_hub", "numpy", "pandas", "pyarrow", "safetensors", "tok
 
 
 class Absent:
-    """Stand-in for a name from an absent package: valid in annotations, an error when called."""
+    """Stand-in for a name from an absent package. It is valid in annotations, but calls fail."""
 
     def __init__(self, name: str):
         self._name = name

@@ -93,7 +93,7 @@ def error_reason(error: Exception) -> str:
 
 
 def format_allowed(found: object, allowed: Iterable[str]) -> str:
-    """Format the end of a message: the value found, the allowed values and the closest of them."""
+    """Format the end of a message: the value found, all allowed values, and the closest of them."""
     names = list(allowed)
     near = difflib.get_close_matches(str(found), names, n=1, cutoff=0.5)
     hint = f" (did you mean {shorten(near[0])!r}?)" if near else ""

@@ -96,7 +96,7 @@ def reserve_gpu(
                 yield number
                 return
         if working and not is_waiting:
-            report(f"waiting for a free GPU: other jobs use the {len(working)} GPU(s)")
+            report(f"waiting for a free GPU: all {len(working)} GPU(s) are in use by other jobs")
             is_waiting = True
         check()
         time.sleep(WAIT)

@@ -71,7 +71,7 @@ def download_snapshot(
 
 @contextmanager
 def explain_hub_errors(problem: str, advice: str) -> Iterator[None]:
-    """Convert exceptions of ``huggingface_hub`` to one line: problem, reason and advice."""
+    """Convert exceptions of ``huggingface_hub`` to a `SubtuneError` that ends with ``advice``."""
     from huggingface_hub import errors
     from huggingface_hub.utils import httpx
 

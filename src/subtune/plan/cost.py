@@ -41,7 +41,7 @@ COPIES_OF_MODEL = 3
 # Four copies of the trained values: the gradient, the two moments of AdamW, and the best epoch.
 COPIES_OF_TRAINED = 4
 FISHER_BATCH = 16
-# Seconds to import scikit-learn and to fit a regression to the embeddings of some hundred texts.
+# Seconds to import scikit-learn and to fit a regression to the embeddings of a few hundred texts.
 FIT_SECONDS = 2
 # TF-IDF needs `LETTER_READ` seconds per character that is read, and `LETTER_FITTED` seconds per
 # character to which a regression is fitted. Fitting takes at most `LONGEST_FIT` seconds
@@ -59,8 +59,8 @@ SHORT_JOB = 240
 BYTES_OF_A_PREDICTION = 24
 # Vectors and low-rank updates are at most this fraction of a model's parameters.
 SMALL_SHARE = 0.03
-# The mean number of learning rates that a search trains side by side. A search trains three of them
-# first, and on average one more afterwards.
+# The mean number of learning rates that a search trains side by side. A search begins with three
+# learning rates, and on average continues with one more.
 RATES_AT_ONCE = 2
 # Maps each kind of trained parameters to the name of its pace, such as `Work.LOW_RANK` to
 # ``low_rank``.

@@ -202,7 +202,7 @@ def _check_methods(
         if is_standard and not [*dimensions.shapes(1, head)][-1].endswith(".bias"):
             raise SubtuneError(
                 f"experiments.{name}.labels: found 'standard' for task {task!r}, expected 'raw', "
-                f"because the classifier of model {model!r} has no bias to add the mean"
+                f"because the classifier of model {model!r} has no bias for the mean of the labels"
             )
     selected = [("methods", method) for method in experiment.methods_for(model)]
     if experiment.fractions:

@@ -337,7 +337,7 @@ def _plan_fisher(
 def _task_size_of_fold(size: TaskSize, tokens: TokensSpec, fold: Fold | None) -> TaskSize:
     """Return the size of a task if a fold replaces its first evaluation split.
 
-    The fold is a part of the training set. If it is None, the size does not change.
+    The fold is a part of the training set. Without a fold, the size does not change.
     """
     if fold is None:
         return size

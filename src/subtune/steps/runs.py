@@ -38,7 +38,7 @@ def write_table_of_runs(
 ) -> None:
     """Write the table of finished runs, and a table with the meaning of each column.
 
-    ``finished`` is the result of `subtune.analysis.tables.join_run_ids` for the runs in the spec.
+    ``finished`` is the result of `subtune.analysis.tables.join_run_ids` for the job's runs.
     """
     from subtune.analysis.tables import column_meanings, table_of_runs
 

@@ -68,8 +68,8 @@ def jobs(context: "Context") -> Iterator[Job]:
         outputs = {table: context.paths.data(name, table) for table in SCORE_TABLES}
         models = [context.paths.model(context.plan.model_ids[m]) for m in experiment.models]
         inputs = context.sweep_inputs(context.plan.find_sweeps(name)) | {"models": models}
-        # Paths are not part of the spec. The keys of runs and the hashes of predictions, which are
-        # part of it, depend on the contents of these files.
+        # Paths are not part of the spec. The spec contains keys of runs and hashes of predictions,
+        # which depend on the contents of these files.
         files = {
             task.name: {
                 "rows": str(scored_file(context.config, task, experiment.folds)),

@@ -55,7 +55,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     for name, tokens in zip(job.spec["tasks"], job.inputs["tokens"], strict=True):
         runs = best.loc[best["task"] == name, "run"].unique()
         specs = [records.read_spec(store, run) for run in runs]
-        # A regression on texts or embeddings does not read these tokens.
+        # Regressions on texts or embeddings are left out, because they do not read these token ids.
         specs = [spec for spec in specs if not isinstance(spec.recipe, Fit)]
         if specs:
             model = load_spec_encoder(specs[0], job.inputs["model"]).to(prepare_device(threads))

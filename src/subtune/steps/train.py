@@ -32,7 +32,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Train the runs of one sweep, write their records, and write a table of them."""
+    """Train the runs of one sweep, and write a record of each run and a table of the sweep."""
     import pandas as pd
 
     from subtune.runs import records
