@@ -141,7 +141,7 @@ def shorten(text: str, most: int = LONGEST_NAME) -> str:
 
 
 def quote(value: Any) -> str:
-    """Format a value for a message: text in quotes, any other type as JSON; shortened if long."""
+    """Format a value for a message: text in quotes, other types as JSON. Shorten long values."""
     return repr(shorten(value)) if isinstance(value, str) else shorten(json.dumps(value))
 
 

@@ -230,7 +230,7 @@ def write_atomically(outputs: Mapping[str, str | list[str]]) -> Iterator[Any]:
 
 def _make_draft_path(target: Path) -> Path:
     """Return a new hidden path in the same directory and with the same suffix as ``target``."""
-    # A process on another node may have the same process id.
+    # A process id would not be unique, because processes on other nodes may have the same id.
     return target.with_name(f".{uuid4().hex}.{target.name}")
 
 
@@ -293,6 +293,6 @@ def read_package_text(package: str, name: str) -> str:
 @cache
 def read_package_yaml(package: str, name: str) -> Any:
     """Read and parse a YAML file of an installed package."""
-    # The loader of libyaml, if it is installed, is ten times as fast.
+    # If it is installed, the loader of libyaml is ten times as fast as the loader in Python.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load(read_package_text(package, name), loader)

@@ -124,7 +124,6 @@ def cached_answer(kept: Path, question: str, ask: Callable[[], str]) -> str:
     Args:
         kept: the file with stored answers.
         question: the key of the answer in the file.
-        ask: a function that gets the answer from the hub.
 
     Raises:
         SubtuneError: the file cannot be read or written.

@@ -351,8 +351,8 @@ def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.D
     import pandas as pd
 
     plan = estimates.plan
-    # Maps the name of an experiment to four sets of keys: of its runs, of its sweeps, of its Fisher
-    # information, and, in a tuple for each model, of the runs that predict test sets.
+    # Maps each experiment to four sets: the keys of its runs, sweeps and Fisher information, and a
+    # tuple for each model with the keys of the runs that predict test sets.
     parts: dict[str, list[set]] = {}
     for name, experiment in plan.config.experiments.items():
         tasks = [task for task in experiment.tasks if plan.config.is_submitted(task)]

@@ -1,8 +1,8 @@
 """The grid of runs of an experiment, made from its settings.
 
 Every combination of a method, model, task, number of training examples, learning rate and seed is
-one run. The setting ``fractions`` adds runs with masks. A mask selects the entries of a method that
-have the most Fisher information.
+one run. The setting ``fractions`` adds runs with masks. Among the entries that a method trains, a
+mask selects those with the most Fisher information.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

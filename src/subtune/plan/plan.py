@@ -250,7 +250,7 @@ class Plan:
         return [key for key, job in self.search_jobs.items() if not needed.isdisjoint(job)]
 
     def runs_by_method(self, experiment: str, model_name: str, task_name: str) -> dict[str, str]:
-        """Map each method to the key of one of its runs, except masks and regressions."""
+        """Map each method to the key of one run. Runs with masks and regressions are left out."""
         return {
             run.method: run.key
             for run in self.experiments[experiment]

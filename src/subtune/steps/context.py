@@ -23,7 +23,7 @@ from subtune.steps.jobs import STEPS, Job, Paths, PlannedJobs, list_files
 
 @dataclass(frozen=True)
 class Context:
-    """The context from which all steps make their jobs.
+    """A checked configuration and its plan, with the paths and costs that jobs need.
 
     Attributes:
         config: a checked configuration, with the settings of papers filled in.

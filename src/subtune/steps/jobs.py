@@ -138,11 +138,7 @@ class PlannedJobs(NamedTuple):
 
 
 def plan_path(data: Mapping[str, Any]) -> Path:
-    """Return the path of the plan file: ``RESULTS/plans/ID.json``. ID is a hash of ``data``.
-
-    Args:
-        data: the parsed configuration.
-    """
+    """Return the path of the plan file, whose name is a hash of the parsed configuration."""
     text = json.dumps(data, sort_keys=True, default=str)
     return Path(data.get("results", "results"), "plans", f"{hash_text(text)}.json")
 
@@ -229,7 +225,7 @@ def _read_states(paths: Iterable[str]) -> dict[str, list[int] | None]:
 
 
 def _hash_code() -> str:
-    """Return a hash of the states of subtune's own files and of the environment's path."""
+    """Hash the sizes and modification times of subtune's files, and the environment's path."""
     package = Path(__file__).parents[1]
     files = (str(path) for path in package.rglob("*.*") if "__pycache__" not in path.parts)
     return hash_text(f"{sys.prefix} {_read_states(sorted(files))}")

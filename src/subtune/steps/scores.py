@@ -152,7 +152,7 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
     }
     brought, brought_rows = score_brought_predictions(chosen, store, columns, predictions)
     if len(brought):
-        # Two models with identical files share their runs.
+        # Models with identical files share their runs, which must not be counted twice.
         row_scores = pd.concat([row_scores, brought_rows]).drop_duplicates("run")
     return {
         "scores": every,

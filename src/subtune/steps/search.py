@@ -1,4 +1,4 @@
-"""The step `search`: search the learning rates of methods, once for all seeds and folds."""
+"""The step `search`: search for the learning rates of methods, once for all seeds and folds."""
 
 import json
 from collections.abc import Iterator
