@@ -110,8 +110,8 @@ def needs(name, input_name):
 def needs_made(name, input_name):
     """Return the function of `needs`, marked as `ancient`.
 
-    If the id of a job is a hash of everything that affects its outputs, Snakemake does not run the
-    job again when only the modification time of an input changes, as when results are copied.
+    Snakemake does not run a job again if only the modification time of an `ancient` input changes, as
+    when results are copied. The id of such a job must be a hash of everything that affects its outputs.
     """
     return ancient(needs(name, input_name))
 
