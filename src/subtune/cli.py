@@ -42,7 +42,7 @@ Column = Annotated[str, Parameter(metavar="COLUMN")]
 # Arguments after the configuration are passed to Snakemake.
 SnakemakeArgument = Annotated[str, Parameter(allow_leading_hyphen=True)]
 HELP_POSITIONS = itertools.count()
-# Commands and options of earlier versions, and their replacements.
+# Maps commands and options of earlier versions to a line that says what replaces them.
 REMOVED = {
     "check": "`subtune plan FILE` checks a configuration",
     "demo": "`subtune run --profile demo` runs the papers' experiments on a laptop",
@@ -53,7 +53,7 @@ REMOVED = {
 
 
 def _command(example: str) -> Callable:
-    """Return a decorator that adds a subcommand, with an example of a call.
+    """Return a decorator that makes a function a subcommand with an example in its help.
 
     ``subtune --help`` lists the subcommands in the order in which this module defines them.
     """
@@ -61,7 +61,7 @@ def _command(example: str) -> Callable:
 
 
 def start() -> NoReturn:
-    """Run the `subtune` command, and end the process with its exit status."""
+    """Run the `subtune` command, and end the process with the command's exit status."""
     end_process(main())
 
 
@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{gone} was removed: {REMOVED[gone]}", file=sys.stderr)
         return 2
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # The encoding of the locale may lack characters. On stderr, Python already escapes these.
+        # Escape characters that the locale's encoding lacks, as Python already does on stderr.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(arguments, exit_on_error=False, print_error=False)
@@ -90,9 +90,9 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         if error.filename:
             raise
-        # Without this, Python reports the error again when it flushes at exit.
+        # Discard the remaining output. Otherwise, Python would report the error again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # the reader of the pipe has closed the pipe
+        if not isinstance(error, BrokenPipeError):  # the process that reads the pipe has ended
             print(f"cannot write to stdout: {error.strerror}", file=sys.stderr)
             return 1
     return 0
@@ -113,11 +113,11 @@ def compare(
 
     Args:
         train: file with the training set, or a dataset on the hub
-        dev: file with the dev set, name of a split, or share of the training set such as 0.2;
-            default: cross-validation
-        test: file with the test set, for scores only; default: the dev set gives the scores
+        dev: file with the dev set, name of a split of the dataset, or fraction of the training set
+            such as 0.2; default: cross-validation
+        test: file with the test set, used only for the final scores; default: the dev set
         revision: commit, branch or tag of a dataset on the hub
-        results: directory of the results; default: a new directory in results
+        results: directory to write the results to; default: a new directory in results
     """
     from subtune.comparison import question
     from subtune.exhibits.answer_tables import format_answers
@@ -133,7 +133,7 @@ def run(config: SnakemakeArgument, /, *others: SnakemakeArgument) -> None:
     """Train the runs of a configuration with Snakemake.
 
     Args:
-        config: a configuration, such as one that `init` wrote; or --profile demo
+        config: configuration file, such as one that `subtune init` wrote, or --profile demo
         others: targets and options for Snakemake
     """
     from subtune.steps.snakemake_calls import call_snakemake
@@ -143,7 +143,7 @@ def run(config: SnakemakeArgument, /, *others: SnakemakeArgument) -> None:
     if not config.startswith("-"):
         if not Path(config).is_file():
             raise SubtuneError(
-                f"{config}: no such file, expected a configuration, such as `subtune init` writes"
+                f"{config}: no such file, expected a configuration such as `subtune init` writes"
             )
         words[0] = f"--configfile={config}"
     call_snakemake(words)
@@ -164,8 +164,8 @@ def init(
     Args:
         train: file with the training set
         dev: file with the dev set; default: cross-validation
-        test: file with the test set, for scores only; default: the dev set gives the scores
-        to: file to write; default: the name of the task, with the ending .yaml
+        test: file with the test set, used only for the final scores; default: the dev set
+        to: configuration file to write; default: named after the training file
     """
     from subtune.comparison.first_configuration import format_run_command, write_first_configuration
     from subtune.comparison.user_table import make_task_name
@@ -223,9 +223,9 @@ def params(
     """Count the trained parameters of each method.
 
     Args:
-        method: name of a method, 'a,b' for both, or 'a without b'; default: all methods
+        method: name of a method, 'a,b' for two at once, or 'a without b'; default: all methods
         model: directory of a local model; default: the models of the papers
-        config: configuration that defines your own selections and, without --model, local models
+        config: configuration file that defines your own selections and, without --model, local models
         labels: number of outputs of the classifier; default: 2
         json: print JSON
     """
@@ -254,7 +254,7 @@ def plan(config: Path = Path("config.yaml"), /, *, json: bool = False) -> None:
     """Check a configuration, and estimate its runs, jobs, training time and disk space.
 
     Args:
-        config: file with the configuration; default: config.yaml
+        config: configuration file; default: config.yaml
         json: print JSON
     """
     from subtune.config.checks import read_config
@@ -283,7 +283,7 @@ def runs(
     """List the recorded runs.
 
     Args:
-        results: directory of the results; default: results, or the only one in it
+        results: results directory; default: results, or its only subdirectory with runs
         task: list only runs of this task
         method: list only runs of this method
         json: print JSON
@@ -304,7 +304,7 @@ def runs(
     elif len(recorded):
         shown = recorded.dropna(axis="columns", how="all").astype(object)
         shown = shown.where(shown.notna(), None)
-        # Other people may have written the records, so their names are escaped.
+        # Other people may have written the records, so names in the records are escaped.
         print(escape_control_characters(shown.to_markdown(index=False, missingval="")))
     elif not problems:
         raise SubtuneError(f"{store}: no recorded runs; use another --results directory")
@@ -317,7 +317,7 @@ def verify(*, results: Directory | None = None) -> None:
     """Check that the records of runs are complete and undamaged.
 
     Args:
-        results: directory of the results; default: results, or the only one in it
+        results: results directory; default: results, or its only subdirectory with runs
     """
     from subtune.runs import records
 
@@ -326,8 +326,8 @@ def verify(*, results: Directory | None = None) -> None:
     if damage:
         raise SubtuneError(
             "\n".join(damage.values())
-            + f"\n{len(damage):,} run(s) have a damaged or missing record. To retrain those still "
-            "in the configuration, delete them as follows and call snakemake:\n"
+            + f"\n{len(damage):,} run(s) have a damaged or missing record. To train those that are "
+            "still in the configuration again, run this command and then call snakemake:\n"
             + shlex.join(["rm", "-r", *map(str, paths)])
         )
     stored = records.list_stored_ids(layout)
@@ -351,9 +351,9 @@ def export(
     Args:
         run: id of the run, or its first digits
         to: new directory for the model
-        results: directory of the results; default: results, or the only one in it
+        results: results directory; default: results, or its only subdirectory with runs
         adapter: write the trained LoRA weights, norms or PEFT modules as a PEFT adapter
-        minutes: time limit for the training on all rows that follows cross-validation; default: 10
+        minutes: for a run of cross-validation, time limit for training on all examples; default: 10
     """
     from subtune.core.files import require_new
     from subtune.runs import records
@@ -388,14 +388,14 @@ def predict(
 
     Args:
         run: id of the run, or its first digits
-        table: file with the texts, in any format of a training set; its labels are not read
+        table: file with the texts, in any format that `compare` reads; labels are ignored
         to: new CSV file for the predictions
-        results: directory of the results; default: results, or the only one in it
+        results: results directory; default: results, or its only subdirectory with runs
         text: column of the texts; default: the same name as in training
         text2: column of the second texts, if texts are pairs
         encoding: encoding of the table, such as latin-1; default: UTF-8 or UTF-16
         sheet: sheet of an Excel file; default: the first
-        minutes: time limit for the training on all rows that follows cross-validation; default: 10
+        minutes: for a run of cross-validation, time limit for training on all examples; default: 10
     """
     if Path(run).is_dir():
         raise SubtuneError(

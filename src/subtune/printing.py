@@ -62,7 +62,7 @@ def parameter_table(
 def parameter_lines(counts: pd.DataFrame) -> Iterator[str]:
     """Format the table of `parameter_table`.
 
-    Lines below the table state the size of the classifier, and why some counts are missing.
+    Lines below the table state the size of the classifier and the reasons for missing counts.
 
     Raises:
         SubtuneError: none of the counts could be computed.
@@ -116,10 +116,10 @@ def plan_lines(table: pd.DataFrame, estimates: Estimates) -> Iterator[str]:
     benchmarks = {sweep: Path(layout.benchmark("train", sweep)) for sweep in plan.sweeps}
     done = {sweep: path for sweep, path in benchmarks.items() if path.is_file()}
     if done:
-        # The file of a job contains only the duration of the last attempt.
+        # Snakemake's benchmark file of a job contains only the duration of the last attempt.
         seconds = sum(float(pd.read_csv(path, sep="\t")["s"].iloc[0]) for path in done.values())
         expected = sum(estimates.sweep_cost(sweep).seconds for sweep in done)
         yield (
-            f"{len(done)} of {len(plan.sweeps)} sweeps are done. They took {seconds:,.0f} s, "
-            f"{seconds / expected:.2f} times the estimate."
+            f"{len(done)} of {len(plan.sweeps)} sweeps are done, and took {seconds:,.0f} s, "
+            f"which is {seconds / expected:.2f} times the estimate."
         )

@@ -203,7 +203,7 @@ def test_the_plan_compares_itself_with_what_was_measured(finished_project, monke
     assert cli.main(["plan", "mine.yaml"]) == 0
     text = capsys.readouterr().out
     assert "| layernorm" in text and "| pace of vectors" in text
-    assert "Recorded so far: 12 of 12 runs." in text and "2 of 2 sweeps are done. They took" in text
+    assert "Recorded so far: 12 of 12 runs." in text and "2 of 2 sweeps are done, and took" in text
 
 
 def test_a_job_asks_for_more_memory_than_it_takes(finished_project, monkeypatch):

@@ -1,4 +1,4 @@
-# Scores and other tables of recorded runs. Records are not inputs of rules, because they are not outputs of any (train.smk).
+# Scores and other tables of recorded runs. Records are not inputs of rules, because no rule declares them as outputs (train.smk).
 
 
 rule scores:

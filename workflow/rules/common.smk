@@ -1,4 +1,4 @@
-# The plan of the configuration. The process that a user starts makes it; the processes of jobs read it.
+# The process that a user starts plans the configuration. The processes of jobs read the plan.
 
 import fcntl
 import os
@@ -22,7 +22,7 @@ if re.search("[{}]", str(HERE)):
         f"{HERE}: Snakemake reads braces in the name of a folder as wildcards; "
         "move this workflow to another folder"
     )
-# Planning needs no package except Snakemake, so subtune may not be installed.
+# Planning needs no package except Snakemake, so subtune does not have to be installed.
 if find_spec("subtune") is None:
     sys.path.append(str(HERE / "src"))
 from subtune.core.absent_packages import absent_packages
@@ -44,7 +44,7 @@ ensure_user_name()
 
 
 def plan_configuration():
-    """Return the plan. Raise an error for repeated keys in YAML files, which Snakemake accepts."""
+    """Return the plan, and refuse repeated keys in YAML files, which Snakemake itself accepts."""
     profiles = get_argument_parser().parse_known_args()[0].profile or []
     places = [get_profile_dir(profile) for profile in profiles if profile != "none"]
     try:
@@ -68,7 +68,8 @@ with absent_packages():
 SETTINGS, PATHS = PLAN.settings, Layout(PLAN.settings["results"])
 # There is one job of the step `exhibits` for each experiment.
 EXPERIMENTS = [*PLAN.jobs["exhibits"]]
-# The priority of Fisher information and of its inputs, because one mask may need the information of all tasks.
+# The priority of the jobs for Fisher information and for its inputs. They run before training, because a mask
+# may need the information of all tasks.
 BEFORE_TRAINING = 1
 
 # Environments and containers contain the packages that subtune needs, but not subtune itself.
@@ -109,8 +110,8 @@ def needs(name, input_name):
 def needs_made(name, input_name):
     """Return the function of `needs`, marked as `ancient`.
 
-    It is for jobs whose id is a hash of everything that affects their outputs. Snakemake does not
-    run them again if only the modification time of an input changes, as when results are copied.
+    Snakemake does not run a job again if only the modification time of an `ancient` input changes, as
+    when results are copied. The id of such a job must be a hash of everything that affects its outputs.
     """
     return ancient(needs(name, input_name))
 
@@ -118,8 +119,8 @@ def needs_made(name, input_name):
 def spec_hash(name):
     """Return a function that looks up the hash of a job's spec.
 
-    Snakemake runs a job again if one of its params changes. Only jobs whose id is a name need this
-    param: if the id is a hash, another spec leads to other output files.
+    Snakemake runs a job again if one of its params changes. Only jobs whose id is a name need the
+    hash as a param. If the id is a hash, another spec leads to other output files.
     """
     return lookup_job(name, lambda job, attempt: job.spec_hash)
 
@@ -127,7 +128,8 @@ def spec_hash(name):
 def memory(name):
     """Return a function that looks up the memory of a job in MB.
 
-    The second attempt requests 1.5 times as much as the first, and later attempts twice as much.
+    The second attempt requests 1.5 times as much as the first, and each later attempt twice as much
+    as the first.
     """
     return lookup_job(
         name,
@@ -139,7 +141,7 @@ def minutes(name):
     """Return a function that looks up the run time of a job in minutes.
 
     Each attempt requests twice as much as the previous one, up to the limit of the cluster. A sweep
-    that needs more time continues from its checkpoint in the next attempt.
+    that runs out of time continues from its checkpoint in the next attempt.
     """
     most = 60 * SETTINGS["longest_job_hours"]
     return lookup_job(
@@ -149,7 +151,7 @@ def minutes(name):
 
 
 def retries(step):
-    """Return how often a failed job is repeated. Only downloads are, because they may fail at random."""
+    """Return how often a failed job is repeated. Only downloads, which may fail at random, are repeated."""
     jobs = PLAN.jobs[step].values()
     return 2 if any(job.spec["source"] == "hub" for job in jobs) else 0
 
@@ -176,6 +178,6 @@ def keep_comparisons_away():
 
 
 EVENTS = CallEvents()
-# Snakemake ignores the `onsuccess` and `onerror` of a module.
+# If another workflow uses this one as a module, Snakemake ignores `onsuccess` and `onerror`.
 if workflow.modifier.is_main_snakefile():
     logger.addHandler(EVENTS)

@@ -35,7 +35,7 @@ rule exhibits:
         "../scripts/step.py"
 
 
-# The answers, and a table and a figure for all experiments together.
+# The answers, and a table and a figure with all experiments.
 rule summary:
     input:
         chosen=needs("summary/summary", "chosen"),

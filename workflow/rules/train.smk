@@ -1,10 +1,10 @@
-# Sweeps: one job trains many runs and leaves a record of each in the run store.
-# Records and checkpoints are not outputs, because Snakemake would delete them. An interrupted job keeps
-# its finished runs and continues with the others. If a learning rate is added, the sweep trains only the
-# runs with this rate.
+# Sweeps: a job trains many runs and writes a record of each run.
+# Records and checkpoints are not outputs, because Snakemake deletes the outputs of a failed job. If an
+# interrupted job is called again, it trains only the runs without a record. If a learning rate is added to
+# the configuration, only the runs with this rate are trained.
 
 
-# A job has one or several searches; each finds the learning rate for all seeds and folds of a method.
+# A job runs one or several searches. Each search finds the learning rate for all seeds and folds of a method.
 rule search:
     input:
         tokens=needs_made("search/{searches}", "tokens"),

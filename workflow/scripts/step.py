@@ -1,4 +1,4 @@
-"""Do one job of the plan. In: the plan's file, and the job's inputs. Out: its outputs."""
+"""Run one job of the plan, for a rule of the workflow."""
 
 from subtune.core.process import end_process, job_log
 from subtune.steps.jobs import read_plan, run_job

@@ -1,8 +1,8 @@
 """Stand-ins for packages that are not installed in Snakemake's environment.
 
-Snakemake's own environment may contain only Snakemake. Planning imports modules that use NumPy,
-pandas and other packages, but it never calls the functions that compute with them. A stand-in makes
-such an import succeed, and raises an error if the package is used.
+Snakemake's own environment may contain only Snakemake. Planning imports modules that import NumPy,
+pandas and other packages, but planning itself does not use these packages. A stand-in makes such an
+import succeed, and raises an error if the package is used.
 """
 
 import sys
@@ -21,7 +21,7 @@ PACKAGES = ("huggingface_hub", "numpy", "pandas", "pyarrow", "safetensors", "tok
 
 
 class Absent:
-    """Stand-in for a name from an absent package. Annotations may use it, but calls raise."""
+    """Stand-in for a name from an absent package. It is valid in annotations, but calls fail."""
 
     def __init__(self, name: str):
         self._name = name
@@ -84,7 +84,7 @@ class _Finder(MetaPathFinder, Loader):
 
 @contextmanager
 def absent_packages() -> Iterator[None]:
-    """Let imports of packages in `PACKAGES` succeed in this block even if they are not installed.
+    """Let this block import the packages in `PACKAGES` even if they are not installed.
 
     The stand-ins are removed at the end, so that Snakemake sees which packages are installed.
     """

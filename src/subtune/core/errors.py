@@ -1,4 +1,4 @@
-"""Errors for users: one line with the problem, the expected value and what to do."""
+"""Errors for users: one line that states the problem and the expected value or what to do."""
 
 import difflib
 import json
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # Messages show at most this many characters of a name, and at most this many names of a list.
 LONGEST_NAME = 60
 MOST_NAMES = 300
-# The description of the expected value in messages, by pydantic's error type.
+# Maps pydantic's error types to descriptions of the expected value.
 EXPECTED = {
     "tuple_type": "a list",
     "dict_type": "keys and values",
@@ -42,11 +42,7 @@ def escape_control_characters(text: str) -> str:
 
 @contextmanager
 def convert_errors(what: str) -> Iterator[None]:
-    """Convert any exception in this block to a one-line error that begins with ``what``.
-
-    Raises:
-        SubtuneError: the block has raised an exception.
-    """
+    """Convert exceptions in this block to a one-line `SubtuneError` that begins with ``what``."""
     try:
         yield
     except SubtuneError:
@@ -66,15 +62,11 @@ def locate_errors(place: str) -> Iterator[None]:
 
 @contextmanager
 def explain_pydantic_errors(what: object) -> Iterator[None]:
-    """Convert the first pydantic error in this block to one line: the place and the problem.
+    """Convert a validation error in this block to a `SubtuneError` about the first invalid value.
 
-    Args:
-        what: the beginning of the place, such as a file.
-
-    Raises:
-        SubtuneError: pydantic has rejected a value.
+    The message begins with ``what``, such as a file, and the key of the value.
     """
-    # Snakemake's jobs import this file, but need no pydantic.
+    # Jobs import this module, but most jobs do not need pydantic, so it is imported here.
     from pydantic import ValidationError
 
     try:
@@ -101,7 +93,7 @@ def error_reason(error: Exception) -> str:
 
 
 def format_allowed(found: object, allowed: Iterable[str]) -> str:
-    """Format the end of a message: the value found, the allowed values and the most similar one."""
+    """Format the end of a message: the value found, all allowed values, and the closest of them."""
     name = shorten(found) if isinstance(found, str) else found
     return f"found {name!r}, expected one of {_format_choices(found, allowed)}"
 
@@ -119,7 +111,7 @@ def _format_choices(found: object, allowed: Iterable[str]) -> str:
 
 
 def describe_pydantic_error(problem: "ErrorDetails") -> str:
-    """Describe a problem that pydantic found: the value and what was expected, without the key."""
+    """Describe the value that pydantic rejected and what was expected, without the key."""
     value, kind, context = problem["input"], problem["type"], problem.get("ctx", {})
     if kind == "too_short":
         return f"found {value!r}, expected at least {context['min_length']}"
@@ -148,7 +140,7 @@ def format_count(number: int, noun: str, more: str = "s") -> str:
 
 
 def key_path(steps: Iterable[object]) -> str:
-    """Join the steps to a key with dots, such as ``models.minilm.path``."""
+    """Join the parts of a key with dots, as in ``models.minilm.path``."""
     return ".".join(_quote_name(shorten(str(step))) for step in steps)
 
 
@@ -158,10 +150,10 @@ def shorten(text: str, most: int = LONGEST_NAME) -> str:
 
 
 def quote(value: Any) -> str:
-    """Format a value for a message: text in quotes, any other type as JSON; shortened if long."""
+    """Format a value for a message: text in quotes, other types as JSON. Shorten long values."""
     return repr(shorten(value)) if isinstance(value, str) else shorten(json.dumps(value))
 
 
 def _quote_name(name: str) -> str:
-    """Format a name for a message, in quotes if it is empty or has control characters."""
+    """Format a name for a message, with quotes if it is empty or has control characters."""
     return shorten(name) if name and name.isprintable() else repr(shorten(name))

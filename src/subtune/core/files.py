@@ -1,4 +1,4 @@
-"""Paths in a results directory, writing files completely or not at all, and hashes of files."""
+"""Paths in a results directory, atomic writing of files, and hashes of files."""
 
 import hashlib
 import os
@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 
 from subtune.core.errors import SubtuneError, error_reason, join_names
 
-# Drafts older than this come from processes that were killed, and are removed.
+# Temporary files older than this were left by processes that were killed, and are removed.
 SECONDS_OF_DRAFTS = 24 * 3600
 # Each group of runs keeps its two newest checkpoints.
 CHECKPOINTS_KEPT = 2
@@ -45,11 +45,11 @@ class Layout:
         return f"{self.results}/models/{model}"
 
     def rows(self) -> str:
-        """Return the directory of the tables that `compare` and `init` split or completed."""
+        """Return the directory of the tables from which `compare` or `init` drew a dev set."""
         return f"{self.results}/rows"
 
     def sample(self) -> str:
-        """Return the directory of the samples that `compare` and `init` drew from larger tables."""
+        """Return the directory of the samples that `compare` and `init` draw from large tables."""
         return f"{self.results}/sample"
 
     def predictions(self) -> str:
@@ -68,7 +68,7 @@ class Layout:
         return f"{self.results}/.lock"
 
     def fisher(self, fisher: str) -> str:
-        """Return the path of the files with Fisher information, without their extension."""
+        """Return the path of the files with Fisher information, without the suffix."""
         return f"{self.results}/fisher/{fisher}"
 
     def fisher_entries(self, fisher: str) -> str:
@@ -81,7 +81,7 @@ class Layout:
         return f"{self.results}/masks/{ranking}.safetensors"
 
     def searches(self, job: str) -> str:
-        """Return the file with the learning rates tried and chosen by a job's searches."""
+        """Return the file with the learning rates that the searches of a job tried and chose."""
         return f"{self.results}/searches/{job}.json"
 
     def records(self) -> str:
@@ -110,7 +110,7 @@ class Layout:
         return f"{self.results}/benchmarks/{'/'.join(parts)}.tsv"
 
     def data(self, experiment: str, name: str) -> str:
-        """Return the file with a table of results, from which an experiment's exhibits are made."""
+        """Return the file of a table from which an experiment's tables and figures are made."""
         return f"{self.results}/data/{experiment}/{name}.parquet"
 
     def test_predictions(self, experiment: str, model_name: str) -> str:
@@ -197,8 +197,8 @@ def write_atomically(outputs: Mapping[str, str | list[str]]) -> Iterator[Any]:
     """Yield a hidden path (a draft) for each output, and rename the drafts at the end of the block.
 
     A draft has the suffix of its output, because the suffix selects the format of a table or
-    figure. A process that is killed leaves its drafts behind. Drafts are removed when they are a
-    day old; a younger draft may belong to a running process.
+    figure. Drafts of killed processes are removed after a day. A younger draft may belong to a
+    running process.
     """
     renamed: dict[Path, Path] = {}
 
@@ -230,12 +230,11 @@ def write_atomically(outputs: Mapping[str, str | list[str]]) -> Iterator[Any]:
 
 def _make_draft_path(target: Path) -> Path:
     """Return a new hidden path in the same directory and with the same suffix as ``target``."""
-    # A process on another node may have the same process id.
+    # A process id would not be unique, because processes on other nodes may have the same id.
     return target.with_name(f".{uuid4().hex}.{target.name}")
 
 
 def _remove_path(path: Path) -> None:
-    """Remove a file or directory if it exists."""
     if path.is_dir():
         shutil.rmtree(path)
     path.unlink(missing_ok=True)
@@ -257,7 +256,7 @@ def flush_to_disk(path: Path) -> None:
 
 
 def hash_text(text: str) -> str:
-    """Return the first 12 hexadecimal digits of a text's SHA-256."""
+    """Return the first 12 hexadecimal digits of a text's SHA-256 hash."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -279,8 +278,8 @@ def hash_files(*paths: Path) -> str:
 def _digest_file(path: Path, size: int, changed: int) -> bytes:
     """Compute the digest of a file.
 
-    ``size`` and ``changed`` (the modification time) are only keys of the cache: if the file
-    changes, one of them differs, and the digest is computed again.
+    The size and the modification time are keys of the cache, so that the digest is computed again
+    if the file changes.
     """
     with path.open("rb") as file:
         return hashlib.file_digest(file, "blake2b").digest()
@@ -294,6 +293,6 @@ def read_package_text(package: str, name: str) -> str:
 @cache
 def read_package_yaml(package: str, name: str) -> Any:
     """Read and parse a YAML file of an installed package."""
-    # The loader of libyaml, if it is installed, is ten times as fast.
+    # If it is installed, the loader of libyaml is ten times as fast as the loader in Python.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load(read_package_text(package, name), loader)

@@ -1,4 +1,4 @@
-"""GPU locks, by which each job has its own GPU.
+"""Locks that give each job a GPU of its own.
 
 A job reserves a GPU by locking a file with the GPU's name. The operating system releases the lock
 when the process ends, even if the process is killed.
@@ -34,8 +34,8 @@ def hold_gpu(
 ) -> Iterator[None]:
     """Wait for a free GPU, and make it PyTorch's current device. Without GPUs, do nothing.
 
-    The GPU is reserved until the end of the block. In Slurm, only the processes of the same job
-    wait for each other. Different jobs do not, because Slurm may let them share a GPU.
+    The GPU is reserved until the end of the block. Under Slurm, processes wait only for other
+    processes of the same Slurm job, because Slurm may let different jobs share a GPU.
 
     Args:
         report: a function that receives log lines about GPUs that are in use or fail.
@@ -73,8 +73,8 @@ def reserve_gpu(
 
     Args:
         names: the names of the GPUs.
-        use: a function that starts to use a GPU, given its index in ``names``. If it raises a
-            `RuntimeError`, the next GPU is tried.
+        use: a function that starts to use a GPU, given the GPU's index in ``names``. If the
+            function raises a `RuntimeError`, the next GPU is tried.
         report: a function that receives log lines about GPUs that are in use or fail.
         check: a function that is called repeatedly while waiting. It may raise an error.
 
@@ -96,7 +96,7 @@ def reserve_gpu(
                 yield number
                 return
         if working and not is_waiting:
-            report(f"waiting for a free GPU: subtune's jobs use all {len(working)}")
+            report(f"waiting for a free GPU: all {len(working)} GPU(s) are in use by other jobs")
             is_waiting = True
         check()
         time.sleep(WAIT)

@@ -2,8 +2,8 @@
 
 Answers from the hub, such as commits, are stored in a file in the results directory, so that later
 plans are identical, with or without a network. If a branch moves, nothing is trained again until
-you delete the branch's line in that file. If the hub cannot be reached, a `SubtuneError` states the
-reason and what to do.
+you delete the branch's line in the file of stored answers. If the hub cannot be reached, a
+`SubtuneError` states the reason and what to do.
 """
 
 import json
@@ -34,7 +34,7 @@ COMMITS = {
 }
 SECONDS_TO_ANSWER = 20
 COMMIT = re.compile(r"^[0-9a-f]{40}$")
-# The stored answers are commits and kinds of pooling.
+# The type of the file of stored answers. Answers are commits and kinds of pooling.
 KEPT = TypeAdapter(dict[str, Annotated[str, Field(pattern=r"^([0-9a-f]{40}|first|mean)$")]])
 
 
@@ -50,12 +50,11 @@ def download_snapshot(
     """Download a repository's files that match ``patterns``, and return the local directory.
 
     Args:
-        repository: the name of the repository.
         revision: the commit, tag or branch.
         patterns: glob patterns of the files.
         repo_type: ``model`` or ``dataset``.
         name: the beginning of an error message.
-        instead: the end of an error message: what a user without a network can do.
+        instead: the end of an error message, which says what a user without a network can do.
 
     Raises:
         SubtuneError: the hub cannot be reached, or has no such repository or revision.
@@ -72,7 +71,7 @@ def download_snapshot(
 
 @contextmanager
 def explain_hub_errors(problem: str, advice: str) -> Iterator[None]:
-    """Convert exceptions of ``huggingface_hub`` to one line: problem, reason and advice."""
+    """Convert exceptions of ``huggingface_hub`` to a `SubtuneError` that ends with ``advice``."""
     from huggingface_hub import errors
     from huggingface_hub.utils import httpx
 
@@ -92,10 +91,8 @@ def pin_revision(
     """Look up the commit of a revision in the file of stored answers, or else on the hub.
 
     Args:
-        repository: the name of the repository.
         revision: a commit, tag or branch. None means the repository's commit in `COMMITS` or, if
             `COMMITS` has none, the branch ``main``.
-        repo_type: ``model`` or ``dataset``.
         kept: the file with stored answers.
         key: the configuration key with which an error message begins.
 
@@ -127,7 +124,6 @@ def cached_answer(kept: Path, question: str, ask: Callable[[], str]) -> str:
     Args:
         kept: the file with stored answers.
         question: the key of the answer in the file.
-        ask: a function that gets the answer from the hub.
 
     Raises:
         SubtuneError: the file cannot be read or written.
@@ -145,8 +141,6 @@ def fetch_text(repository: str, commit: str, key: str, name: str) -> str | None:
     """Download a text file of a model's repository.
 
     Args:
-        repository: the name of the repository.
-        commit: the commit.
         key: the configuration key that can be set instead of reading the file.
         name: the file's path in the repository.
 

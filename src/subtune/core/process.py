@@ -32,8 +32,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 M_TRIM_THRESHOLD = -1
 M_MMAP_MAX = -4
 NEVER = 2**31 - 1
-# Messages of failed allocations for which PyTorch raises a plain RuntimeError. The last two are
-# from oneDNN.
+# If memory is used up, PyTorch may raise a plain RuntimeError with one of these texts in its
+# message. The last two are from oneDNN.
 OUT_OF_MEMORY = (
     "can't allocate memory",
     "not enough memory",
@@ -53,10 +53,9 @@ def job_log(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[No
     a traceback.
 
     Args:
-        log: the path of the log.
         hub_cache: the directory for downloads. If None, the job works offline.
     """
-    # Progress bars make a log unreadable. Without the last setting, tokenizers logs warnings.
+    # Progress bars make a log unreadable. The last setting suppresses warnings of tokenizers.
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -165,7 +164,7 @@ def count_cores() -> int:
 def keep_freed_memory() -> None:
     """Keep glibc from returning freed memory to the operating system after every training step.
 
-    Otherwise, page faults would take up to a quarter of a training step of a small model. Without
+    Otherwise, page faults would take up to a quarter of the training time of a small model. Without
     glibc, this function has no effect.
     """
     if sys.platform.startswith("linux"):

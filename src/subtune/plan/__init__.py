@@ -1,1 +1,1 @@
-"""Plans of runs, with their inputs, jobs and estimated costs, made from a configuration."""
+"""Plans: the runs of a configuration, their inputs, their jobs and their estimated costs."""

@@ -1,10 +1,10 @@
 """Estimates of the time, memory and disk space of jobs. Estimates do not affect results.
 
 The duration of a training step is estimated as a time per layer plus a time per operation of the
-forward pass. Runs that train side by side share the time per layer. These two numbers are called
-the *pace* of a kind of step. ``subtune init`` measures the paces of this machine and writes them to
-the configuration, and ``paces.yaml`` lists the paces of known devices. The estimate may be wrong by
-a factor of two if no model of similar size was measured.
+forward pass. Both times together are called the *pace* of a kind of step. Runs that train side by
+side share the time per layer. ``subtune init`` measures the paces of this machine and writes them
+to the configuration, and ``paces.yaml`` lists the paces of known devices. The estimate for a model
+may be wrong by a factor of two if only models of other sizes were measured.
 """
 
 import math
@@ -41,31 +41,31 @@ COPIES_OF_MODEL = 3
 # Four copies of the trained values: the gradient, the two moments of AdamW, and the best epoch.
 COPIES_OF_TRAINED = 4
 FISHER_BATCH = 16
-# Seconds to import scikit-learn and to fit a regression to the embeddings of some hundred texts.
+# Seconds to import scikit-learn and to fit a regression to the embeddings of a few hundred texts.
 FIT_SECONDS = 2
 # TF-IDF needs `LETTER_READ` seconds per character that is read, and `LETTER_FITTED` seconds per
 # character to which a regression is fitted. Fitting takes at most `LONGEST_FIT` seconds
 # (`subtune.training.tf_idf.MOST_WORK`).
 LETTER_READ, LETTER_FITTED, LONGEST_FIT, LETTERS_PER_TOKEN = 4e-6, 6e-6, 30, 4
-# The batches of a group of runs have about `SHAPES` shapes. On a GPU, a step is captured for each
-# shape. The capture and the preceding ordinary step take `CAPTURE` seconds per layer (MiniLM and
-# BERT-base on an H200).
+# The batches of a group of runs have about `SHAPES` shapes. On a GPU, a CUDA graph of the training
+# step is captured for each shape. Capturing takes `CAPTURE` seconds per layer, including one step
+# without a graph (measured with MiniLM and BERT-base on an H200).
 SHAPES, CAPTURE = 8, 0.03
 # A job requests the estimated time multiplied by this factor.
 TIME_MARGIN = 2
-# Jobs of at most this many minutes fit into gaps of the schedule and therefore start early.
+# Jobs of at most this many minutes fit into gaps of a cluster's schedule and therefore start early.
 SHORT_JOB = 240
 # Bytes on disk per evaluated row, for its prediction, history and scores.
 BYTES_OF_A_PREDICTION = 24
 # Vectors and low-rank updates are at most this fraction of a model's parameters.
 SMALL_SHARE = 0.03
-# In a search, three learning rates are trained side by side, and on average one more afterwards.
-# This is the mean number of learning rates that are trained at a time.
+# The mean number of learning rates that a search trains side by side. A search begins with three
+# learning rates, and on average continues with one more.
 RATES_AT_ONCE = 2
 # Maps each kind of trained parameters to the name of its pace, such as `Work.LOW_RANK` to
 # ``low_rank``.
 STEP_KINDS: dict[Work, Trains] = {work: cast(Trains, work.name.lower()) for work in Work}
-# The operations of a step, as a multiple of the operations of its forward pass.
+# Maps each kind of step to its operations, as a multiple of the operations of a forward pass.
 FORWARD_PASSES = {"evaluation": 1.0} | {kind: work.value for work, kind in STEP_KINDS.items()}
 # The columns of the cost table, and the name of its last row.
 COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "gigabytes")
@@ -95,8 +95,7 @@ class Cost:
 def find_pace(paces: Mapping[Trains, Pace], kind: Trains) -> Pace:
     """Find the pace of a kind of step.
 
-    If this kind was not measured, the pace of the most similar kind, by number of operations, is
-    scaled.
+    If this kind was not measured, scale the pace of the kind with the closest number of operations.
     """
     if kind in paces:
         return paces[kind]
@@ -132,7 +131,7 @@ class Estimates:
 
     @cached_property
     def dimensions(self) -> dict[str, AnyDimensions]:
-        """The dimensions of each model, by id; those of BERT-large if they are unknown."""
+        """The dimensions of each model, by id. For unknown models, those of BERT-large are used."""
         large = known_dimensions("bert-large-cased")
         assert large
         locations = self.plan.locations
@@ -145,7 +144,7 @@ class Estimates:
 
     @cached_property
     def forward_flops(self) -> dict[str, float]:
-        """The operations of a forward pass for an average example, by the key of the token ids."""
+        """The operations of a forward pass for an example of mean length, by key of token ids."""
         flops = {}
         for key, tokens in self.plan.tokens.items():
             dimensions = self.dimensions[tokens.tokenizer]
@@ -156,13 +155,13 @@ class Estimates:
 
     @cached_property
     def runs_sharing_steps(self) -> dict[str, int]:
-        """The number of runs that share the steps of each run, including this run, by key."""
+        """Maps the key of each run to the number of runs that share its steps, including itself."""
         sweeps = self.plan.sweeps.values()
         return {key: n for sweep in sweeps for key, n in self._count_sharing_runs(sweep).items()}
 
     @cached_property
     def run_costs(self) -> dict[str, Cost]:
-        """The cost of each run, by key. The cost of shared steps is divided among the runs."""
+        """The cost of each run, by key. Runs that share steps share the cost of these steps."""
         return {
             key: self._run_cost(run, self.runs_sharing_steps[key])
             for key, run in self.plan.runs.items()
@@ -186,7 +185,8 @@ class Estimates:
     def search_cost(self, job: str) -> Cost:
         """Estimate the cost of a job that searches learning rates.
 
-        If the run of a search is also a planned run, its cost is counted in the sweep instead.
+        One of the runs that a search trains may also be a planned run. The cost of this run is
+        counted in its sweep.
         """
         searched = {
             search: [run for run in self.plan.runs.values() if run.search == search]
@@ -235,10 +235,7 @@ class Estimates:
         return min(math.ceil(first), 60 * self.plan.config.assumptions.longest_job_hours)
 
     def job_memory(self, spec: RunSpec | FisherSpec) -> int:
-        """Return the megabytes of main memory that the first attempt of a job requests.
-
-        The estimate is for jobs that use a model: they train runs or compute Fisher information.
-        """
+        """Return the megabytes of main memory that a job with a model requests at first."""
         tokens = spec.tokens
         batch = spec.recipe.batch_size if isinstance(spec, RunSpec) else FISHER_BATCH
         model = self.dimensions[tokens.tokenizer]
@@ -250,8 +247,8 @@ class Estimates:
 
     def examples_mb(self, tokens: TokensSpec) -> float:
         """Return the megabytes of main memory that the token ids of a task need."""
-        # An example consists of two numpy arrays of 64-bit integers. Each has about 100 bytes of
-        # overhead.
+        # An example consists of two NumPy arrays of 64-bit integers. Each array has about 100 bytes
+        # of overhead.
         examples = self.plan.task_size(tokens).all_rows * self.plan.examples_per_row(tokens)
         return examples * 2 * (100 + 8 * self._mean_length(tokens)) / 1e6
 
@@ -280,11 +277,7 @@ class Estimates:
         return trained + self._evaluation_cost(evaluated * recipe.epochs, tokens) + size
 
     def _fit_cost(self, run: PlannedRun, evaluated: int) -> Cost:
-        """Estimate the cost of fitting and evaluating a regression.
-
-        Args:
-            evaluated: the number of evaluated rows.
-        """
+        """Estimate the cost of fitting a regression and evaluating it on ``evaluated`` rows."""
         tokens, cost = run.spec.tokens, Cost(seconds=FIT_SECONDS)
         if not run.spec.reads_texts:
             return cost + self._evaluation_cost(run.train_rows + evaluated, tokens)
@@ -306,10 +299,8 @@ class Estimates:
         """Estimate the cost of a number of steps for one run.
 
         Args:
-            kind: the kind of step.
-            steps: the number of steps.
             examples: the number of examples in all steps together.
-            sharing: the number of runs that share these steps, including this run.
+            sharing: the number of runs that share the steps, including this run.
         """
         pace, flops = find_pace(self.paces, kind), examples * self.forward_flops[tokens.key]
         start = pace.per_layer / 1e3 * self.dimensions[tokens.tokenizer].num_hidden_layers
@@ -319,7 +310,7 @@ class Estimates:
         return Cost(examples * self._mean_length(tokens), FORWARD_PASSES[kind] * flops, seconds)
 
     def _count_sharing_runs(self, runs: Iterable[PlannedRun], rates: int = 1) -> dict[str, int]:
-        """Count how many runs share the steps of each run, by key.
+        """Map the key of each run to the number of runs that share its steps, including itself.
 
         Args:
             rates: the number of learning rates at which each run is trained side by side.
@@ -328,9 +319,9 @@ class Estimates:
         for run in runs:
             is_packed = isinstance(self.dimensions[run.spec.model.id], Dimensions)
             specs[run.key] = run.spec
-            # On a CPU, runs of models with transformers' code are trained one at a time. This is
-            # ignored when runs are divided into jobs, because the family of a model is unknown
-            # until it is downloaded.
+            # On a CPU, runs of models that use transformers' code are trained one at a time.
+            # `Plan.sweeps` cannot consider this, because the family of a model is unknown until the
+            # model is downloaded.
             steps[run.key] = self.plan.step_key(run) if on_gpu or is_packed else run.spec.id
         numbers = Counter(steps.values())
         return {
@@ -353,16 +344,15 @@ def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.D
 
     Returns:
         A table with the columns `COLUMNS`. ``jobs`` counts the jobs that the Slurm profile submits:
-        one for each sweep, for each job of searches, for each task's Fisher information and for
-        each model with test-set predictions, and one for all token ids. ``tokens`` is the number of
-        tokens in training and evaluation, ``hours`` the duration on the assumed device, and
-        ``gigabytes`` the size of the run records.
+        the jobs for sweeps, searches, Fisher information and test-set predictions, and a single job
+        for all token ids. ``tokens`` counts the tokens in training and evaluation, ``hours`` is the
+        duration on the assumed device, and ``gigabytes`` is the size of the run records.
     """
     import pandas as pd
 
     plan = estimates.plan
-    # Maps the name of an experiment to four sets: its runs, its sweeps, its Fisher information, and
-    # for each model a tuple of the runs that predict test sets.
+    # Maps each experiment to four sets: the keys of its runs, sweeps and Fisher information, and a
+    # tuple for each model with the keys of the runs that predict test sets.
     parts: dict[str, list[set]] = {}
     for name, experiment in plan.config.experiments.items():
         tasks = [task for task in experiment.tasks if plan.config.is_submitted(task)]

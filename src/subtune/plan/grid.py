@@ -1,8 +1,8 @@
 """The grid of runs of an experiment, made from its settings.
 
 Every combination of a method, model, task, number of training examples, learning rate and seed is
-one run. The setting ``fractions`` adds runs with masks. A mask selects, from the entries that one
-method trains, those with the most Fisher information.
+one run. The setting ``fractions`` adds runs with masks. Among the entries that a method trains, a
+mask selects those with the most Fisher information.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,11 +31,10 @@ from subtune.runs.spec import (
 )
 from subtune.tasks.task import TEST, TaskSize
 
-# For a learning-rate search outside papers, a sufficiently large training set is split into this
-# many folds. The search is scored on one of these folds.
+# The number of folds of the training set if a learning-rate search is scored on one of them.
 SEARCH_FOLDS = 5
-# The settings of an experiment that are copied to the recipes of its runs. The excluded settings
-# are also fields of a recipe, but their values there depend on the task.
+# The settings of an experiment that are copied to the recipes of its runs. In a recipe, the values
+# of the excluded settings depend on the task.
 SAME_IN_RECIPES = (Recipe.model_fields.keys() & Experiment.model_fields.keys()) - {
     "labels",
     "train_rows",
@@ -43,7 +42,7 @@ SAME_IN_RECIPES = (Recipe.model_fields.keys() & Experiment.model_fields.keys()) 
 }
 # Gradients are clipped to this norm, as in the published code of BitFit.
 MAX_GRAD_NORM = 1.0
-# A planned run, and the search for its learning rate, or None.
+# A planned run and the search for its learning rate, or None if the learning rate is given.
 RunWithSearch = tuple[PlannedRun, SearchSpec | None]
 
 
@@ -52,10 +51,8 @@ class Grid:
     """The runs of one model and task of an experiment.
 
     Attributes:
-        model_name: the name of the model in the configuration.
-        task_name: the name of the task in the configuration.
-        fishers: the specs of the model's Fisher information, one per task of the experiment. Each
-            spec also contains the model, the token ids and the labels of the runs.
+        fishers: maps each task of the experiment to the spec of the model's Fisher information.
+            The runs on the task have the model, the token ids and the labels of this spec.
         size: the size of the task, with the numbers of rows for training and evaluation.
     """
 
@@ -69,8 +66,9 @@ class Grid:
     def list_runs(self) -> Iterator[RunWithSearch]:
         """Yield all runs in the order of the plan.
 
-        First come the runs of all methods for each number of training examples, then the runs of
-        single methods for additional numbers, and last the runs with masks for the largest number.
+        First come the runs of all methods for each number of training examples. Then follow the
+        runs for the additional numbers of single methods. The runs with masks come last, and only
+        for the largest number.
         """
         settings = self.experiment.with_overrides(self.task_name)
         methods = [*self.experiment.methods_for(self.model_name)]
@@ -142,7 +140,7 @@ class Grid:
         yield from (run for _, run in sorted(numbered_runs, key=itemgetter(0)))
 
     def _list_mask_runs(self, train_rows: int) -> Iterator[RunWithSearch]:
-        """Yield runs with masks. Every scope has a run of the whole selection, at fraction 1."""
+        """Yield the runs with masks. A run at fraction 1 trains the whole selection."""
         fractions = self.experiment.fractions
         assert fractions
         rates = self.experiment.rates_for(fractions.of, self.model_name, self.task_name)
@@ -185,7 +183,7 @@ class Grid:
         """Make the run that fits a regression to embeddings or TF-IDF features.
 
         The two texts of a pair are embedded separately. The seed is only used to draw training
-        examples, so all runs on the whole training set have the spec with seed 0.
+        examples, so the specs of all runs on the whole training set have seed 0.
         """
         fisher = self.fishers[self.task_name]
         embeds_pairs = len(fisher.tokens.data.task.text) > 1 and not isinstance(selection, TfIdf)
@@ -202,8 +200,7 @@ class Grid:
     def _data_settings(self, train_rows: int, seed: int) -> dict[str, Any]:
         """Return the fields of a recipe that determine the training examples and class weights.
 
-        If a run uses the whole training set, ``train_rows`` is None, so that additional rows do not
-        change its id.
+        In the recipe of a run on the whole training set, ``train_rows`` is None.
         """
         has_words = self.fishers[self.task_name].tokens.data.task.of_kind.has_label_words
         return {
@@ -213,12 +210,11 @@ class Grid:
         }
 
     def _make_search(self, spec: RunSpec, rate: Rate, train_rows: int) -> SearchSpec:
-        """Make the search for the learning rate of a run. All seeds have the same search.
+        """Make the search for the learning rate of a run. The runs of all seeds share a search.
 
-        The run with the first seed is trained. The search is scored on a fold of the training set
-        if the dev set would otherwise be used twice: to choose the learning rate and to compare
-        methods. This is the case outside papers if there are neither folds nor a test set. If the
-        training set is too small for folds, the search is scored on the dev set.
+        The search trains with the first seed. In an experiment without a paper, folds or a test
+        set, methods are compared on the dev set. A search of such an experiment is scored on a fold
+        of the training set, or on the dev set if the training set is too small for folds.
         """
         seed = self.experiment.seeds[0]
         fold = self.experiment.find_fold(seed)

@@ -44,7 +44,7 @@ from subtune.tasks.task import TaskSize
 
 # The number of tokens between the starts of two windows of a long context, as is usual for SQuAD.
 DOC_STRIDE = 128
-# Versions are cached, because several experiments need them and hashing the files is slow.
+# Versions are cached, because several experiments need the same version and hashing is slow.
 _cached_model_version = cache(model_version)
 
 
@@ -76,7 +76,7 @@ def find_model(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
     dimensions = known_dimensions(location)
     if dimensions:
         if pooling == "first" and not family_naming(dimensions.model_type).pooling_field:
-            # For these families, the class in transformers also pools the first token.
+            # For these families, transformers' own class also reads the first token.
             pooling = None
         _check_methods(config, name, model, location, dimensions, pooling)
     return spec.replace(pooling=pooling), location
@@ -90,7 +90,7 @@ def local_directory(source: ModelSource) -> Path:
 def _choose_pooling(
     source: ModelSource, model: str, location: str, version: str, pins: Path
 ) -> Pooling | None:
-    """Return the pooling from the configuration, or if it is not set, from the model's files."""
+    """Return the pooling that the configuration sets, or else the pooling of the model's files."""
     if source.pooling or location in COMMITS:
         return source.pooling
     if not source.hub:
@@ -206,7 +206,7 @@ def _check_methods(
         if is_standard and not [*dimensions.shapes(1, head)][-1].endswith(".bias"):
             raise SubtuneError(
                 f"experiments.{name}.labels: found 'standard' for task {task!r}, expected 'raw', "
-                f"because the classifier of model {model!r} has no bias to add the mean"
+                f"because the classifier of model {model!r} has no bias for the mean of the labels"
             )
     selected = [("methods", method) for method in experiment.methods_for(model)]
     if experiment.fractions:
@@ -228,7 +228,6 @@ def make_data_spec(
 
     Args:
         splits: the names of the splits. For a dataset in files, splits without a file are left out.
-        folds: the number of folds of the experiment, or None.
     """
     user_task = config.tasks.get(task.name)
     source: Literal["hub", "tsv", "builtin", "files"]
@@ -269,8 +268,8 @@ def find_files(config: Config, task: TaskSpec, source: str) -> Mapping[str, Path
 def scored_file(config: Config, task: Task, folds: int | None) -> Path:
     """Return the file of a user-defined task on which methods are compared.
 
-    This is the test file or, without a test file, the dev file. With folds instead of a dev file,
-    it is the training file.
+    This is the test file if there is one. Otherwise, it is the training file if there are folds,
+    and the dev file if there are none.
     """
     has_test = len(task.evaluation) > 1
     split = task.evaluation[-1] if has_test or not folds else "train"

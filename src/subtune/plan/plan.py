@@ -32,8 +32,8 @@ from subtune.runs.spec import (
 )
 from subtune.tasks.task import TaskSize
 
-# The weight of a training example in runs that train matrices. In runs that share the matrices, the
-# weight is 1.
+# The weight of a training example in runs that train matrices. In runs that share frozen matrices,
+# the weight is 1.
 WEIGHT_OF_MATRICES = 6
 # Training on this many examples takes less time than starting a job.
 FEW_EXAMPLES = 100_000
@@ -48,21 +48,21 @@ VARYING = {"learning_rate", "epochs", "fold"}
 
 @dataclass(frozen=True)
 class Plan:
-    """The specs of all runs, of their inputs, and the division of runs into jobs.
+    """The specs of all runs and of their inputs, and the division of runs into jobs.
 
     All properties are computed from the attributes below.
 
     Attributes:
         sizes: the size of each task, by the key of its `DataSpec`.
         locations: the hub repository or local directory of each model, by the model's id.
-        tests: the token ids of test sets for the GLUE server, by the key of the training set's
-            token ids.
+        tests: maps the key of a training set's token ids to the token ids of the test set, for
+            tasks that the GLUE server scores.
         rankings: the rankings by Fisher information, by id.
         searches: the learning-rate searches, by id.
         experiments: the runs of each experiment, by its name.
-        experiment_fishers: the Fisher information of each experiment, by the name of the experiment
-            and then by the name of the task. With several models, this is the information of the
-            last model, because it is only used in experiments with one model.
+        experiment_fishers: maps the name of each experiment to the Fisher information of its tasks,
+            by task. Only experiments with one model use this information. With several models, it
+            is the information of the last model.
     """
 
     config: Config
@@ -76,7 +76,7 @@ class Plan:
 
     @cached_property
     def runs(self) -> dict[str, PlannedRun]:
-        """All runs, by key. A run of several experiments has the names of the last one."""
+        """All runs, by key. A run of several experiments has its names from the last experiment."""
         return {run.key: run for runs in self.experiments.values() for run in runs}
 
     @cached_property
@@ -109,7 +109,7 @@ class Plan:
 
     @cached_property
     def needed_by(self) -> dict[str, frozenset[str]]:
-        """The names of the experiments that need each run, by the run's key."""
+        """Maps the key of each run to the names of the experiments that need the run."""
         experiments: dict[str, set[str]] = {}
         for name, runs in self.experiments.items():
             for run in runs:
@@ -118,12 +118,12 @@ class Plan:
 
     @cached_property
     def ranked_tensors(self) -> dict[str, WholeTensors]:
-        """The tensors whose entries are ranked, by the id of the ranking."""
+        """Maps the id of each ranking to the tensors whose entries are ranked."""
         return {id: ranking.of for id, ranking in self.rankings.items()}
 
     @cached_property
     def weighted_examples(self) -> dict[str, int]:
-        """The total number of training examples of each run in all epochs, by key.
+        """Maps the key of each run to its number of training examples in all epochs together.
 
         If a run trains matrices, the number is multiplied by `WEIGHT_OF_MATRICES`.
         """
@@ -169,10 +169,10 @@ class Plan:
 
     @cached_property
     def search_jobs(self) -> dict[str, tuple[str, ...]]:
-        """The ids of the searches in each search job, by the key of the job.
+        """Maps the key of each search job to the ids of its searches.
 
-        Searches are a group if their runs have the same model, data, recipe and experiments. A
-        group is split into jobs. With the setting ``jobs_at_once``, each search is a job.
+        Searches whose runs have the same model, data, recipe and experiments are in one job, unless
+        the job would be too large. With the setting ``jobs_at_once``, each search is a job.
         """
         first_runs: dict[str, PlannedRun] = {}
         for run in self.runs.values():
@@ -245,15 +245,12 @@ class Plan:
         ]
 
     def find_search_jobs(self, *sweeps: str) -> list[str]:
-        """Find the keys of the search jobs for the learning rates of the runs in some sweeps."""
+        """Find the keys of the search jobs that choose learning rates for the runs of sweeps."""
         needed = {run.search for sweep in sweeps for run in self.sweeps[sweep]}
         return [key for key, job in self.search_jobs.items() if not needed.isdisjoint(job)]
 
     def runs_by_method(self, experiment: str, model_name: str, task_name: str) -> dict[str, str]:
-        """Return the key of one run per method.
-
-        Runs with masks and regressions are left out.
-        """
+        """Map each method to the key of one run. Runs with masks and regressions are left out."""
         return {
             run.method: run.key
             for run in self.experiments[experiment]
@@ -340,7 +337,7 @@ def _plan_fisher(
 def _task_size_of_fold(size: TaskSize, tokens: TokensSpec, fold: Fold | None) -> TaskSize:
     """Return the size of a task if a fold replaces its first evaluation split.
 
-    The fold is a part of the training set. If it is None, the size does not change.
+    The fold is a part of the training set. Without a fold, the size does not change.
     """
     if fold is None:
         return size
@@ -349,9 +346,9 @@ def _task_size_of_fold(size: TaskSize, tokens: TokensSpec, fold: Fold | None) ->
 
 
 def _job_key(run: PlannedRun) -> Hashable:
-    """Return a key that is equal for runs of one job.
+    """Return the model, the token ids, and the recipe without the fields `VARYING`.
 
-    It consists of the model, the token ids, and the recipe without the fields `VARYING`.
+    Runs of one job have equal keys.
     """
     spec = run.spec
     return spec.model.id, spec.tokens.id, spec.recipe.model_dump_json(exclude=VARYING)
@@ -360,7 +357,6 @@ def _job_key(run: PlannedRun) -> Hashable:
 def _group_by_key(
     runs: Iterable[PlannedRun], key: Callable[[PlannedRun], Hashable]
 ) -> list[list[PlannedRun]]:
-    """Group runs by key, and keep the order of the runs."""
     groups: dict[Hashable, list[PlannedRun]] = {}
     for run in runs:
         groups.setdefault(key(run), []).append(run)

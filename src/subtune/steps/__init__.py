@@ -6,10 +6,10 @@ Snakemake rule of a step is named like the step. A *job* is one call of a step. 
 of `train` trains the runs of one sweep. (A *training step* is something else: one update of a
 model's parameters.)
 
-Which process writes which file:
+Files are written by different processes:
 
 * The process that a user starts plans the configuration and writes the plan file. If nothing has
-  changed, it reads the plan file instead (`subtune.steps.jobs`).
-* The process of each job reads its job from the plan file, and writes the outputs of the job.
+  changed, this process reads the existing plan file (`subtune.steps.jobs`).
+* The process of each job reads the job from the plan file, and writes the outputs of the job.
 * Snakemake or `compare` decides which jobs have to run.
 """

@@ -23,7 +23,7 @@ from subtune.steps.jobs import STEPS, Job, Paths, PlannedJobs, list_files
 
 @dataclass(frozen=True)
 class Context:
-    """The context from which all steps make their jobs.
+    """A checked configuration and its plan, with the paths and costs that jobs need.
 
     Attributes:
         config: a checked configuration, with the settings of papers filled in.
@@ -105,10 +105,7 @@ class Context:
         return set().union(*found)
 
     def input_files(self) -> set[Path]:
-        """Return all files and directories on which the plan depends.
-
-        One of the files lists the pinned commits of hub repositories.
-        """
+        """Return all files and directories on which the plan depends."""
         found = {Path(self.paths.pinned_commits())}
         if self.config.test_scores:
             found.add(Path(self.config.test_scores))

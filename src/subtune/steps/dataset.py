@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def jobs(context: "Context") -> Iterator[Job]:
-    """Yield a job for each task and source of examples."""
+    """Yield a job for each task and each source of its examples."""
     from subtune.plan.inputs import find_files
 
     for key, rows in context.plan.datasets.items():

@@ -1,10 +1,11 @@
 """The step `exhibits`: write the tables and figures of an experiment into one directory.
 
 The directory contains all tables and figures for which there are data. An index file lists these
-for the report, because they are unknown before the job has run.
+tables and figures for the report, because they are unknown before the job has run.
 
-The id of a job is the name of the experiment. Snakemake runs the job again if a hash of its spec
-changes, so the spec contains everything that tables and figures show, except the results of runs.
+The id of a job is the name of the experiment. Snakemake runs the job again if the hash of the job's
+spec changes. Therefore, the spec contains everything that tables and figures show, except the
+results of runs.
 """
 
 import json
@@ -113,8 +114,8 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
 
 
 def _data_file(name: str) -> str:
-    """Return the file name, in an experiment's directory, of the data of a table or figure."""
-    # Users open this table, so it is in the directory of its figure.
+    """Return the path of a table's or figure's data, relative to the experiment's directory."""
+    # Users open reproduction.csv, so it is in the same directory as its figure.
     return "reproduction.csv" if name == "reproduction" else f"data/{name}.csv"
 
 
@@ -125,10 +126,8 @@ def read_results(
 
     Args:
         paper: the paper that the experiment reproduces.
-        spec: the job's spec.
-        inputs: the job's inputs.
-        resources: the job's resources: ``store``, the directory of run records, and ``judging``,
-            which maps tasks to the user's files on which scores are computed.
+        resources: ``store``, the directory of run records, and ``judging``, which maps tasks to
+            the user's files on which scores are computed.
     """
     import pandas as pd
 
@@ -165,7 +164,7 @@ def read_results(
         made["reproduction"] = compare_with_printed(
             tables["chosen"], printed, made.get("test_scores")
         )
-    # Concatenation with an empty table turns columns into the type object.
+    # Concatenation with an empty table gives columns the dtype object.
     tables |= {name: table.infer_objects() for name, table in made.items()}
     if "claims" in wanted:
         rows = {"task": [*tasks], "rows": [facts["train_rows"] for facts in tasks.values()]}
@@ -186,7 +185,7 @@ def failure_tables(
     datasets: Mapping[str, str],
     judging: Mapping[str, str],
 ) -> "dict[str, pd.DataFrame]":
-    """Return tables about errors of methods, and about the gain from more labels.
+    """Return tables about the errors of methods and about the gain from more labelled examples.
 
     Empty tables are left out.
 
@@ -243,7 +242,7 @@ def list_computed_tables(paper: "Paper", tasks: Collection[str]) -> list[str]:
 def write_exhibits(exhibits: "Iterable[tuple[Table, Any]]", folder: Path) -> None:
     """Write tables and figures in all their formats, and the index file of the directory.
 
-    ``exhibits``: pairs of a table or figure and the results that it shows.
+    ``exhibits`` contains pairs of a table or figure and the results that it shows.
     """
     from subtune.papers.shared import REPRODUCTION
 

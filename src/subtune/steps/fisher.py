@@ -27,7 +27,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write the Fisher information of one task, for each entry of vectors and summed per tensor."""
+    """Write the Fisher information of each entry of vectors, and its sum for each tensor."""
     import safetensors.numpy
 
     from subtune.data.load import read_splits

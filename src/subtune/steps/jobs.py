@@ -1,9 +1,8 @@
 """The jobs of a plan, and the plan file by which jobs are passed to other processes.
 
 Jobs consist of plain values, so that both Snakemake's rules and the workers of `compare` can read
-them. The plan file is written by the process that a user starts. If nothing has changed, this
-process reads the existing file instead, which is faster. Importing this module must be fast,
-because the process of every job imports it.
+jobs. The process that a user starts writes the plan file or, if nothing has changed, reads the
+existing file, which is faster. Importing this module must be fast, because every job imports it.
 """
 
 import json
@@ -21,11 +20,12 @@ from subtune.core.files import hash_text, write_atomically, write_text
 from subtune.core.gpus import hold_gpu
 from subtune.core.process import StoppedError, log_line, stop_requests
 
-# An environment variable: the paths of the plan files of a call as JSON, one for each workflow
-# module. Snakemake passes the variable to all jobs, even on a cluster. Jobs parse the configuration
-# again. If a user edits it in the meantime, the variable still names the plan file of the call.
+# The environment variable with the paths of a call's plan files, one for each workflow module, as
+# a JSON list. Snakemake passes the variable to all jobs, even on a cluster. Jobs parse the
+# configuration again. If a user has edited the configuration in the meantime, the variable still
+# names the plan file of the call.
 OFFERED = "SUBTUNE_PLAN"
-# A path or a list of paths, by name.
+# Maps names to a path or a list of paths.
 Paths = dict[str, Any]
 # The steps whose jobs use a GPU, if there is one.
 COMPUTING = ("fisher", "search", "train", "test_predictions")
@@ -49,7 +49,7 @@ STEPS = (
 
 
 class Job(NamedTuple):
-    """One call of a step, with the values that affect its result, its files and its resources.
+    """One call of a step: the values that affect its result, its files, and its resources.
 
     All values are plain JSON. Paths are relative to the working directory of the call.
 
@@ -60,8 +60,8 @@ class Job(NamedTuple):
         inputs: the input files; each name maps to a path or a list of paths.
         outputs: the output files, in the form of ``inputs``.
         resources: ``mem_mb`` and ``minutes`` of the first attempt, and paths such as ``store`` and
-            ``hub_cache``. A job does not run again if its resources change. For example, adding ids
-            to ``scored_selections`` does not add training scores to recorded runs.
+            ``hub_cache``. A job does not run again if its resources change. For example, additional
+            ids in ``scored_selections`` do not add training scores to recorded runs.
     """
 
     step: str
@@ -88,10 +88,9 @@ def run_job(job: Job, threads: int = 1) -> None:
     """Run a job in this process, and write its outputs.
 
     Outputs are written under temporary names and then renamed, so that no output is ever
-    incomplete. The job reports its progress with `subtune.core.process.report`, which
-    `subtune.core.process.job_log` sends to a log file. A job that runs a model reserves a GPU, if
-    there is one. If one of the signals `subtune.core.process.SIGNALS` stops a training job, the job
-    writes a checkpoint, from which the next call continues.
+    incomplete. A job that runs a model reserves a GPU, if there is one. A training job that is
+    stopped by one of the signals `subtune.core.process.SIGNALS` writes a checkpoint, from which the
+    next call continues.
 
     Args:
         threads: the number of CPU threads for a model.
@@ -111,8 +110,8 @@ def run_job(job: Job, threads: int = 1) -> None:
 
 
 def _require_no_request(stopping: Callable[[], str | None]) -> None:
-    if number := stopping():
-        raise StoppedError(f"stopped by {number} before it had a GPU")
+    if signal_name := stopping():
+        raise StoppedError(f"stopped by {signal_name} before the job started")
 
 
 class PlannedJobs(NamedTuple):
@@ -139,11 +138,7 @@ class PlannedJobs(NamedTuple):
 
 
 def plan_path(data: Mapping[str, Any]) -> Path:
-    """Return the path of the plan file: ``RESULTS/plans/ID.json``. ID is a hash of ``data``.
-
-    Args:
-        data: the parsed configuration.
-    """
+    """Return the path of the plan file, whose name is a hash of the parsed configuration."""
     text = json.dumps(data, sort_keys=True, default=str)
     return Path(data.get("results", "results"), "plans", f"{hash_text(text)}.json")
 
@@ -151,7 +146,7 @@ def plan_path(data: Mapping[str, Any]) -> Path:
 def read_plan(data: Mapping[str, Any]) -> PlannedJobs:
     """Read the plan file of the call that started this job.
 
-    If the configuration was edited after the call began, this is the last plan of the call.
+    If the configuration was edited after the call began, the last plan of the call is read.
 
     Args:
         data: the configuration as parsed by the job.
@@ -173,8 +168,8 @@ def _offered_plans() -> list[str]:
 def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
     """Return the plan of a parsed configuration, and write it to the plan file.
 
-    The existing plan file is read instead if neither subtune's code nor any file that the
-    configuration names has changed since.
+    If subtune's code and all files that the configuration names are unchanged, the existing plan
+    file is read instead.
 
     Args:
         data: the parsed configuration (`subtune.config.parse_config_file`).
@@ -217,7 +212,7 @@ def _from_json(content: Mapping[str, Any]) -> PlannedJobs:
 
 
 def _read_states(paths: Iterable[str]) -> dict[str, list[int] | None]:
-    """Return size and modification time (ns) of each file, or None if the file is missing."""
+    """Map each path to the file's size and modification time in ns, or None if it is missing."""
     states: dict[str, list[int] | None] = {}
     for path in paths:
         try:
@@ -230,7 +225,7 @@ def _read_states(paths: Iterable[str]) -> dict[str, list[int] | None]:
 
 
 def _hash_code() -> str:
-    """Return a hash of the states of subtune's own files and of the environment's path."""
+    """Hash the sizes and modification times of subtune's files, and the environment's path."""
     package = Path(__file__).parents[1]
     files = (str(path) for path in package.rglob("*.*") if "__pycache__" not in path.parts)
     return hash_text(f"{sys.prefix} {_read_states(sorted(files))}")

@@ -1,4 +1,4 @@
-"""The step `ranking`: rank single parameters by Fisher information, for masks."""
+"""The step `ranking`: rank the entries of tensors by Fisher information, for masks."""
 
 from collections.abc import Iterator
 from pathlib import Path

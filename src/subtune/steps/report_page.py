@@ -18,7 +18,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     from subtune.steps.exhibits import describe_exhibit
 
     config, paths = context.config, context.paths
-    # The summary of all experiments is only shown if there are several.
+    # The summary is only shown if there are several experiments.
     answer = [
         describe_exhibit(
             exhibit, [paths.summary(exhibit.name, ending) for ending in exhibit.endings]

@@ -38,8 +38,7 @@ def write_table_of_runs(
 ) -> None:
     """Write the table of finished runs, and a table with the meaning of each column.
 
-    ``finished`` is the result of `subtune.analysis.tables.join_run_ids` for the runs that the
-    job's spec lists under ``planned``.
+    ``finished`` is the result of `subtune.analysis.tables.join_run_ids` for the job's runs.
     """
     from subtune.analysis.tables import column_meanings, table_of_runs
 

@@ -1,8 +1,8 @@
 """The step `scores`: compute the data for an experiment's tables and figures.
 
-These data are the scores of all runs, the scores at the best learning rates (on the largest
-training set and on all training set sizes), pseudo-values for intervals, learning curves, and
-changes of parameters.
+The data are the scores of all runs, the scores at the best learning rates (for the largest training
+set and for every training set size), pseudo-values for intervals, learning curves, and changes of
+parameters.
 """
 
 from collections import Counter
@@ -68,7 +68,8 @@ def jobs(context: "Context") -> Iterator[Job]:
         outputs = {table: context.paths.data(name, table) for table in SCORE_TABLES}
         models = [context.paths.model(context.plan.model_ids[m]) for m in experiment.models]
         inputs = context.sweep_inputs(context.plan.find_sweeps(name)) | {"models": models}
-        # The ids of runs, which are part of the spec, depend on the content of these files.
+        # Paths are not part of the spec. The spec contains keys of runs and hashes of predictions,
+        # which depend on the contents of these files.
         files = {
             task.name: {
                 "rows": str(scored_file(context.config, task, experiment.folds)),
@@ -139,7 +140,7 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
     chosen = chosen_runs.add_verdicts(chosen_runs.select_largest_training_set(best), store, columns)
     chosen = chosen.assign(margin=asked["margin"])
     drawn = {(method, task) for method, task in asked["drawn"]}
-    # Scores on fewer examples show the gain from more labels, which papers do not report.
+    # Scores with smaller training sets show the gain from more labels, which papers do not report.
     row_scores = run_scores.compute_row_scores(chosen if asked["paper"] else best, store, columns)
     predictions = {
         name: read_external_predictions(
@@ -151,7 +152,7 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
     }
     brought, brought_rows = score_brought_predictions(chosen, store, columns, predictions)
     if len(brought):
-        # Two models with identical files share their runs.
+        # Models with identical files share their runs, which must not be counted twice.
         row_scores = pd.concat([row_scores, brought_rows]).drop_duplicates("run")
     return {
         "scores": every,

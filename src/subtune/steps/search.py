@@ -1,4 +1,4 @@
-"""The step `search`: search the learning rates of methods, once for all seeds and folds."""
+"""The step `search`: search for the learning rates of methods, once for all seeds and folds."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def jobs(context: "Context") -> Iterator[Job]:
-    """Yield a job for each set of searches that train together."""
+    """Yield a job for each set of searches whose runs are trained together."""
     plan, paths = context.plan, context.paths
     for key, ids in plan.search_jobs.items():
         runs = [run for run in plan.runs.values() if run.search in ids]

@@ -39,7 +39,7 @@ NOT_SUBMITTED = re.compile(
 )
 # What the plugin and Snakemake print when a job ends: a Slurm state, a signal, or missing files.
 END = re.compile(r"(?:SLURM status is: '|died with <Signals\.|successfully, but )([\w ]+)")
-# The prefix of lines that `subtune.core.process.report` writes.
+# The prefix of lines that `subtune.core.process.log_line` writes.
 TIME_OF_DAY = re.compile(r"\d\d:\d\d:\d\d  (?:error: )?")
 
 
@@ -78,7 +78,7 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
     By default, Snakemake uses all cores and GPUs. The workflow's own profiles can be given by name.
 
     Raises:
-        SubtuneError: there is no space for temporary files, or Python may not be started.
+        SubtuneError: there is no space for temporary files, or Python cannot be started.
     """
     with convert_errors("TMPDIR"):
         temporary = tempfile.gettempdir()
@@ -99,7 +99,7 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
 
 
 class Failure(NamedTuple):
-    """A failed job, with its rule and wildcards, its log files, and the message of the executor."""
+    """A failed job: its rule and wildcards, its log files, and the message of the executor."""
 
     job: str
     logs: Sequence[str]
@@ -115,7 +115,7 @@ class CallEvents(logging.Handler):
         self._logs: dict[int, Sequence[str]] = {}
         self._made: set[str] = set()
         self.failures: dict[int, Failure] = {}
-        # The last error of each thread. The thread then reports which local job failed.
+        # Maps each thread to its last error. For a local job, the error is logged before the job.
         self._errors: dict[int | None, str] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -175,10 +175,9 @@ class CallEvents(logging.Handler):
 
 
 def format_failures(failures: Iterable[Failure]) -> str:
-    """Return one line for each reason, with the jobs that failed and the log of the first of them.
+    """Return one line for each reason, with the failed jobs and the log of the first failed job.
 
-    The reason is the last line of the job's log, or the scheduler's message if the job could not be
-    submitted.
+    The reason is the last line of the log, or the scheduler's message if a job was not submitted.
     """
     jobs: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for failure in sorted(failures):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def jobs(context: "Context") -> Iterator[Job]:
-    """Yield a job for each experiment with a test set that the server scores."""
+    """Yield a job for each experiment with a test set that the GLUE server scores."""
     from subtune.exhibits.glue_server import list_submissions
 
     paths = context.paths

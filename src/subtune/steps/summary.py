@@ -1,4 +1,4 @@
-"""The step `summary`: write the answers, a table and a figure for all experiments together."""
+"""The step `summary`: write the answers, and a table and a figure with all experiments."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -34,7 +34,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
-    """Write the answers, a table and a figure for all experiments together."""
+    """Write the answers, and a table and a figure with all experiments."""
     from subtune.analysis.chosen_runs import merge_experiments
     from subtune.analysis.run_scores import read_row_scores
     from subtune.analysis.tables import read_table

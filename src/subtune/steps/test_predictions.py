@@ -21,8 +21,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         tasks = [*filter(config.is_submitted, experiment.tasks)]
         for model in experiment.models if list_submissions(config, experiment) else ():
             runs = [[*plan.runs_by_method(name, model, task).values()] for task in tasks]
-            # All methods have the same model and token ids, so these are read from any run of a
-            # task.
+            # All methods have the same model and token ids, so one run of each task is enough here.
             firsts = [plan.runs[run].spec for run, *_ in runs]
             inputs = {
                 "chosen": paths.data(name, "chosen"),
@@ -56,7 +55,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     for name, tokens in zip(job.spec["tasks"], job.inputs["tokens"], strict=True):
         runs = best.loc[best["task"] == name, "run"].unique()
         specs = [records.read_spec(store, run) for run in runs]
-        # A regression on texts or embeddings does not read these tokens.
+        # Regressions on texts or embeddings are left out, because they do not read these token ids.
         specs = [spec for spec in specs if not isinstance(spec.recipe, Fit)]
         if specs:
             model = load_spec_encoder(specs[0], job.inputs["model"]).to(prepare_device(threads))

@@ -9,7 +9,7 @@ from subtune.steps.jobs import Job
 if TYPE_CHECKING:
     from subtune.steps.context import Context
 
-# The resources of a job: minutes, and megabytes in addition to the token ids.
+# The time that a job requests, and the memory that it needs in addition to the token ids.
 MINUTES = 30
 MEMORY_MB = 1000
 

@@ -32,7 +32,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Train the runs of one sweep, write their records, and write a table of them."""
+    """Train the runs of one sweep, and write a record of each run and a table of the sweep."""
     import pandas as pd
 
     from subtune.runs import records
@@ -49,7 +49,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     with open_trainer(job, threads) as train:
         if missing:
             train([*runs.values()])
-    # `compare` trains a sweep or a search in parts, without a table.
+    # When `compare` trains a sweep or a search in parts, no table is written.
     if "sweep" in outputs:
         rows = [
             {"key": key, "run": spec.id} | records.read_outcome(store, spec.id)
@@ -72,9 +72,7 @@ def make_trainer(
         inputs: paths of the model, the token ids, the rankings, and the texts of runs that need
             texts. All files are read at the first call of the returned function.
         store: the directory of run records.
-        checkpoints: the checkpoints of the runs.
         report: called with a line of text after each epoch and each record.
-        threads: the number of CPU threads.
         scored_selections: ids of selections whose runs are also scored on their training set.
     """
     from subtune.data.load import read_examples

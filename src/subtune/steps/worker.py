@@ -1,4 +1,4 @@
-"""A worker process of `subtune.compare`: runs one job after another until its caller ends.
+"""A worker process of `subtune.compare`, which runs one job after another until its caller ends.
 
 Each line of standard input is a JSON object with a job and the path of its log. The worker answers
 with a line of JSON: ``error`` is an error message or null, and ``stopped`` is true if the job was
@@ -65,7 +65,6 @@ def _read_orders(orders: SimpleQueue[dict[str, Any] | None]) -> None:
 
 
 def _run_order(job: Job, log: Path) -> dict[str, Any]:
-    """Run a job, and return the answer."""
     from subtune.steps.jobs import run_job
 
     log.parent.mkdir(parents=True, exist_ok=True)

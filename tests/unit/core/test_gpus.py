@@ -67,7 +67,7 @@ def test_a_gpu_that_is_in_use_is_waited_for(start):
         other.stdin.close()
 
     assert held(["GPU-a"], report=report) == 0
-    assert lines == ["waiting for a free GPU: subtune's jobs use all 1"]
+    assert lines == ["waiting for a free GPU: all 1 GPU(s) are in use by other jobs"]
 
 
 def test_a_process_that_is_killed_frees_its_gpu(start):
