@@ -98,8 +98,8 @@ def conll_sentences(
     """Read some columns of each sentence of a CoNLL file.
 
     Each line has one word. A blank line, or a line that begins with `DOCUMENT`, ends a sentence.
-    Columns are called ``1``, ``2``, … Tabs separate the columns if the line of the first word
-    contains a tab. Otherwise, spaces separate them.
+    The columns are called ``1``, ``2``, … The separator of columns is a tab if the line of the
+    first word contains a tab, and spaces if it does not.
 
     Yields:
         The line of the sentence's first word, and the list of the words' cells in each column.

@@ -121,7 +121,7 @@ def _require_plain_cells(sheet: Any, place: str) -> None:
 
 
 def _contains_tag(source: IO[bytes], tag: re.Pattern[bytes]) -> bool:
-    """Return whether an XML file contains a tag. This search is much faster than parsing."""
+    """Return whether an XML file contains a tag, which is faster than parsing the file."""
     end = b""
     while part := source.read(2**20):
         if tag.search(end + part):

@@ -1,8 +1,8 @@
 """External predictions, such as those of an LLM, an older system or an annotator.
 
-A file of predictions has one row for each labelled row of the task. It has either one column with
-labels or numbers, or one column of probabilities for each label. Predictions are converted to the
-form of logits, so that they are scored like the predictions of a run.
+A file of predictions has one row for each labelled row of the task. Each file has either one column
+with labels or numbers, or one column of probabilities for each label. Predictions are converted to
+the form of logits, so that they are scored like the predictions of a run.
 
 Shapes: ``n`` rows, ``o`` outputs of the task.
 """
@@ -62,8 +62,8 @@ def find_prediction_columns(
 ) -> list[str]:
     """Find the columns with predictions.
 
-    If each label has a column of probabilities, these columns are returned. Otherwise, the first
-    column with a name in `USUAL`, or the only column, is returned.
+    If each label has a column of probabilities, these columns are returned. Without columns of
+    probabilities, the first column with a name in `USUAL`, or the only column, is returned.
 
     Args:
         columns: the columns of a file of predictions.

@@ -41,7 +41,7 @@ TRIED = 200
 SplitFiles = dict[str, Path]
 # The official files of built-in tasks that do not belong to GLUE. Test files may be absent.
 OFFICIAL_NAMES = {
-    # These files are not published. The documentation shows how to create them from the Penn
+    # The files of PTB are not published. The documentation shows how to create them from the Penn
     # Treebank's trees.
     "ptb": {"train": "train.conllu", "validation": "dev.conllu", "test": "test.conllu"},
     "ud_ewt": {

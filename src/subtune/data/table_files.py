@@ -263,8 +263,8 @@ def drop_unlabelled_rows(
 ) -> tuple[list[PlacedRow], list[str]]:
     """Drop rows without a label if they are at most the share `FEW` of all rows.
 
-    More rows without a label are probably a mistake. Then all rows are returned, and a later check
-    rejects the rows without a label.
+    More rows without a label are probably a mistake. Therefore all rows are returned, and a later
+    check rejects the rows without a label.
 
     Returns:
         The remaining rows, and the places of the dropped rows.

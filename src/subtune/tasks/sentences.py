@@ -150,7 +150,7 @@ def parse_labels(cell: Any, separators: str = SEPARATORS[0]) -> list[str] | None
 
 
 def _parse_known_labels(cell: Any, known: Collection[str]) -> list[str] | None:
-    """Parse the labels in a cell with the separators that give the highest share of known labels."""
+    """Parse the labels in a cell with the separators with the highest share of known labels."""
 
     def known_share(words: list[str] | None) -> float:
         return sum(plain_label(word) in known for word in words or ()) / len(words or "-")

@@ -266,8 +266,8 @@ class Span(TaskKind):
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
         """Return the character positions of the start and end of each answer, ``[questions, 2]``.
 
-        The answer is the span with the highest sum of its start and end logits. It may be in any
-        window, and has at most `LONGEST_ANSWER` context tokens. The first span wins a tie.
+        Each answer is the span with the highest sum of its start and end logits, in any window. An
+        answer has at most `LONGEST_ANSWER` context tokens. The first span wins a tie.
         """
         best: dict[int, tuple[float, int, int]] = {}
         ends = examples.lengths.cumsum()
