@@ -116,7 +116,7 @@ def _require_plain_cells(sheet: Any, place: str) -> None:
                 case "mergeCell":
                     raise SubtuneError(
                         f"{place}: found the merged cells {element.get('ref')}, expected a cell "
-                        "for each row; unmerge them"
+                        "for each row; unmerge these cells"
                     )
 
 
@@ -143,5 +143,5 @@ def _open_workbook(path: Path, **options: bool) -> Any:
         with warnings.catch_warnings(action="ignore"):
             book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, **options)
         if not book.worksheets:
-            raise ValueError("no readable sheet; resave Strict Open XML as Excel Workbook")
+            raise ValueError("no readable sheet; save a Strict Open XML file as Excel Workbook")
         return book

@@ -94,7 +94,7 @@ def user_task_files(files: Mapping[str, str], task: Task, may_lack: str = "") ->
             raise SubtuneError(f"{key}: {format_allowed(split, splits)}")
     for split in task.labelled_splits:
         if split not in files and split != may_lack:
-            or_folds = ", or `folds` in its experiment" if split == task.evaluation[0] else ""
+            or_folds = ", or `folds` in the experiment" if split == task.evaluation[0] else ""
             raise SubtuneError(f"{key}: {split!r} is missing, expected a path{or_folds}")
     paths, endings = {split: Path(path) for split, path in files.items()}, task_reader(task).endings
     for split, path in paths.items():
