@@ -11,7 +11,7 @@ def cell_text(cell: Any) -> Any:
     # NaN is not equal to itself.
     if cell is None or cell != cell:
         return None
-    # Excel stores integers as floats. So does pandas in columns with missing values.
+    # Excel stores integers as floats, and so does pandas in columns with missing values.
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
     return cell if isinstance(cell, str | list | dict) else str(cell)

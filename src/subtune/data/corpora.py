@@ -19,9 +19,9 @@ NEW_NAMES = {
     "stsb": {"score": "label"},
     "qqp": {"is_duplicate": "label"},
 }
-# The columns of files without a header: CoLA's labelled files.
+# The columns of CoLA's labelled files, which have no header.
 HEADERLESS = {"cola": ("source", "label", "original_label", "sentence")}
-# The published QQP files contain a few truncated lines, which the copy on the hub omits, too.
+# Tasks whose files contain a few truncated lines, which are skipped as in the copy on the hub.
 CUT_OFF_LINES = ("qqp",)
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 # A line that begins with this word separates documents.
@@ -31,12 +31,7 @@ Line = tuple[int, str]
 
 
 def read_glue_rows(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
-    """Read the rows of a file of GLUE. These files have no quoting: ``"`` is an ordinary character.
-
-    Args:
-        task: a GLUE task.
-        path: the file.
-        labelled: whether the rows have labels.
+    """Read the rows of a GLUE file, in which ``"`` is an ordinary character.
 
     Raises:
         SubtuneError: a line has too few columns, or the file is not UTF-8.
@@ -76,11 +71,11 @@ def conllu_sentences(
     Contractions (ids with ``-``) and omitted words (ids with ``.``) are skipped.
 
     Yields:
-        The line of the sentence's first word, and the words' cells by column.
+        The line of the sentence's first word, and the list of the words' cells in each column.
 
     Raises:
-        SubtuneError: the file cannot be read, there is no such column, a line has more or fewer
-            columns, or a word's id is not its number in the sentence.
+        SubtuneError: the file cannot be read, one of ``columns`` does not exist, a line has more or
+            fewer columns than `CONLLU`, or a word's id is not its number in the sentence.
     """
     lines = enumerate(split_lines(read_text(path, encoding)), start=1)
     lines_of_words = [line for line in lines if not line[1].startswith("#")]
@@ -103,15 +98,15 @@ def conll_sentences(
     """Read some columns of each sentence of a CoNLL file.
 
     Each line has one word. A blank line, or a line that begins with `DOCUMENT`, ends a sentence.
-    The columns are called ``1``, ``2``, … They are separated by tabs if the line of the first word
-    contains a tab, else by spaces.
+    The columns are called ``1``, ``2``, … The separator of columns is a tab if the line of the
+    first word contains a tab, and spaces if it does not.
 
     Yields:
-        The line of the sentence's first word, and the words' cells by column.
+        The line of the sentence's first word, and the list of the words' cells in each column.
 
     Raises:
-        SubtuneError: the file cannot be read, there is no such column, or a line has more or fewer
-            columns than the first word's line.
+        SubtuneError: the file cannot be read, one of ``columns`` does not exist, or a line has more
+            or fewer columns than the first word's line.
     """
     lines = [
         (number, "" if line.split()[:1] == [DOCUMENT] else line)
@@ -138,11 +133,9 @@ def _split_sentences(
     Each line of a sentence is a pair of its number and the list of its cells.
 
     Args:
-        path: the file, for messages.
-        lines: the numbered lines.
         width: the number of cells that each line must have.
         separator: the separator of cells, ``tabs`` or ``spaces``.
-        source: the end of the message about a line with more or fewer cells.
+        source: the end of the error message about a line with more or fewer cells.
     """
     for is_blank, group in groupby(lines, key=lambda line: not line[1].strip()):
         if is_blank:
@@ -163,7 +156,7 @@ def _make_sentence_row(
     names: Sequence[str],
     columns: Collection[str],
 ) -> PlacedRow:
-    """Build the row of a sentence: its place, and the lists of its words' cells by column."""
+    """Build the row of a sentence, with the list of its words' cells for each of ``columns``."""
     row = {}
     for column in columns:
         if column not in names:
@@ -207,8 +200,7 @@ def read_questions(task: TaskSpec, path: Path, labelled: bool) -> Iterator[Place
 
     Raises:
         SubtuneError: the file is not in the format of SQuAD v1.1, a text is empty, an answer is not
-            at its stated position in the context, or a question has no answer although
-            ``labelled``.
+            at its stated position in the context, or a question in a labelled file has no answer.
     """
     with explain_pydantic_errors(path):
         file = _File.model_validate_json(read_text(path), strict=True)
@@ -229,13 +221,7 @@ def read_questions(task: TaskSpec, path: Path, labelled: bool) -> Iterator[Place
 
 
 def _require_answers_in_context(question: _Question, context: str, place: str) -> list[_Answer]:
-    """Return the answers of a question, after checking that the context contains them.
-
-    Args:
-        question: the question.
-        context: its context.
-        place: the place of the question, for messages.
-    """
+    """Return the answers of a question, after checking that the context contains them."""
     if not question.answers:
         raise SubtuneError(
             f"{place}: found no answer, expected at least one; questions without an answer, as in "

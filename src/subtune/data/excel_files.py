@@ -13,8 +13,8 @@ from subtune.core.errors import SubtuneError, convert_errors, format_allowed, qu
 from subtune.data.cells import cell_text, require_multicolumn_header, require_unique_columns
 from subtune.tasks.task_kind import PlacedRow
 
-# The first bytes of Excel files from before 2007, and of password-protected Excel files. Neither is
-# a zip archive.
+# The first bytes of Excel files that are not zip archives: files from before 2007, and files with a
+# password.
 NO_ZIP = b"\xd0\xcf\x11\xe0"
 # The XML tags of an Excel sheet's formulas and merged cells.
 FORMULA_OR_MERGED = re.compile(rb"<(\w+:)?(f|mergeCell)\b")
@@ -41,8 +41,7 @@ def excel_rows(
     """Read the rows of a sheet. The first row that is not empty is the header.
 
     Args:
-        path: the file.
-        columns: the columns that the caller uses. Their names may occur only once in the header.
+        columns: the columns that the caller uses. These names may occur only once in the header.
         sheet: the name of the sheet; None means the first sheet.
 
     Raises:
@@ -57,7 +56,7 @@ def excel_rows(
     found, place = book[name], f"{path}: sheet {quote(name)}"
     with convert_errors(f"{path}: cannot be read, expected an .xlsx file"):
         _require_plain_cells(found, place)
-        # The size stated in a file includes cells that have only a format.
+        # The size that a file states includes formatted cells without a value.
         found.reset_dimensions()
         header: list[str | None] = []
         for number, cells in enumerate(found.iter_rows(), start=1):
@@ -117,12 +116,12 @@ def _require_plain_cells(sheet: Any, place: str) -> None:
                 case "mergeCell":
                     raise SubtuneError(
                         f"{place}: found the merged cells {element.get('ref')}, expected a cell "
-                        "for each row; unmerge them"
+                        "for each row; unmerge these cells"
                     )
 
 
 def _contains_tag(source: IO[bytes], tag: re.Pattern[bytes]) -> bool:
-    """Return whether an XML file contains a tag. This search is much faster than parsing."""
+    """Return whether an XML file contains a tag, which is faster than parsing the file."""
     end = b""
     while part := source.read(2**20):
         if tag.search(end + part):
@@ -144,5 +143,5 @@ def _open_workbook(path: Path, **options: bool) -> Any:
         with warnings.catch_warnings(action="ignore"):
             book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, **options)
         if not book.worksheets:
-            raise ValueError("no readable sheet; resave Strict Open XML as Excel Workbook")
+            raise ValueError("no readable sheet; save a Strict Open XML file as Excel Workbook")
         return book

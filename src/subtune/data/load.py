@@ -80,7 +80,7 @@ def read_hub_split(
 
 
 def dataset_features(task: TaskSpec) -> datasets.Features:
-    """Return the columns of a task's dataset: ``idx``, those of its kind, and ``group``, if any."""
+    """Return the types of the columns ``idx``, ``group`` (if any) and those of the task's kind."""
     types = {"idx": "int32", **task.of_kind.column_types(task)}
     if task.group:
         types[GROUP] = "string"
@@ -135,16 +135,14 @@ def tokenize(
     """Tokenize all splits, without padding, for `subtune.tasks.examples.Examples`.
 
     Args:
-        task: the task.
-        rows: the rows of each split.
-        model_directory: the directory with the model's files.
+        model_directory: the directory with the files of the model and the tokenizer.
         max_length: the maximum number of tokens of an example.
         doc_stride: the number of tokens between the starts of overlapping examples; None if a row
             is not cut into overlapping examples.
         apart: if true, each text of a pair becomes a separate example.
 
     Raises:
-        SubtuneError: the tokenizer cannot be read, has no token for any word or has a larger
+        SubtuneError: the tokenizer cannot be read, knows none of the words, or has a larger
             vocabulary than the model, or the model has fewer than ``max_length`` positions.
     """
     longest = longest_text(read_model_config(model_directory))
@@ -172,10 +170,9 @@ def row_encoder(
     doc_stride: int | None = None,
     apart: bool = False,
 ) -> Callable[[Columns, Sequence[int]], dict[str, list]]:
-    """Return a function that tokenizes rows. Its arguments are the rows and their indices.
+    """Return a function that converts rows, and the indices of these rows, to tokenized examples.
 
-    The arguments are the same as those of `tokenize`. The function returns the columns of the
-    examples.
+    The arguments are those of `tokenize`.
     """
     config = read_model_config(model_directory)
     tokenizer = read_tokenizer(model_directory, needs_one_end_token(config, task.of_kind.head))

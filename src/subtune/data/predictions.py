@@ -1,8 +1,8 @@
 """External predictions, such as those of an LLM, an older system or an annotator.
 
-A file of predictions has one row for each labelled row of the task. It has either one column with a
-label, several labels or a number, or one column of probabilities for each label. Predictions are
-converted to the form of logits, so that they are scored like the predictions of a run.
+A file of predictions has one row for each labelled row of the task. Each file has either one column
+with labels or numbers, or one column of probabilities for each label. Predictions are converted to
+the form of logits, so that they are scored like the predictions of a run.
 
 Shapes: ``n`` rows, ``o`` outputs of the task.
 """
@@ -38,12 +38,12 @@ def read_external_predictions(
     """Read the predictions of several systems for the labelled rows of a file.
 
     Args:
-        task: the task. Rows that its reader skips need no predictions.
+        task: the task. Rows that the task's reader skips need no predictions.
         path: the file with labelled rows.
-        systems: the file with the predictions of each system, by the system's name.
+        systems: map the name of each system to the file with its predictions.
 
     Returns:
-        The predictions ``[n, o]`` of each system, by the system's name.
+        A mapping of the name of each system to its predictions ``[n, o]``.
 
     Raises:
         SubtuneError: a file of predictions has another number of rows or no column of predictions,
@@ -68,16 +68,16 @@ def find_prediction_columns(
 ) -> list[str]:
     """Find the columns with predictions.
 
-    If there are columns of probabilities, one for each label, these are returned. Otherwise, the
-    first column with a name in `USUAL`, or the only column, is returned.
+    If each label has a column of probabilities, these columns are returned. Without columns of
+    probabilities, the first column with a name in `USUAL`, or the only column, is returned.
 
     Args:
         columns: the columns of a file of predictions.
-        labels: the label words in order; None for numbers.
-        source: the beginning of messages, such as a file.
+        labels: the label words in order; None for regression.
+        source: the beginning of error messages, such as a file.
 
     Raises:
-        SubtuneError: there is no such column.
+        SubtuneError: no column has predictions.
     """
     for before in BEFORE_LABEL if labels else ():
         named = [f"{before}{label}" for label in labels or ()]
@@ -101,10 +101,8 @@ def parse_predictions(
     """Convert the predictions in a table to the form of logits, ``[n, o]``.
 
     Args:
-        task: the task.
-        rows: the rows of the table with their places.
         columns: one column with labels or numbers, or a column of probabilities for each label.
-        source: the beginning of messages, such as a file.
+        source: the beginning of error messages, such as a file.
 
     Raises:
         SubtuneError: a row lacks a column, or has no valid prediction.
@@ -129,7 +127,7 @@ def parse_predictions(
 
 
 def _parse_prediction(task: TaskSpec, row: Cells, column: str, place: str) -> list[float]:
-    """Parse a cell with a prediction: a number, or a list with 0 or 1 for each label."""
+    """Parse a predicted number, or predicted labels as a list with 0 or 1 for each label word."""
     cell = "" if row[column] is None else row[column]
     several = task.of_kind.has_label_columns
     if not several and not str(cell).strip():

@@ -1,4 +1,4 @@
-"""Sampling from a user's tables: a dev set, or a sample that is small enough for a time limit."""
+"""Draw a dev set, or a sample that is small enough for a time limit, from a user's tables."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,24 +13,21 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import GROUP
 from subtune.tasks.task_kind import Columns
 
-# In regression tasks, labels are binned into this number of ranges with about equal numbers of
-# rows, which serve as strata.
+# In regression tasks, the strata are this number of ranges of the label. All ranges have about the
+# same number of rows.
 RANGES = 10
-# The file in the directory of a sample that describes the table from which the sample was drawn.
+# The file that describes the table from which a sample was drawn, in the sample's directory.
 WHOLE = "drawn_from.json"
 
 
 def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) -> np.ndarray:
     """Draw a random sample of rows, stratified by label or by range of labels.
 
-    Rows with equal texts or, in tasks with groups, rows of the same group form a set that is drawn
-    as a whole. Therefore the number of drawn rows may differ from ``number`` by the size of such a
-    set.
+    Rows with equal texts are drawn together. In tasks with groups, the rows of a group are drawn
+    together instead. Therefore the number of drawn rows may differ from ``number``.
 
     Args:
-        task: the task.
         columns: the columns of a split (`subtune.data.sources.read_columns`).
-        number: the number of rows to draw.
         among: the indices of the rows from which the sample is drawn.
 
     Returns:
@@ -46,7 +43,7 @@ def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) 
         strata = task.of_kind.strata(labels)
     rows = pd.DataFrame({"stratum": strata, "set": columns.get(GROUP) or texts})
     rows = rows.loc[among].sample(frac=1, random_state=0)
-    # A set belongs to the stratum of its first row.
+    # A set of rows that are drawn together belongs to the stratum of its first row.
     sets = rows.groupby("set", sort=False).agg(stratum=("stratum", "first"), size=("set", "size"))
     before = sets.groupby("stratum")["size"].cumsum() - sets["size"]
     wanted = sets.groupby("stratum")["size"].transform("sum") * number / len(among)
@@ -57,8 +54,6 @@ def draw_dev_set(task: TaskSpec, columns: Columns, share: float) -> dict[str, np
     """Split a training set into a training and a dev set, and return the indices of their rows.
 
     Args:
-        task: the task.
-        columns: the columns of the training set.
         share: the share of the rows in the dev set.
     """
     every = np.arange(len(columns["label"]))
@@ -71,11 +66,9 @@ class WholeTable(NamedTuple):
 
     Attributes:
         path: the file with the training set.
-        rows: the number of its labelled rows that can be used for training.
+        rows: the number of labelled rows that can be used for training.
         drawn: for each split, the indices of the drawn rows among the labelled rows, in the order
             of the sample.
-        encoding: the encoding of a text file.
-        sheet: the sheet of an Excel file.
     """
 
     path: str
@@ -107,8 +100,7 @@ def write_drawn_rows(
 
     Args:
         tables: the rows of each split. A row maps columns to cells.
-        drawn: the indices of the rows to write, by split.
-        folder: the directory for the files.
+        drawn: the indices of the drawn rows of each split.
 
     Returns:
         The file of each split.

@@ -2,7 +2,9 @@
 
 A mini task has a few hundred English examples in the format of a real task. No pair, sentence or
 story occurs twice, so the training and dev sets do not overlap. One label in twenty is wrong, so
-that no method reaches a perfect score. Files must not change between the plan and the jobs.
+that no method reaches a perfect score.
+
+The files of a task must not change between planning and the jobs.
 """
 
 import hashlib
@@ -30,7 +32,7 @@ from subtune.tasks.task import USUAL_SIZE, TaskSize
 from subtune.tasks.task_kind import NO_LABEL, Cells, Columns, PlacedRow, number_rows
 
 MINI_TASKS = ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp", "ud_ewt", "squad")
-# Estimates for English text: the special tokens per example, and the tokens per word.
+# Estimates for English text: special tokens per example, and subword tokens per word.
 SPECIAL_TOKENS = 3
 TOKENS_PER_WORD = 1.3
 # The maximum number of texts on which a tokenizer is tested.
@@ -39,7 +41,7 @@ TRIED = 200
 SplitFiles = dict[str, Path]
 # The official files of built-in tasks that do not belong to GLUE. Test files may be absent.
 OFFICIAL_NAMES = {
-    # These files are not published. The documentation shows how to create them from the Penn
+    # The files of PTB are not published. The documentation shows how to create them from the Penn
     # Treebank's trees.
     "ptb": {"train": "train.conllu", "validation": "dev.conllu", "test": "test.conllu"},
     "ud_ewt": {
@@ -64,7 +66,7 @@ class Reader(NamedTuple):
     read: Callable[[TaskSpec, Path, bool], Iterable[PlacedRow]]
 
 
-# Readers by name. A kind of task refers to its reader with `TaskKind.reader`.
+# The attribute `TaskKind.reader` of a kind of task is a key of this mapping.
 READERS = {
     "tables": Reader(table_files.FORMATS, table_files.read_texts),
     "words": Reader((".conllu", ".conll", ".txt", ".jsonl"), read_sentences),
@@ -81,9 +83,7 @@ def user_task_files(files: Mapping[str, str], task: Task, may_lack: str = "") ->
     """Check the files of a user-defined task, and return their paths by split.
 
     Args:
-        files: the path of each split's file.
-        task: the task.
-        may_lack: a labelled split whose file may be missing.
+        may_lack: a labelled split that ``files`` may lack.
 
     Raises:
         SubtuneError: a split or file is missing, or a split or extension is unknown.
@@ -94,7 +94,7 @@ def user_task_files(files: Mapping[str, str], task: Task, may_lack: str = "") ->
             raise SubtuneError(f"{key}: {format_allowed(split, splits)}")
     for split in task.labelled_splits:
         if split not in files and split != may_lack:
-            or_folds = ", or `folds` in its experiment" if split == task.evaluation[0] else ""
+            or_folds = ", or `folds` in the experiment" if split == task.evaluation[0] else ""
             raise SubtuneError(f"{key}: {split!r} is missing, expected a path{or_folds}")
     paths, endings = {split: Path(path) for split, path in files.items()}, task_reader(task).endings
     for split, path in paths.items():
@@ -111,12 +111,10 @@ def official_files(directory: str, task: TaskSpec, source: str = "files") -> Spl
     """Return the path of the official file of each split of a built-in task.
 
     Args:
-        directory: the directory with the files.
-        task: the task.
         source: ``tsv`` if the directory has GLUE's official layout, else ``files``.
 
     Raises:
-        SubtuneError: the directory or a file with labels is missing. Test files may be absent.
+        SubtuneError: the directory or the file of a labelled split is missing.
     """
     if source == "tsv":
         key, expected = "glue_dir", "GLUE's official layout"
@@ -146,7 +144,6 @@ def read_columns(
     Files that have not changed since the last call are not read again.
 
     Args:
-        task: the task.
         paths: the file of each split; empty for the source ``builtin``.
         source: ``files``, ``tsv`` or ``builtin``.
 
@@ -170,7 +167,7 @@ def read_columns(
 def _read_cached_columns(
     task: TaskSpec, paths: tuple[tuple[str, Path], ...], source: str, version: str
 ) -> dict[str, Columns]:
-    """Read the splits for `read_columns`. ``version`` is a key of the cache for changed files."""
+    """Read the splits for `read_columns`. Changed files have another ``version`` in the cache."""
     columns, read = {}, read_glue_rows if source == "tsv" else task_reader(task).read
     for split, path in paths:
         labelled = split in task.labelled_splits

@@ -21,7 +21,7 @@ from subtune.data.excel_files import excel_rows
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow
 
-# Delimiters to try if the header does not contain the usual one.
+# Delimiters to try if the header does not contain the usual delimiter.
 OTHER_DELIMITERS = ";\t,|"
 # A line such as `sep=;`, with which Excel declares the delimiter at the top of a file.
 SEPARATOR = re.compile(rf'(?i)"?sep=([{OTHER_DELIMITERS}])"?\s*')
@@ -31,7 +31,7 @@ csv.field_size_limit(2**31 - 1)
 FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
 # Rows without a label are dropped if they are at most this share of the rows.
 FEW = 0.01
-# Types of columns in JSON layouts of pandas. These layouts are not supported.
+# The types of columns in JSON layouts of pandas that are not supported.
 PANDAS = ({dict}, {list})
 # For invalid file names, os.path returns False, whereas methods of pathlib may raise.
 is_file = os.path.isfile
@@ -42,7 +42,6 @@ def read_text(path: Path, encoding: str | None = None) -> str:
     """Read a text file, without its byte-order mark. Line ends are not converted.
 
     Args:
-        path: the file.
         encoding: Python's name of the encoding. None means UTF-16 if the file begins with the
             byte-order mark of UTF-16, else UTF-8.
 
@@ -96,8 +95,7 @@ def delimited_rows(
     character.
 
     Args:
-        path: the file.
-        columns: the columns that the caller uses. Their names may occur only once in the header.
+        columns: the columns that the caller uses. These names may occur only once in the header.
         is_row: a function that returns whether cells, given by column, can be a complete row. If
             every line of a multi-line row can be a complete row, then a quotation mark is probably
             not closed.
@@ -141,7 +139,7 @@ def delimited_rows(
 def _detect_delimiter(path: Path, encoding: str | None) -> tuple[str, list[str]]:
     """Detect the delimiter of a file, and return it with the lines of the file.
 
-    If the first line declares the delimiter, this line is replaced by an empty one.
+    If the first line declares the delimiter, this line is replaced by an empty line.
     """
     lines = list(io.StringIO(read_text(path, encoding), newline=""))
     if lines and (separator := SEPARATOR.fullmatch(lines[0])):
@@ -179,10 +177,8 @@ def _require_closed_quote(
 
     Args:
         lines: the lines of the row.
-        header: the names of the columns.
-        delimiter: the delimiter.
         is_row: as in `delimited_rows`.
-        place: the place of the row, which ends with the number of its first line.
+        place: the place of the row, which ends with the number of the row's first line.
     """
     for cells in csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE):
         if len(cells) != len(header) or not is_row(dict(zip(header, cells, strict=True))):
@@ -229,8 +225,7 @@ def read_rows(
     Empty cells are None in every format. Rows that have only empty cells are skipped.
 
     Args:
-        path: the file.
-        columns: the columns that the caller uses. Their names may occur only once in the header.
+        columns: the columns that the caller uses. These names may occur only once in the header.
         is_row: as in `delimited_rows`.
         encoding: the encoding of a CSV or TSV file, as in `read_text`.
         sheet: the sheet of an Excel file; None means the first sheet.
@@ -268,8 +263,8 @@ def drop_unlabelled_rows(
 ) -> tuple[list[PlacedRow], list[str]]:
     """Drop rows without a label if they are at most the share `FEW` of all rows.
 
-    If there are more of them, they are probably a mistake. Then all rows are returned, and a later
-    check rejects those without a label.
+    More rows without a label are probably a mistake. Therefore all rows are returned, and a later
+    check rejects the rows without a label.
 
     Returns:
         The remaining rows, and the places of the dropped rows.

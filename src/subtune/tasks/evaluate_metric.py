@@ -1,6 +1,6 @@
 """The metrics of the tasks, in a module that ``evaluate.load`` can load by its path.
 
-``config_name`` consists of the compared type and the name of the metric, as in
+``config_name`` consists of the type of the compared values and the name of the metric, as in
 ``classes.accuracy``.
 """
 

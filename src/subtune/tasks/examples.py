@@ -19,18 +19,17 @@ if TYPE_CHECKING:
 # The tokens whose last hidden states are the input of the head. "marked" means the tokens at the
 # positions in the column `reads`.
 Reads = Literal["first", "last", "marked", "all"]
-# The label of padding. It is ignored in the loss.
+# The label of padding, which the loss ignores.
 IGNORED = -100
 # The column with the group of each row, for tasks with groups.
 GROUP = "group"
-# The approximate number of tokens in an evaluation batch. On a GPU, most of the time for a small
-# batch would be spent on kernel launches.
+# The approximate number of tokens in an evaluation batch. On a GPU, batches are larger, because
+# kernel launches take most of the time of a small batch.
 EVALUATION_TOKENS = 2048
 GPU_EVALUATION_TOKENS = 16384
-# The maximum product of the number of tokens in an evaluation batch and the number of runs in a
-# pass. It limits memory.
+# The maximum of ``tokens * runs`` in an evaluation pass on a GPU, which limits memory.
 GPU_EVALUATION_TOKENS_OF_RUNS = 65536
-# The number of tokens in a training pass that fully uses a CPU. More tokens need more memory and
+# With this number of tokens, a training pass fully uses a CPU. More tokens need more memory, but
 # save little time.
 CPU_TRAINING_TOKENS = 3000
 
@@ -41,8 +40,8 @@ class Examples:
     A row of the data has one or more examples, which are adjacent.
 
     Attributes:
-        inputs: the lists of token ids by name: ``input_ids`` and, for models that distinguish the
-            two texts of a pair, ``token_type_ids``.
+        inputs: the token ids of each example, with the key ``input_ids``. For models that
+            distinguish the two texts of a pair, also the token types, as ``token_type_ids``.
         reads: for each example, the positions of the tokens that the head reads; None means the
             first token.
         labels: one number per example ``[n]``, start and end positions ``[n, 2]``, or for each
@@ -82,7 +81,7 @@ class Examples:
 
     @property
     def share_read(self) -> float | None:
-        """The share of the tokens that remain after truncation, or None if it is unknown."""
+        """The share of all tokens that truncation keeps; None if this share is unknown."""
         if "whole_length" not in self._split.column_names:
             return None
         return float(self.lengths.sum() / sum(self.column("whole_length")))
@@ -112,10 +111,7 @@ class Examples:
         return np.asarray(self.labels)[np.searchsorted(self.row, self.row_indices)]
 
     def select(self, index: np.ndarray) -> Examples:
-        """Return the examples with the indices ``index``, in ascending order.
-
-        The indices of their rows do not change.
-        """
+        """Select examples by ascending indices. The indices of their rows do not change."""
         part = Examples(self._split.select(index), self._reads)
         part.row = self.row[index]
         return part
@@ -135,7 +131,7 @@ class Examples:
     def labels_at(self, index: np.ndarray) -> np.ndarray:
         """Return the labels of the examples with the indices ``index``.
 
-        If examples have one label per word, the labels of all these examples are concatenated.
+        If examples have one label per word, the labels of the examples are concatenated.
         """
         if isinstance(self.labels, list):
             return np.concatenate([self.labels[number] for number in index]).astype(np.int64)
@@ -150,7 +146,7 @@ def _convert_lists(column: Any) -> list[np.ndarray]:
     """Convert an Arrow column of lists to arrays, which are views of one array."""
     lists = column.combine_chunks()
     numbers = lists.flatten().to_numpy().astype(np.int64)
-    # The last part of the split is empty.
+    # The last array of `np.split` is empty.
     return np.split(numbers, lists.value_lengths().to_numpy().cumsum())[:-1]
 
 
@@ -164,19 +160,19 @@ def shuffled_batches(n: int, batch_size: int, generator: np.random.Generator) ->
 
 
 def sort_by_length(index: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Sort the indices of a batch by length, so that a part of the batch needs less padding."""
+    """Sort a batch by length, so that parts of the batch need less padding."""
     return index[np.argsort(lengths[index], kind="stable")]
 
 
 def evaluation_batches(
     lengths: np.ndarray, tokens: int = EVALUATION_TOKENS
 ) -> Iterator[np.ndarray]:
-    """Split examples into batches for evaluation, sorted by length, and yield their indices.
+    """Sort examples by length, and yield the indices of the examples in each evaluation batch.
 
     Args:
         lengths: the number of tokens of each example.
-        tokens: the maximum number of tokens in a batch, including padding. A batch has at least
-            one example.
+        tokens: the maximum number of tokens in a batch, including padding. A longer example is a
+            batch of its own.
     """
     order = np.argsort(lengths, kind="stable")
     start = 0
@@ -197,19 +193,16 @@ def split_off_fold(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Example
     return train.select(train.indices_of_rows(others)), train.select(train.indices_of_rows(scored))
 
 
-# Splitting a large data set takes a minute, and the runs of a job use every fold.
+# Without this cache, each run of a job would split the training set, which can take a minute.
 @lru_cache(maxsize=4)
 def fold_rows(train: Examples, task: TaskSpec, folds: int, partition: int) -> list[np.ndarray]:
     """Split the rows of the training set into folds, stratified by label.
 
-    Rows with the same token ids or, in tasks with groups, rows of the same group are in the same
-    fold. In regression tasks, the folds are stratified by ranges of the label. Token-level tasks
-    are not stratified.
+    Rows with the same token ids are in the same fold. In tasks with groups, rows of the same group
+    are in the same fold instead. In regression tasks, the folds are stratified by ranges of the
+    label. In token-level tasks, the folds are not stratified.
 
     Args:
-        train: the training set.
-        task: the task.
-        folds: the number of folds.
         partition: the seed of the split.
 
     Returns:

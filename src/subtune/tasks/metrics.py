@@ -1,12 +1,13 @@
-"""The metrics of the tasks, which are computed without downloads.
+"""The metrics of all kinds of tasks, which need no downloads.
 
-The module ``evaluate_metric`` provides them for ``evaluate.load``. Training jobs compute them
-directly, because importing ``evaluate`` takes longer than most jobs. Scikit-learn and SciPy are
-imported inside functions, because the import takes a second.
+The module ``evaluate_metric`` provides these metrics for ``evaluate.load``. Training jobs compute
+the metrics directly, because importing ``evaluate`` takes longer than most jobs. Scikit-learn and
+SciPy are imported inside functions, because importing them takes a second.
 
-Classes and numbers are compared as predictions and labels ``[u]``. Answers as text are compared as
-in SQuAD v1.1: Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine Comprehension of Text"
-(2016), section 6.1, and the evaluation script that is published with the data.
+Answers to questions are compared as in section 6.1 of Rajpurkar et al., "SQuAD: 100,000+ Questions
+for Machine Comprehension of Text" (2016), and in the published evaluation script of SQuAD v1.1.
+
+Shapes: ``u`` examples or words, ``o`` label words.
 """
 
 import math
@@ -28,11 +29,11 @@ _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 
 
 class Metric(NamedTuple):
-    """A metric.
+    """How a metric is computed, and how it is called in tables.
 
     Attributes:
         title: the heading in tables.
-        compute: the function that computes the metric from predictions and references ``[u]``.
+        compute: the function of predictions and references.
         is_coefficient: true if the metric is a coefficient between -1 and 1, which is undefined if
             all references are equal.
     """
@@ -74,7 +75,7 @@ def f1(average: str) -> Callable[[Sequence, Sequence], float]:
 
 
 def correlation(name: str) -> Callable[[Sequence, Sequence], float]:
-    """Return a function for SciPy's correlation, which is NaN if all predictions are equal."""
+    """Return SciPy's correlation of this name, which is NaN if all predictions are equal."""
 
     def compute(predictions: Sequence, labels: Sequence) -> float:
         from scipy import stats
@@ -99,10 +100,10 @@ def mean_over_questions(
     predictions: Sequence[str],
     references: Sequence[Sequence[str]],
 ) -> float:
-    """Compute the mean of `exact_match` or `word_f1` over questions.
+    """Compute the mean of a score over questions.
 
     Args:
-        score: the function that scores one question.
+        score: `exact_match` or `word_f1`.
         predictions: the predicted answer to each question.
         references: the accepted answers to each question.
     """
@@ -118,10 +119,9 @@ def exact_match(prediction: str, answers: Sequence[str]) -> float:
 
 
 def word_f1(prediction: str, answers: Sequence[str]) -> float:
-    """Compute the F1 of a prediction's words: the maximum over the accepted answers.
+    """Compute the F1 between the words of a prediction and those of the most similar answer.
 
-    Words are compared as multisets, so repeated words count several times. Without common words, F1
-    is 0, even if both texts are empty.
+    Repeated words count several times. Without common words, F1 is 0, even if both texts are empty.
     """
     predicted = Counter(normalise_answer(prediction).split())
     best = 0.0
@@ -132,8 +132,8 @@ def word_f1(prediction: str, answers: Sequence[str]) -> float:
     return best
 
 
-# Metrics by the type of values that they compare: classes, sets of labels (as 0 and 1), numbers, or
-# answers as text.
+# For each type of compared values, its metrics by name. Sets of labels are compared as arrays of 0
+# and 1, and answers as text.
 METRICS = {
     "classes": {
         "accuracy": Metric("accuracy", accuracy),
@@ -168,17 +168,15 @@ def compute_all(
 ) -> dict[str, float]:
     """Compute several metrics.
 
-    A correlation that is undefined because all predictions are equal is reported as 0, since such a
-    model has learnt nothing.
+    A correlation that is undefined because all predictions are equal is reported as 0, since a
+    model with constant predictions has learnt nothing.
 
     Args:
         value_type: the type of the compared values, a key of `METRICS`.
-        names: the names of the metrics.
-        predictions: the predictions.
         references: the labels or accepted answers.
 
     Returns:
-        The scores by the name of the metric.
+        The score of each metric, by the metric's name.
     """
     with warnings.catch_warnings(action="ignore"):
         scores = {

@@ -44,18 +44,18 @@ TEXT_COLUMNS = ("text_a", "text_b")
 LARGEST_NUMBER = 1e9
 # Invisible characters that do not belong to Unicode's category Cf.
 INVISIBLE = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10))))
-# Numbers, with digits of any script. Unlike Python's float, 1_2 and nan are not accepted.
+# Numbers, with digits of any script. Python's float would also accept 1_2 and nan.
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 # Numbers with a decimal comma, except those in which the comma may separate thousands (1,234).
 DECIMAL_COMMA = re.compile(r"[+-]?(?![1-9]\d{0,2},\d{3}$)\d+,\d+")
 # Characters that may separate the labels in a cell, the most likely first.
 SEPARATORS = ("|;", ",", "#")
-# The values of cells that state whether a row has a label.
+# The cells of a column of 0 and 1. In such a column, 1 means that the row has the label.
 FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
 
 def parse_number(text: str) -> float | None:
-    """Parse a finite number, or return None if the text is not one.
+    """Parse a finite number, or return None if the text is not a finite number.
 
     A comma is read as a decimal point, unless it may separate thousands.
     """
@@ -104,12 +104,12 @@ def label_number(text: str, task: TaskSpec, place: str) -> int:
 
 
 def parse_flag(cell: Any) -> int | None:
-    """Parse a cell that states whether a row has a label: 0, 1, or None if it is neither."""
+    """Parse a cell in a column of 0 and 1, or return None if the cell has another value."""
     return FLAGS.get(str(cell).strip().casefold())
 
 
 def is_list(cell: Any) -> bool:
-    """Return whether a cell is a list or an object, or is text that looks like one."""
+    """Return whether a cell is a list or an object, possibly written as text."""
     return cell.lstrip().startswith(("[", "{")) if isinstance(cell, str) else cell is not None
 
 
@@ -150,7 +150,7 @@ def parse_labels(cell: Any, separators: str = SEPARATORS[0]) -> list[str] | None
 
 
 def _parse_known_labels(cell: Any, known: Collection[str]) -> list[str] | None:
-    """Parse the labels in a cell with the separators for which most labels are known."""
+    """Parse the labels in a cell with the separators with the highest share of known labels."""
 
     def known_share(words: list[str] | None) -> float:
         return sum(plain_label(word) in known for word in words or ()) / len(words or "-")
@@ -315,7 +315,7 @@ class MultiLabel(Sentences):
     label_type: ClassVar[list[str]] = ["int32"]
 
     def loss_to_nats_factor(self, outputs: int) -> float:
-        """Return the number of labels: log p is a sum over labels, and the loss is a mean."""
+        """Return the number of labels: the loss is a mean over labels, whereas log p is a sum."""
         return float(outputs)
 
     def read_label(self, task: TaskSpec, row: Cells, place: str) -> list[int]:
@@ -326,7 +326,7 @@ class MultiLabel(Sentences):
             if words is None:
                 raise SubtuneError(
                     f"{place}: label: found {quote(cell)}, expected a list such as "
-                    f"[\"{known[0]}\"], or labels between '|', ';', ',' or '#'"
+                    f"[\"{known[0]}\"], or labels separated by '|', ';', ',' or '#'"
                 )
             numbers = [label_number(word, task, place) for word in words]
             return [int(number in numbers) for number in range(len(known))]
@@ -342,10 +342,8 @@ class MultiLabel(Sentences):
         """Check that the training examples do not all have the same labels."""
         if split == "train" and len(set(map(tuple, columns["label"]))) == 1:
             [*words] = np.compress(columns["label"][0], task.labels or ())
-            found = f"the labels {', '.join(words)}" if words else "no label"
-            raise SubtuneError(
-                f"{path}: found {found} in every row, expected rows with different labels"
-            )
+            found = f"the labels {', '.join(words)} in every" if words else "no label in any"
+            raise SubtuneError(f"{path}: found {found} row, expected rows with different labels")
 
     def strata(self, labels: np.ndarray) -> np.ndarray:
         """Return the rarest label of each row, or -1 for a row without labels."""
@@ -353,7 +351,7 @@ class MultiLabel(Sentences):
         return np.where(labels.any(1), counts.argmin(1), NO_LABEL)
 
     def balanced_weights(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
-        """Compute the weight of each label ``[o]``: rows without the label / rows with it."""
+        """Compute ``rows without the label / rows with the label`` for each label ``[o]``."""
         with_label = labels.sum(0)
         require_weightable_labels(task, with_label, len(labels))
         return (len(labels) - with_label) / with_label
@@ -361,9 +359,11 @@ class MultiLabel(Sentences):
     def losses(
         self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None
     ) -> Tensor:
-        """Sum the losses of each run. An example's loss is a mean over its labels ``[n, o]``.
+        """Sum the losses of each run, from logits ``[k, n, o]`` and labels ``[n, o]``.
 
-        ``weights`` apply only to positive labels.
+        The loss of an example is the mean of the binary cross-entropies of its labels.
+
+        Only positive labels are weighted.
         """
         positive = labels.to(logits.dtype)
         each = ((1 - 2 * positive) * logits).logaddexp(logits.new_zeros(()))

@@ -19,7 +19,8 @@ from subtune.tasks.token_tasks import Span, Tokens
 KINDS: dict[str, TaskKind] = {
     kind.name: kind for kind in (Classification(), MultiLabel(), Regression(), Tokens(), Span())
 }
-# The split with the scores of a user-defined task. Without it, scores come from `validation`.
+# The split on which a user-defined task is scored. A task without this split is scored on
+# `validation`.
 TEST = "test"
 # GLUE's diagnostic set, which has the labels of MNLI.
 DIAGNOSTIC = "diagnostic"
@@ -39,9 +40,9 @@ class TaskSpec(Value):
         label: the label column, or for each label word a column of 0 and 1.
         labels: the label words in the order of their numbers; None for tasks without label words.
         kind: the kind of the task, a key of `KINDS`.
-        metrics: the names of the metrics. The best epoch in a record is selected by the first
-            metric on the first split of ``evaluation``. So are the epochs and learning rates in
-            tables, unless a paper uses another metric.
+        metrics: the names of the metrics. The first metric, on the first split of ``evaluation``,
+            selects the best epoch in a record. The first metric also selects the epochs and
+            learning rates in tables, unless a paper uses another metric.
         evaluation: the splits that are scored.
         encoding: the encoding of text files; None means UTF-8 or UTF-16.
         sheet: the sheet of Excel files; None means the first.
@@ -56,7 +57,7 @@ class TaskSpec(Value):
     labels: tuple[str, ...] | None = Field(default=None, min_length=2)
     kind: str = Field(
         default_factory=lambda data: default_kind(data.get("labels")),
-        # These kinds can be derived from `labels`, so they are not part of ids.
+        # Both kinds can be derived from `labels`. Therefore, neither is part of an id.
         exclude_if=lambda kind: kind in ("classification", "regression"),
     )
     metrics: tuple[str, ...]
@@ -132,13 +133,13 @@ class TaskSize(Value):
     Attributes:
         train_rows: the number of training examples.
         evaluation_rows: the number of examples in all evaluation splits.
-        test_rows: the number of examples in splits that are only predicted.
+        test_rows: the number of examples that are predicted but not scored.
         tokens: the mean number of tokens of a training example, often an estimate.
-        scarcest: the upper limit for the number of folds, as a name and a number: the number of
-            different texts, of different groups, or of rows with the most frequent label. None if
-            the data is not read before training.
-        weighed: the reason why classes cannot be weighted by frequency; None if they can.
-        sample: some texts of the training set, on which tokenizers are tested.
+        scarcest: the name and value of the smallest count that limits the number of folds. The
+            counts are those of different texts, of different groups, and of rows with the most
+            frequent label. None if the data is not read before training.
+        weighting_error: the reason why labels cannot be weighted by frequency; None if they can.
+        sample: some training texts, on which tokenizers are tested.
     """
 
     train_rows: int
@@ -161,8 +162,7 @@ class TaskSize(Value):
         """Return the size for a cross-validation run, which trains on all folds except one.
 
         Args:
-            folds: the number of folds.
-            others: the number of evaluation examples in addition to those of the fold.
+            others: the number of evaluation examples that do not belong to the fold.
             most: the maximum number of evaluation examples of the fold; None means all.
         """
         scored = self.train_rows // folds
@@ -208,7 +208,7 @@ class Task(TaskSpec):
         return TaskSpec(**{name: getattr(self, name) for name in TaskSpec.model_fields})
 
     def metric_titles(self) -> dict[str, str]:
-        """Return the title of each metric by name.
+        """Map the name of each metric to its title.
 
         For a user-defined task with two labels, the title of F1 includes the positive label.
         """
@@ -243,7 +243,7 @@ class ScoreColumn:
         decides: true if epochs and learning rates are selected by this column.
         judges: true if methods are compared by this column. For a user-defined task with a test
             set, epochs and learning rates are selected on the dev set, and methods are compared on
-            the test set. For all remaining tasks, one column is used for both.
+            the test set. In all remaining tasks, the column that decides also judges.
         title: the heading in tables.
     """
 
@@ -267,9 +267,7 @@ def list_score_columns(tasks: Sequence[Task], metrics: Mapping[str, str]) -> lis
     Epochs and learning rates are selected by the first column of each task.
 
     Args:
-        tasks: the tasks.
-        metrics: the metric of a task, by the task's name. For tasks that are not in this mapping,
-            the first metric is used.
+        metrics: map names of tasks to metrics. A task that is not a key uses its first metric.
     """
     columns = []
     for task in tasks:

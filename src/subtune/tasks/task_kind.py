@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 NO_LABEL = -1
 # Characters that occur only in damaged files: NUL and surrogates.
 NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
-# The cells of a row by column, and a pair of the row's place, such as ``line 3``, and its cells.
+# The cells of a row by column.
 Cells = dict[str, Any]
+# The place of a row, such as ``line 3``, and the cells of the row.
 PlacedRow = tuple[str, Cells]
 # The columns of one split by name, as lists of equal length.
 Columns = dict[str, list]
@@ -48,7 +49,7 @@ Text = Annotated[str, AfterValidator(_require_text)]
 
 
 def number_rows(rows: Iterable[Cells]) -> Iterator[PlacedRow]:
-    """Pair each row with its number, from 1, as its place."""
+    """Pair each row with its place, such as ``row 1`` for the first row."""
     return ((f"row {number}", row) for number, row in enumerate(rows, start=1))
 
 
@@ -65,10 +66,10 @@ class TaskKind(ABC):
         text_columns: the allowed numbers of text columns.
         label: the default label column.
         has_label_words: true if tasks of this kind have label words.
-        has_label_columns: true if there may be a column for each label word. Then a row may have no
-            label.
+        has_label_columns: true if a row may have any number of labels. The labels may then be in
+            one column for each label word.
         outputs: the number of outputs ``o`` of the head; None means the number of label words.
-        labels_are: the end of the message that all labels are equal. If empty, labels may be equal.
+        labels_are: the end of the error message about equal labels; empty if they are allowed.
         reader: the name of the reader in `subtune.data.sources.READERS`.
         head: the type of the head, a name in `subtune.models.families`.
         problem_type: the ``problem_type`` of exported models in transformers.
@@ -97,16 +98,12 @@ class TaskKind(ABC):
         return self.value_type == "numbers"
 
     def loss_to_nats_factor(self, outputs: int) -> float:
-        """Return the factor by which the loss is multiplied to get −log p(y|x).
-
-        Args:
-            outputs: the number of outputs of the head.
-        """
+        """Return the factor by which the loss is multiplied to get −log p(y|x)."""
         return 1.0
 
     @abstractmethod
     def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
-        """Return the types of a split's columns, except ``idx``, by column name.
+        """Map the name of each column of a split, except ``idx``, to its type.
 
         A type in a list, such as ``["string"]``, denotes a column of lists.
         """
@@ -120,10 +117,7 @@ class TaskKind(ABC):
         the task has groups, ``group``.
 
         Args:
-            task: the task.
-            rows: the rows with their places.
-            labelled: whether the rows have labels.
-            source: the beginning of messages, such as a file.
+            source: the beginning of error messages, such as a file.
 
         Raises:
             SubtuneError: there are no rows, or a row does not fit the task.
@@ -205,13 +199,13 @@ class TaskKind(ABC):
         return each.sum((1, 2))
 
     def loss_divisor(self, labels: Tensor, weights: Tensor | None) -> Tensor | float:
-        """Return the divisor for the mean loss: the number of labels, or the sum of weights."""
+        """Return the divisor for the mean loss, the number or total weight of the labels."""
         if weights is None:
             return float(len(labels))
         return (weights[labels.clamp(min=0)] * (labels != IGNORED)).sum()
 
     def balanced_weights(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
-        """Compute the weight of each label word ``[o]``, as ``balanced`` weights in scikit-learn.
+        """Compute the weight of each label word ``[o]``, like ``balanced`` weights in scikit-learn.
 
         The weight of a label word is inversely proportional to its frequency. The mean weight over
         ``labels`` is 1.
@@ -240,18 +234,17 @@ class TaskKind(ABC):
 
     @abstractmethod
     def metric_inputs(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
-        """Return predictions and references for the metrics, from a table of `prediction_table`."""
+        """Return the inputs of the metrics from ``table``: predictions and references."""
 
     def score(self, task: TaskSpec, table: pd.DataFrame) -> dict[str, float]:
-        """Compute the metrics of the task for a table of `prediction_table`."""
+        """Compute the metrics of the task from a table that `prediction_table` has built."""
         return metrics.compute_all(self.value_type, task.metrics, *self.metric_inputs(table))
 
 
 def require_weightable_labels(task: TaskSpec, counts: np.ndarray, labels: int) -> None:
-    """Check that no label word is in none or all of the examples, because it would have no weight.
+    """Check that each label word occurs in some examples but not in all, so that it has a weight.
 
     Args:
-        task: the task.
         counts: the number of examples with each label word ``[o]``.
         labels: the number of examples.
     """

@@ -30,7 +30,7 @@ LONGEST_QUESTION = 64
 LONGEST_ANSWER = 30
 # The character position of tokens outside of the context.
 OUTSIDE = -1
-# The lists of words and of labels in a row, by column.
+# The cells of a row by column. Each cell is a list of words or a list of their labels.
 LISTS_OF_WORDS = TypeAdapter(dict[str, Annotated[list[Text], Field(min_length=1)]])
 
 
@@ -54,7 +54,7 @@ class Tokens(TaskKind):
         return {"words": ["string"], "label": ["int32"]}
 
     def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
-        """Read the words and the numbers of their labels, which are -1 if there are no labels."""
+        """Read the words and the numbers of their labels, which are -1 in unlabelled rows."""
         read = {column: row[column] for column in task.columns_read(labelled)}
         with explain_pydantic_errors(place):
             words, *given = LISTS_OF_WORDS.validate_python(read, strict=True).values()
@@ -77,7 +77,7 @@ class Tokens(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Tokenize texts to examples of whole words.
+        """Tokenize texts into examples that consist of whole words.
 
         A word that does not fit into an example is truncated. The column ``reads`` has the position
         of the first subword token of each word.
@@ -144,7 +144,6 @@ def _split_words(lengths: Sequence[int], room: int) -> Iterator[slice]:
 
     Args:
         lengths: the number of tokens of each word.
-        room: the maximum number of tokens of a slice.
     """
     start = total = 0
     for number, length in enumerate(lengths):
@@ -173,7 +172,7 @@ class Span(TaskKind):
 
     A context that is longer than the maximum length is split into overlapping windows, each of
     which is an example. The model predicts the start and end of the answer among all tokens of a
-    window. If a window does not contain the answer, its label is its first token, a special token.
+    window. In a window without the answer, the label is the first token, which is a special token.
     """
 
     name = "span"
@@ -191,7 +190,7 @@ class Span(TaskKind):
     overlaps = True
 
     def loss_to_nats_factor(self, outputs: int) -> float:
-        """Return 2, because log p is a sum over start and end, and the loss is a mean."""
+        """Return 2: the loss is a mean over start and end, whereas log p is a sum."""
         return 2.0
 
     def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
@@ -209,10 +208,10 @@ class Span(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Tokenize questions and contexts to overlapping windows.
+        """Tokenize questions and contexts into overlapping windows.
 
-        A window starts ``doc_stride`` context tokens after the previous one. The column ``label``
-        has the positions of the first and last token of the first answer. The columns ``first`` and
+        The starts of windows are ``doc_stride`` context tokens apart. The column ``label`` has the
+        positions of the first and last token of the first answer. The columns ``first`` and
         ``last`` have the character positions in the context where each token starts and ends, or
         `OUTSIDE` for tokens outside of the context.
         """
@@ -267,8 +266,8 @@ class Span(TaskKind):
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
         """Return the character positions of the start and end of each answer, ``[questions, 2]``.
 
-        The answer is the span with the highest sum of start and end logits over all windows, among
-        spans of at most `LONGEST_ANSWER` context tokens. The first span wins a tie.
+        Each answer is the span with the highest sum of its start and end logits, in any window. An
+        answer has at most `LONGEST_ANSWER` context tokens. The first span wins a tie.
         """
         best: dict[int, tuple[float, int, int]] = {}
         ends = examples.lengths.cumsum()
@@ -313,7 +312,7 @@ class Span(TaskKind):
 def _find_answer_positions(places: np.ndarray, start: int, end: int) -> list[int]:
     """Find the positions of the first and last token of an answer in a window.
 
-    Both are 0 if the window does not contain the whole answer.
+    Both positions are 0 if the window does not contain the whole answer.
 
     Args:
         places: the character positions where each token starts and ends ``[tokens, 2]``, or

@@ -207,7 +207,7 @@ REFUSED = [
         lambda path: path.write_text("My list,,\n,,\ntext,label,\na,b,\n"),
         "line 3: found only 'My list' in the first row, expected",
     ),
-    ("xlsx", strict, "cannot be read, expected an .xlsx file: no readable sheet; resave"),
+    ("xlsx", strict, "cannot be read, expected an .xlsx file: no readable sheet; save"),
     ("xlsx", lambda path: path.write_bytes(b"PK"), "cannot be read, expected an .xlsx file: File"),
     ("xlsx", lambda path: path.mkdir(), "cannot be read, expected an .xlsx file: Is a dir"),
     ("parquet", lambda path: path.write_bytes(b"PAR1"), "cannot be read, expected a .parquet file"),

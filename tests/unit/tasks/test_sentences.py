@@ -149,7 +149,7 @@ REFUSED = [
     (MOOD, "text,label\na,\"['sad', 'x']\"\n", "line 2: label: found \"['sad', 'x']\", expected"),
     (TOXIC, "text,label\na,[toxic\n", "line 2: label: found '[toxic', expected a list such as"),
     (TOXIC, "text,label\na,[[1]]\n", "line 2: label: found '[[1]]', expected a list such as"),
-    (TOXIC, "text,label\na,\nb,[]\n", "found no label in every row, expected rows"),
+    (TOXIC, "text,label\na,\nb,[]\n", "found no label in any row, expected rows"),
     (TOXIC, "text,label\na,toxic\nb,toxic\n", "found the labels toxic in every row, expected"),
     (BY_COLUMN, "text,toxic,insult,threat\na,1,2,0\n", "line 2: column 'insult': found '2'"),
     (BY_COLUMN, "text,toxic,insult\na,1,0\n", "line 2: no column 'threat', expec"),
