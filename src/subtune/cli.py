@@ -225,7 +225,7 @@ def params(
     Args:
         method: name of a method, 'a,b' for two at once, or 'a without b'; default: all methods
         model: directory of a local model; default: the models of the papers
-        config: configuration file that defines your own selections and, without --model, local models
+        config: configuration file with your own selections; without --model, also with the models
         labels: number of outputs of the classifier; default: 2
         json: print JSON
     """
