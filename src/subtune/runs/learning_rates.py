@@ -1,8 +1,8 @@
 """Learning-rate searches.
 
 A search trains runs that differ only in their learning rate. The search begins with the middle rate
-of its list and the two neighbours of this rate. It then moves towards better scores, until both
-neighbours of the best rate have worse scores. If the best rate is at an end of the list, the search
+of its list and the two neighbours of this rate. The search then tries the neighbours of the best
+rate, until both of them have worse scores. If the best rate is at an end of the list, the search
 extends the list at this end. The best rate is then the geometric mean of its two neighbours. The
 runs of a search are recorded, so an interrupted search continues after the recorded runs.
 """

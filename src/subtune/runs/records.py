@@ -46,7 +46,7 @@ from subtune.runs.spec import RunSpec
 CHECKSUMS = "checksums.json"
 DELTA = "delta.safetensors"
 EPOCHS = "epochs.parquet"
-# The split name of the scores on training examples, which only some records contain.
+# The split name of scores on training examples. Only some records contain such scores.
 TRAIN = "train"
 RUN_ID = re.compile("[0-9a-f]{12}")
 
@@ -355,6 +355,6 @@ def read_sweep(table: str | Path) -> dict[str, str]:
 
 
 def list_stored_ids(layout: Layout) -> list[str]:
-    """List the ids of all runs with a directory in the store, even if this directory has no spec."""
+    """List the ids of all runs with a directory in the store, even if the spec is missing."""
     names = (path.name for path in sorted(Path(layout.records()).glob("*")))
     return [name for name in names if RUN_ID.fullmatch(name)]

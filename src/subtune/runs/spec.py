@@ -203,7 +203,7 @@ class Recipe(Value):
 
 
 class Fit(Value):
-    """The hyperparameters of a run that fits a regression to texts, and does not train the model.
+    """The hyperparameters of a run that fits a regression to texts or embeddings.
 
     Attributes:
         train_rows: the number of training examples, which are drawn as for a `Recipe` with the same
@@ -283,7 +283,7 @@ class RunSpec(Value):
         return self.replace(recipe=self.recipe.replace(learning_rate=learning_rate))
 
     def make_refit(self, epochs: int) -> "RunSpec":
-        """Return the refit of a cross-validated run, which trains on the examples of all folds.
+        """Return the run's refit. A refit trains on the examples of all folds.
 
         Args:
             epochs: the number of epochs after which the refit stops.
@@ -324,8 +324,8 @@ class PlannedRun(Value):
         seed: the experiment's seed. If a method does not depend on the seed, ``spec`` has seed 0,
             and its result is used for all seeds.
         fraction: the fraction of the method's entries that a mask trains; None without a mask.
-        scope: the scope of a mask: the tasks whose Fisher information is summed for its ranking.
-            None without a mask.
+        scope: the tasks whose Fisher information is summed for the ranking of a mask; None without
+            a mask.
     """
 
     spec: RunSpec

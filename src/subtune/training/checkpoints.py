@@ -31,8 +31,8 @@ from subtune.core.process import StoppedError
 ENDING = ".10.safetensors"
 # In the JSON of a state, a number under this key replaces a tensor.
 TENSOR = "tensor:"
-# Everything that a run needs to continue after the state's ``step``: tensors, arrays, and values
-# that JSON can represent. When a state is read, tuples become lists and arrays become tensors.
+# The tensors, arrays and JSON values that a run needs to continue after a step. The number of the
+# step has the key ``step``. When a state is read, tuples become lists and arrays become tensors.
 State = dict[str, Any]
 
 
@@ -62,7 +62,7 @@ class Checkpoints:
         return list(by_step.values())
 
     def clear(self) -> None:
-        """Remove all checkpoints. Call this when every run of the sweep is recorded."""
+        """Remove all checkpoints of the sweep, after all of its runs are recorded."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -118,7 +118,7 @@ class CheckpointStore:
             raise StoppedError(f"stopped by {reason}: the next attempt continues from {start}")
 
     def clear(self) -> None:
-        """Remove the checkpoints of these runs. Call this when the runs are recorded."""
+        """Remove the checkpoints of these runs, after the runs are recorded."""
         for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)
 

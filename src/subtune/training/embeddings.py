@@ -111,7 +111,7 @@ def add_scores(
     """Add the training loss and the scores of a regression to ``result``, and return ``result``.
 
     Args:
-        index: the index of one example of each row to which the regression was fitted, ``[n]``.
+        index: for each row of the training data, the index of one of its examples, ``[n]``.
         logits: the logits of the examples at ``index``, ``[n, o]``.
         computed: the logits of each evaluation split, by the split's name.
         started: the value of ``time.monotonic()`` when the run began.

@@ -105,7 +105,7 @@ def compute_split_logits(
     precision: Precision,
     weights: Mapping[str, Weight] | None = None,
 ) -> np.ndarray:
-    """Compute the logits of a whole split without dropout, in the order of the split.
+    """Compute the logits of a split without dropout, in the order of the split's examples.
 
     Args:
         weights: the weights of several runs, by tensor name; None means one run with the weights
@@ -151,7 +151,8 @@ class Evaluation:
     Attributes:
         scores: maps the name of a split to a mapping from metrics to scores. The first evaluation
             split and the first metric of the task come first.
-        predictions: maps the name of a split to predictions, in the format of the task's kind.
+        predictions: maps the name of a split to predictions, as the task kind's ``predict`` returns
+            them.
     """
 
     scores: dict[str, dict[str, float]] = field(default_factory=dict)

@@ -60,9 +60,8 @@ class Fisher:
     """Fisher information of entries and of tensors.
 
     Attributes:
-        entries: maps the name of a tensor to the information of its entries, in the shape of the
-            tensor. Only vectors (LayerNorm and biases) and the requested matrices are in this
-            mapping.
+        entries: maps the name of a vector (LayerNorm or bias) or of a requested matrix to the
+            information of its entries, in the shape of the tensor.
         sums: a table with one row per tensor. Its columns are ``parameter`` (the tensor's name),
             ``size``, and ``information`` (the sum over the tensor's entries).
     """
@@ -151,7 +150,7 @@ def _sum_by_module(
 def _sum_by_example(model: Encoder, examples: Examples, nats: Nats, totals: Totals) -> None:
     """Add the squared gradients of each example to ``totals``, with one pass per example.
 
-    This method works for any model that runs transformers' code. The formulas of `_sum_by_module`
+    This function works for any model that runs transformers' code. The formulas of `_sum_by_module`
     hold only for the modules of subtune's own forward pass.
     """
     leaves = {name: model.parameters[name].clone().requires_grad_(True) for name in totals}
@@ -175,7 +174,7 @@ class _PackedTokens:
     Attributes:
         start: for each token, the index of the first token of its example, ``[t]``.
         position: for each token, its position within its example, ``[t]``.
-        size: the numbers ``n`` and ``l``.
+        size: ``(n, l)``.
     """
 
     def __init__(self, example: Tensor, counts: np.ndarray):
@@ -202,7 +201,7 @@ def _add_hook(
     Args:
         tokens: the positions of all tokens.
         read: the positions of the tokens that the head reads.
-        x: the input of the module ``[1, t, i]``, or ids ``[t]`` if it is an embedding table.
+        x: the input of the module ``[1, t, i]``, or ids ``[t]`` if the module is an embedding.
         y: the output of the module ``[1, t, o]``.
     """
     name = f"{module}.weight"

@@ -31,9 +31,9 @@ from subtune.training.values import TrainedValues, is_matrix
 # A function that writes a line to the log. If a key is given as well, the line is also stored under
 # this key in the provenance of the runs' records.
 Report = Callable[..., None]
-# The key in a record's provenance for the reason why runs train one by one.
+# In a record's provenance, the reason why runs train one by one has this key.
 ONE_BY_ONE = "one_by_one"
-# The key in a record's provenance for the reason why batches have no padding.
+# In a record's provenance, the reason why batches have no padding has this key.
 WITHOUT_PADDING = "without_padding"
 # The number of tokens in a large batch, divided by the number in an average batch.
 LARGE_BATCH = 1.3
@@ -209,7 +209,7 @@ def _split_in_half(
     if len(ids) == 1:
         batch_size = runs[ids[0]].recipe.batch_size
         raise SubtuneError(
-            f"run {ids[0]}: even alone, it does not fit into memory with batch_size {batch_size}; "
+            f"run {ids[0]}: this run alone does not fit into memory with batch_size {batch_size}; "
             "use a smaller batch_size or max_length, or a device with more memory "
             f"({error_reason(error)})"
         ) from None

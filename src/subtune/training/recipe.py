@@ -221,7 +221,7 @@ class _Group:
         return TrainedValues(initial, entries, self._seed, self._frozen, rows)
 
     def _compile_operations(self, report: Callable[[str], None]) -> None:
-        """Compile operations of subtune's forward pass, if this takes less time than it saves."""
+        """Compile operations of subtune's forward pass, if compiled operations save enough time."""
         training = self._training
         tokens = int(training.examples.lengths[training.index].sum()) * self._recipe.epochs
         if self._model.transformers is None and tokens * len(self._runs) >= TOKENS_WORTH_COMPILING:
@@ -230,7 +230,7 @@ class _Group:
             self._training_model = replace(model, fused=fused)
 
     def batches_left(self) -> list[np.ndarray]:
-        """Return the remaining batches of this epoch: positions in ``TrainingSet.index``."""
+        """Return the remaining batches of this epoch, as positions in ``TrainingSet.index``."""
         before = (self.epoch - 1) * len(self._batches)
         return self._batches[self.step - before :]
 
@@ -299,7 +299,7 @@ class _Group:
         """
         started = time.monotonic()
         running, unit = self.running, self._training.unit
-        # Reading the losses waits for the GPU, so the measured time includes all its work.
+        # Reading the losses waits for the GPU, so the measured time includes all work of the GPU.
         means = (running.losses / self._loss_divisor).tolist()
         shared = self._frozen, self._examples, self._task, self._recipe.precision
         evaluations = evaluate_runs(*shared, running.values.weights(positions), unit)

@@ -28,7 +28,7 @@ from subtune.training.training_set import draw_training_indices
 WORDS: dict[str, Any] = {"token_pattern": r"\w+|[^\w\s]+", "ngram_range": (1, 2)}
 # Character n-grams within a word, including the space before and after the word.
 LETTERS: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (2, 5)}
-# The maximum number of word features, and of character features. The most frequent ones are used.
+# The maximum number of word features, and of character features. The most frequent are used.
 FEATURES = 100_000
 # The inverse penalty ``C`` of logistic regression. Among 1, 10 and 100, the value 10 is the best or
 # close to the best on SST-2 and CoLA, with 1,000 and with 5,000 training examples.
@@ -130,9 +130,9 @@ def fit_texts(
         log_line(f"TF-IDF: to save time, fitted to {rows:,} of {len(index):,} training examples")
         index, targets, texts = index[:rows], targets[:rows], [column[:rows] for column in texts]
     vectorizer = make_vectorizer()
-    read = vectorizer.fit_transform([text for column in texts for text in column])
-    starts = range(0, read.shape[0], len(index))
-    features = join_features([read[start : start + len(index)] for start in starts])
+    vectors = vectorizer.fit_transform([text for column in texts for text in column])
+    starts = range(0, vectors.shape[0], len(index))
+    features = join_features([vectors[start : start + len(index)] for start in starts])
     if task.labels is None:
         from sklearn.linear_model import Ridge
 
@@ -158,7 +158,7 @@ def make_vectorizer() -> Any:
     return make_union(TfidfVectorizer(**WORDS, **same), TfidfVectorizer(**LETTERS, **same))
 
 
-def join_features(read: Sequence[Any]) -> Any:
+def join_features(vectors: Sequence[Any]) -> Any:
     """Build the features of rows, a sparse matrix ``[n, f]``, from TF-IDF vectors of their texts.
 
     The features of a single text are its TF-IDF vector. If the TF-IDF vectors of a pair are u and
@@ -166,13 +166,13 @@ def join_features(read: Sequence[Any]) -> Any:
     of ``u·v``.
 
     Args:
-        read: one TF-IDF matrix per text column.
+        vectors: one TF-IDF matrix per text column.
     """
     from scipy import sparse
 
-    if len(read) == 1:
-        return read[0]
-    u, v = read
+    if len(vectors) == 1:
+        return vectors[0]
+    u, v = vectors
     product = u.multiply(v)
     similarity = sparse.csr_matrix(product.sum(1))
     return sparse.hstack([u, v, abs(u - v), product, similarity], format="csr")
@@ -186,7 +186,7 @@ def _regression_targets(task: TaskSpec, labels: np.ndarray) -> np.ndarray:
     return (labels[:, None] == classes[1 if len(classes) == 2 else 0 :]).astype(int)
 
 
-def _fit_logistic(read: Any, target: np.ndarray, recipe: Fit) -> tuple[np.ndarray, float]:
+def _fit_logistic(features: Any, target: np.ndarray, recipe: Fit) -> tuple[np.ndarray, float]:
     """Fit a binary logistic regression, and return its weight ``[f]`` and bias.
 
     If all targets are equal, the weight is 0 and the bias alone predicts them.
@@ -194,7 +194,7 @@ def _fit_logistic(read: Any, target: np.ndarray, recipe: Fit) -> tuple[np.ndarra
     from sklearn.linear_model import LogisticRegression
 
     if len(set(target)) == 1:
-        return np.zeros(read.shape[1]), -ABSENT if target[0] else ABSENT
+        return np.zeros(features.shape[1]), -ABSENT if target[0] else ABSENT
     settings = {"C": INVERSE_PENALTY, "max_iter": STEPS, "class_weight": recipe.class_weights}
-    regression = LogisticRegression(**settings).fit(read, target)
+    regression = LogisticRegression(**settings).fit(features, target)
     return regression.coef_[0], regression.intercept_[0]

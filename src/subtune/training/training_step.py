@@ -1,4 +1,4 @@
-"""The parts of a training step around the model: AdamW, the learning rate, and CUDA graphs.
+"""The parts of a training step outside the model: AdamW, the learning rate, and CUDA graphs.
 
 A step launches thousands of kernels, and launching a kernel takes longer than running it. With a
 CUDA graph, a GPU replays all kernels of a step without waiting for Python. The first batch of each
@@ -125,7 +125,7 @@ class Graphs:
     """CUDA graphs that capture and replay training steps. Each shape of the batches has one graph.
 
     Args:
-        runs: the number of runs that take the step side by side.
+        runs: the number of runs that train side by side.
         generators: the random generators that a step uses. A replay advances them as well.
         report: a function that logs a line if steps cannot be captured.
     """
@@ -192,7 +192,7 @@ class Graphs:
                 step(batches, self._rates.unbind())
         except Exception as error:
             for generator in self._generators:
-                # Without this, the generator could not draw numbers after a failed capture.
+                # Without a new state, the generator could not draw numbers after a failed capture.
                 generator.graphsafe_set_state(generator.clone_state())
             if is_out_of_memory(error):
                 raise

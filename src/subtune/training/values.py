@@ -22,8 +22,6 @@ Terms in this file:
 
 * *leaf*: a tensor of trained values that the optimizer of one run updates.
 * *delta*: the tensors changed by one run, as a mapping with the keys of the saved file.
-* *stacked* tensor: a tensor ``[k, …]`` with the values of ``k`` runs. The forward pass reads
-  stacked tensors.
 
 Shapes: ``k`` runs, ``p`` elements of a flat vector, ``e`` trained entries.
 """
@@ -41,7 +39,6 @@ from subtune.methods.selection import Entries, Entry, Indices, LowRank, Whole
 from subtune.models.encoder import Encoder
 from subtune.models.operations import LowRankUpdate, PerRun, Weight
 
-# A delta: the tensors changed by a run, by their keys in a file (see the table above).
 Delta = dict[str, Tensor]
 INDEX, LORA_A, LORA_B, LORA_SCALE = ".index", ".lora_A", ".lora_B", ".lora_scale"
 
@@ -110,8 +107,8 @@ class TrainedValues:
         self.device = model.device
         forward, rows = (frozen or model).parameters, rows or {}
         names = [name for name, entry in members[0].items() if is_matrix(model, name, entry)]
-        # Matrices that are trained entirely come first. The order affects rounding, because the
-        # gradient norm is summed in the order of the parts.
+        # Matrices that are trained entirely come first. This order affects rounding, because the
+        # gradient norm is summed in this order.
         names.sort(key=lambda name: isinstance(members[0][name], Indices))
         small = [
             {name: entry for name, entry in entries.items() if name not in names}
@@ -126,7 +123,7 @@ class TrainedValues:
             self._parts.append(StackedMatrix(name, pretrained, entries, dtype, read))
 
     def leaves(self, position: int) -> list[Tensor]:
-        """Return the tensors that the optimizer of a run updates, one per part."""
+        """Return the tensors that the optimizer of a run updates."""
         return [part.leaves[position] for part in self._parts]
 
     def gradients(self, position: int) -> list[Tensor | None]:
