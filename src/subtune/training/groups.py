@@ -88,13 +88,13 @@ def runs_at_once(model: Encoder, train: Examples, runs: Sequence[Run]) -> int:
             for name, entry in first.entries.items()
             if is_matrix(model, name, entry)
         )
-        most = SHARE_OF_MEMORY * memory / bytes_per_run(model.config, tokens, trained)
+        limit = SHARE_OF_MEMORY * memory / bytes_per_run(model.config, tokens, trained)
     elif model.transformers is not None:
         # Several runs in one pass would save only kernel launches, which cost nothing on a CPU.
         return 1
     else:
-        most = CPU_TRAINING_TOKENS / (train.lengths.mean() * examples)
-    return min(len(runs), max(1, int(most)))
+        limit = CPU_TRAINING_TOKENS / (train.lengths.mean() * examples)
+    return min(len(runs), max(1, int(limit)))
 
 
 def reason_to_train_alone(model: Encoder, train: Examples, runs: Sequence[Run]) -> str | None:

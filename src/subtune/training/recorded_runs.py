@@ -83,13 +83,13 @@ def train_and_record(
         report(line)
 
     trained = train_runs(model, examples, by_name, rankings, report_and_record, checkpoints)
-    for number, (name, result, own) in enumerate(trained, 1):
+    for number, (name, result, run_examples) in enumerate(trained, 1):
         spec = by_name[name]
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         if spec.id in scored_runs:
-            scores = score_training_rows(spec, model, result.delta, own["train"])
+            scores = score_training_rows(spec, model, result.delta, run_examples["train"])
             result.best.scores[records.TRAIN] = scores
-        write_record(store, spec, result, own, origin | {"recorded": now})
+        write_record(store, spec, result, run_examples, origin | {"recorded": now})
         report(f"recorded {number}/{len(by_name)}: {spec.id}")
 
 

@@ -33,9 +33,9 @@ FEATURES = 100_000
 # The inverse penalty ``C`` of logistic regression. Among 1, 10 and 100, the value 10 is the best or
 # close to the best on SST-2 and CoLA, with 1,000 and with 5,000 training examples.
 INVERSE_PENALTY = 10
-# The number of rows is limited so that ``characters * (READING + k)`` is at most `MOST_WORK`. This
-# much work takes half a minute on one core. Computing the features of a text takes as long as
-# fitting `READING` regressions to these features.
+# The number of rows is limited so that ``rows * characters * (READING + k)`` is at most `MOST_WORK`
+# (half a minute on one core), where ``characters`` is the mean length of a row. Computing the
+# features of a row takes as long as fitting `READING` regressions to these features.
 MOST_WORK, READING = 2.5e8, 35
 # scikit-learn code that fits the same regression to a task with classes. It is shown in the error
 # message if a user exports a TF-IDF run.
@@ -154,8 +154,8 @@ def make_vectorizer() -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.pipeline import make_union
 
-    same: dict[str, Any] = {"sublinear_tf": True, "max_features": FEATURES}
-    return make_union(TfidfVectorizer(**WORDS, **same), TfidfVectorizer(**LETTERS, **same))
+    settings: dict[str, Any] = {"sublinear_tf": True, "max_features": FEATURES}
+    return make_union(TfidfVectorizer(**WORDS, **settings), TfidfVectorizer(**LETTERS, **settings))
 
 
 def join_features(vectors: Sequence[Any]) -> Any:

@@ -293,7 +293,7 @@ class StackedMatrix:
     of matrix products, the working copies share the memory of the master weights.
 
     Args:
-        entries: the trained part of the matrix in each run: `Whole` or `Indices`.
+        entries: the trained part of the matrix in each run: ``Whole`` or ``Indices``.
         dtype: the dtype of matrix products.
         rows: the indices of the rows that are trained, if the matrix is an embedding table. Only
             these rows are kept. None means all rows.
