@@ -1,10 +1,10 @@
 """Learning-rate searches.
 
 A search trains runs that differ only in their learning rate. The search begins with the middle rate
-of its list and the two neighbours of this rate. It then moves towards better scores, until both
-neighbours of the best rate have worse scores. If the best rate is at an end of the list, the search
-extends the list at this end. The new rate continues the geometric sequence of the best rate and its
-neighbour. The runs of a search are recorded, so an interrupted search continues from them.
+of its list and the two neighbours of this rate. The search then tries the neighbours of the best
+rate, until both of them have worse scores. If the best rate is at an end of the list, the search
+extends the list at this end. The best rate is then the geometric mean of its two neighbours. The
+runs of a search are recorded, so an interrupted search continues after the recorded runs.
 """
 
 import json
@@ -25,8 +25,7 @@ def choose_next_rates(spec: SearchSpec, scores: Mapping[float, float]) -> list[f
     """Return the learning rates that a search trains next, or an empty list if the search is done.
 
     Args:
-        spec: the search.
-        scores: maps each learning rate that was trained to its score, which is NaN if the run
+        scores: maps each learning rate that was tried to the score of its run, or to NaN if the run
             diverged.
     """
     if missing := [rate for rate in first_rates(spec) if rate not in scores]:
@@ -50,10 +49,6 @@ def best_rate(spec: SearchSpec, scores: Mapping[float, float]) -> float:
     If scores are equal, the rate closest to the search's first rates is chosen. If two rates are
     equally close, the smaller one is chosen. A search therefore leaves its first rates only for a
     better score.
-
-    Args:
-        spec: the search.
-        scores: the scores, as in `choose_next_rates`.
     """
     first = first_rates(spec)
 
@@ -73,7 +68,7 @@ def first_rates(spec: SearchSpec) -> Sequence[float]:
 
 
 def read_score(run: RunSpec, store: Path) -> float | None:
-    """Read the score by which learning rates are compared; None if the run is not recorded."""
+    """Read the score by which a search compares runs. Return None if the run is not recorded."""
     if not records.is_recorded(store, run.id):
         return None
     task = run.tokens.data.task
@@ -83,10 +78,9 @@ def read_score(run: RunSpec, store: Path) -> float | None:
 def recorded_scores(
     spec: SearchSpec, score: Callable[[RunSpec], float | None]
 ) -> dict[float, float]:
-    """Replay a search on recorded runs, and return the score of each of its learning rates.
+    """Replay a search on recorded runs, and return the score of each recorded learning rate.
 
     Args:
-        spec: the search.
         score: returns the score of a run, or None if the run is not recorded.
     """
     scores: dict[float, float] = {}
@@ -105,12 +99,11 @@ def find_learning_rates(
     """Run several learning-rate searches, training their runs together.
 
     Args:
-        specs: the searches.
         store: the directory of run records.
-        train: trains and records a list of runs.
+        train: a function that trains and records a list of runs.
 
     Returns:
-        The result of each search (`search_result`), by the id of the search.
+        A mapping from the id of each search to its `search_result`.
     """
     specs = [*specs]
     while True:
@@ -128,11 +121,7 @@ def find_learning_rates(
 
 
 def search_result(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str, Any]:
-    """Return the result of a finished search.
-
-    Args:
-        spec: the search.
-        scores: the scores, as in `choose_next_rates`.
+    """Return the result of a finished search, given the score of each learning rate.
 
     Returns:
         A dictionary with two keys. ``learning_rate`` is the best learning rate. ``tried`` is a list

@@ -4,7 +4,7 @@ A record is a directory whose name is the run's content id. Its files are writte
 temporary directory that is then renamed atomically::
 
     spec.json            the run's spec, without fields that have their default value; records of
-                         earlier versions may contain these fields, too
+                         earlier versions may contain such fields
     scores.json          best epoch, its scores, number of trained parameters, whether it diverged
     history.csv          one row per epoch
     predictions.parquet  split, idx, label and prediction of every evaluation example at the best
@@ -46,17 +46,17 @@ from subtune.runs.spec import RunSpec
 CHECKSUMS = "checksums.json"
 DELTA = "delta.safetensors"
 EPOCHS = "epochs.parquet"
-# The split name of the scores on training examples, which only some records contain.
+# The split name of scores on training examples. Only some records contain such scores.
 TRAIN = "train"
 RUN_ID = re.compile("[0-9a-f]{12}")
 
 
 class EarlierVersionError(SubtuneError):
-    """An undamaged record, written by an earlier version, whose spec this version cannot read."""
+    """Raised if a record is undamaged, but its spec has the format of an earlier version."""
 
 
 def is_recorded(store: Path, run_id: str) -> bool:
-    """Return whether a run has a record. Records are never incomplete."""
+    """Return whether a run has a record. A record is never incomplete."""
     return (store / run_id / "spec.json").is_file()
 
 
@@ -85,8 +85,8 @@ def write_files(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> N
 
     Args:
         store: the directory of run records.
-        spec: the run's spec. The run's id is the hash of the spec as it is written to the record.
-        fill: writes all files except the spec and the checksums into the given folder.
+        fill: a function that writes all files of the record, except ``spec.json`` and
+            ``checksums.json``, to a folder.
 
     Raises:
         SubtuneError: the disk is full, or the store cannot be written.
@@ -106,7 +106,7 @@ def write_files(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> N
 
 
 def write_checksums(folder: Path) -> None:
-    """Write the checksums of all files in a record's folder, after these have been written."""
+    """Write ``checksums.json``. All other files of the record must be in the folder already."""
     paths = [path for path in sorted(folder.iterdir()) if path.name != CHECKSUMS]
     sums = {path.name: checksum(path.read_bytes()) for path in paths}
     (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n")
@@ -136,10 +136,10 @@ def read_outcome(store: Path, run_id: str) -> dict[str, Any]:
     """Read the result of a run.
 
     Returns:
-        A dictionary with these keys: ``best_epoch`` is the number of the best epoch, or None if the
-        run diverged. ``scores`` maps each split to a mapping from metric to score; all scores are
-        NaN if the run diverged. ``trainable`` is the number of trained parameters. ``diverged``
-        says whether the run diverged.
+        The content of ``scores.json``, a dictionary with the keys ``best_epoch`` (None if the run
+        diverged), ``scores``, ``trainable`` (the number of trained parameters) and ``diverged``.
+        ``scores`` maps each split to a mapping from metric to score. If the run diverged, all
+        scores are NaN.
     """
     outcome = json.loads(_read_file(store / run_id / "scores.json"))
     for by_metric in outcome["scores"].values():
@@ -150,15 +150,15 @@ def read_outcome(store: Path, run_id: str) -> dict[str, Any]:
 
 
 def read_recorded_predictions(store: Path, run_id: str) -> dict[str, np.ndarray]:
-    """Read the predictions on the evaluation splits at the best epoch, by column name."""
+    """Read the columns of ``predictions.parquet``, which has the predictions of the best epoch."""
     return _read_columns(store / run_id / "predictions.parquet")
 
 
 def read_predictions_of_epochs(store: Path, run_id: str) -> dict[str, np.ndarray]:
-    """Read the predictions of every epoch, by column name. The run must not have diverged.
+    """Read the columns of ``epochs.parquet``, which does not exist if the run diverged.
 
-    ``epoch`` counts from 1. Each epoch has the examples that `read_recorded_predictions` returns,
-    in this order.
+    The column ``epoch`` counts from 1. The examples of each epoch are those of
+    ``predictions.parquet``, in the same order.
     """
     return _read_columns(store / run_id / EPOCHS)
 
@@ -252,9 +252,9 @@ def _read_columns(path: Path) -> dict[str, np.ndarray]:
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:
-    """Read a CSV file into one dictionary per row. Cells are numbers if possible, and else text.
+    """Read a CSV file into one dictionary per row. Cells that are not numbers are strings.
 
-    This function exists because pandas takes a millisecond per file.
+    This function is faster than pandas, which takes a millisecond per file.
     """
     header, *rows = csv.reader(io.StringIO(_read_file(path).decode()))
     return [dict(zip(header, map(_parse_cell, row), strict=True)) for row in rows]
@@ -282,12 +282,7 @@ def _read_checksums(record: Path) -> dict[str, str]:
 
 
 def _read_and_check(path: Path, sums: Mapping[str, str]) -> bytes:
-    """Read a file of a record.
-
-    Args:
-        path: the file.
-        sums: checksums by file name. A file without a checksum is not verified.
-    """
+    """Read a file of a record, and verify its checksum if ``sums`` contains the file's name."""
     store = path.parent.parent
     try:
         content = path.read_bytes()
@@ -326,9 +321,9 @@ def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:
     """Find damaged records, and missing records of finished sweeps.
 
     Returns:
-        A message about each affected run, by the run's id; and the paths to delete so that
-        Snakemake trains exactly these runs again. The paths are the records of the runs and the
-        tables of their sweeps.
+        A mapping from the id of each affected run to a message, and a list of paths. If these paths
+        are deleted, Snakemake trains exactly the affected runs again. The paths are the records of
+        the runs and the tables of their sweeps.
     """
     store, sweeps = Path(layout.records()), dict[Path, set[str]]()
     for table in sorted(Path(layout.sweep("*")).parent.glob("[!.]*.csv")):
@@ -350,9 +345,9 @@ def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:
 
 
 def read_sweep(table: str | Path) -> dict[str, str]:
-    """Read the table of a finished sweep: a mapping from the key of a planned run to the run's id.
+    """Read the table of a finished sweep, as a mapping from the keys of planned runs to run ids.
 
-    The key and the id differ if a search chose the run's learning rate.
+    The key and the id of a run differ if a search chose its learning rate.
     """
     with open(table, encoding="utf-8", newline="") as file:
         # Tables of earlier versions have no keys, because the key of a run was always its id.
@@ -360,6 +355,6 @@ def read_sweep(table: str | Path) -> dict[str, str]:
 
 
 def list_stored_ids(layout: Layout) -> list[str]:
-    """List the ids of all runs with a directory in the store, even without a spec."""
+    """List the ids of all runs with a directory in the store, even if the spec is missing."""
     names = (path.name for path in sorted(Path(layout.records()).glob("*")))
     return [name for name in names if RUN_ID.fullmatch(name)]

@@ -59,7 +59,6 @@ class DataSpec(Value):
     """Examples of some splits of one task. The path of local files is not part of the spec.
 
     Attributes:
-        task: the task.
         source: the kind of source that the examples are read from.
         version: the commit on the hub, or a hash of the splits' files.
         splits: the names of the splits. The default is the splits for training and evaluation.
@@ -89,9 +88,8 @@ class TokensSpec(Value):
         data: the examples.
         tokenizer: the content id of the model whose tokenizer is used.
         max_length: the largest number of tokens of an example.
-        doc_stride: if a text has more than ``max_length`` tokens, it is split into overlapping
-            examples. This is the number of tokens from the start of one such example to the start
-            of the next. None for tasks that truncate texts.
+        doc_stride: a text with more than ``max_length`` tokens is split into overlapping examples,
+            which start this many tokens apart. None means that long texts are truncated.
         apart: whether each text of a pair is tokenized separately.
         tokens_version: the version of the code that tokenizes.
     """
@@ -115,8 +113,6 @@ class FisherSpec(Value):
     selects. For all other matrices, only the sum over their entries is stored.
 
     Attributes:
-        model: the pretrained model.
-        tokens: the task's token ids.
         rows: the number of training examples that are sampled; None means all.
         seed: the seed of the sample and of the untrained classifier.
         in_full: the selection of tensors for which the information of every entry is stored.
@@ -185,7 +181,7 @@ class Recipe(Value):
         fold: the fold on which the run is scored. The run trains on the examples of all other
             folds. None means no cross-validation.
         refit: for a refit, the number of epochs after which the run stops. The learning-rate
-            schedule still covers ``epochs``. The run is not scored, and keeps the values of its
+            schedule still covers ``epochs``. A refit is not scored, and keeps the values of its
             last epoch. None if the run is not a refit.
         class_weights: whether each class is weighted in the loss by the inverse of its frequency.
     """
@@ -207,14 +203,14 @@ class Recipe(Value):
 
 
 class Fit(Value):
-    """The hyperparameters of a run that fits a regression to texts, and does not train the model.
+    """The hyperparameters of a run that fits a regression to texts or embeddings.
 
     Attributes:
         train_rows: the number of training examples, which are drawn as for a `Recipe` with the same
             seed.
         fold: the fold on which the regression is scored. The regression is fitted to the examples
             of all other folds.
-        refit: any number if the run is a refit, which is not scored; else None.
+        refit: any number if the run is a refit; None for other runs. A refit is not scored.
         class_weights: whether classes are weighted, as in `Recipe`.
     """
 
@@ -242,7 +238,7 @@ class RunSpec(Value):
 
     @property
     def training_recipe(self) -> Recipe:
-        """The recipe of a run that trains the model, and does not only fit a regression."""
+        """The recipe of a run that trains the model, and does not fit a regression."""
         assert isinstance(self.recipe, Recipe)
         return self.recipe
 
@@ -254,7 +250,7 @@ class RunSpec(Value):
     def work(self, ranked: Mapping[str, WholeTensors]) -> Work:
         """Return the most expensive kind of parameter that the run trains.
 
-        For a mask, this is the kind of the tensors in its ranking.
+        For a mask, the kind is that of the tensors in the mask's ranking.
 
         Args:
             ranked: maps the id of each ranking to the selection whose entries are ranked.
@@ -265,14 +261,14 @@ class RunSpec(Value):
     def step_key(self, ranked: Mapping[str, WholeTensors], on_gpu: bool) -> Hashable:
         """Return a key that is equal for runs that can share training steps.
 
-        Such runs read the same batches in the same order and have the same kind of work. They can
-        differ only in the learning rate and, if they train only vectors or only the classifier, in
-        the selection. If a run cannot share training steps, its key is its id. Each run of Diff
+        Runs with the same key have the same batches in the same order, and the same `work`. They
+        can differ only in the learning rate and, if they train only vectors or only the classifier,
+        in the selection. If a run cannot share training steps, its key is its id. Each run of Diff
         pruning has its own initial values, so it shares no steps. On a CPU, runs that train
-        matrices share no steps either, because this would save no time.
+        matrices share no steps either, because sharing steps would save no time.
 
         Args:
-            ranked: the argument of `work`.
+            ranked: as in `work`.
             on_gpu: whether the run trains on a GPU.
         """
         work = self.work(ranked)
@@ -287,7 +283,7 @@ class RunSpec(Value):
         return self.replace(recipe=self.recipe.replace(learning_rate=learning_rate))
 
     def make_refit(self, epochs: int) -> "RunSpec":
-        """Return the refit of a cross-validated run, which trains on the examples of all folds.
+        """Return the run's refit. A refit trains on the examples of all folds.
 
         Args:
             epochs: the number of epochs after which the refit stops.
@@ -299,10 +295,10 @@ class RunSpec(Value):
 
 
 class SearchSpec(Value):
-    """A search for the learning rate of a method, which is used for all seeds and folds.
+    """A search for the learning rate of a method. All seeds and folds use the chosen rate.
 
     Attributes:
-        run: the run that the search trains with different learning rates. The learning rate in its
+        run: the run that the search trains with different learning rates. The learning rate in this
             spec is the first of ``rates``.
         rates: the initial list of learning rates, in ascending order.
         search_version: the version of the code that searches.
@@ -316,7 +312,7 @@ class SearchSpec(Value):
 class PlannedRun(Value):
     """A run in a plan, with its names in the tables and figures of an experiment.
 
-    The `key` and the id of ``spec`` do not depend on these names. The id of the planned run does.
+    The names change the id of the planned run, but neither its `key` nor the id of ``spec``.
 
     Attributes:
         spec: the run. If a search chooses its learning rate, this spec has the first rate of the
@@ -328,8 +324,8 @@ class PlannedRun(Value):
         seed: the experiment's seed. If a method does not depend on the seed, ``spec`` has seed 0,
             and its result is used for all seeds.
         fraction: the fraction of the method's entries that a mask trains; None without a mask.
-        scope: the scope of a mask: the tasks whose Fisher information is summed for its ranking.
-            None without a mask.
+        scope: the tasks whose Fisher information is summed for the ranking of a mask; None without
+            a mask.
     """
 
     spec: RunSpec
@@ -357,7 +353,7 @@ class PlannedRun(Value):
         return self.spec.tokens.data.task.name
 
     def columns(self) -> dict[str, Any]:
-        """Return the run's cells in tables that are not in its record, by column.
+        """Return the values that describe the run in tables, by column.
 
         ``learning_rate`` is None if a search chooses it.
         """
@@ -377,7 +373,7 @@ class PlannedRun(Value):
         }
 
     def with_chosen_rate(self, rates: Mapping[str, float]) -> RunSpec:
-        """Return the run's spec, with the learning rate that a search chose, if there is a search.
+        """Return the run's spec. If a search chose the learning rate, the spec has this rate.
 
         Args:
             rates: maps the id of each search to the chosen learning rate.

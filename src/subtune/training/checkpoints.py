@@ -1,7 +1,7 @@
 """Checkpoints of runs that train side by side.
 
 The newest states of each run are stored in the run's own folder, as safetensors files named after
-the step. The header of a file contains a hash and the state as JSON, in which each tensor is
+the step. The header of a file contains a hash and the state as JSON. In this JSON, each tensor is
 replaced by its number in the file. A file is written under a temporary name, flushed to the disk
 and then renamed, so that an interruption leaves no incomplete checkpoint. If the newest file is
 damaged, the previous file is used.
@@ -26,12 +26,13 @@ from torch import Tensor
 from subtune.core.files import CHECKPOINTS_KEPT, flush_to_disk
 from subtune.core.process import StoppedError
 
-# Raise this number if the contents of a state change. Files with a different ending are ignored.
+# Increase the number in this ending if the contents of a state change. Files with other endings are
+# ignored.
 ENDING = ".10.safetensors"
 # In the JSON of a state, a number under this key replaces a tensor.
 TENSOR = "tensor:"
-# Everything that a run needs to continue after the state's ``step``: tensors, arrays, and values
-# that JSON can represent. When a state is read, tuples become lists and arrays become tensors.
+# The tensors, arrays and JSON values that a run needs to continue after a step. The number of the
+# step has the key ``step``. When a state is read, tuples become lists and arrays become tensors.
 State = dict[str, Any]
 
 
@@ -42,7 +43,7 @@ class Checkpoints:
     Attributes:
         folder: the folder of the sweep, with one subfolder per run.
         seconds: the maximum time between two checkpoints; 0 means one checkpoint per step.
-        stopping: a function that returns why training must stop now, or None if it may continue.
+        stop_reason: a function that returns why training must stop now; None if it may continue.
     """
 
     folder: Path
@@ -52,7 +53,7 @@ class Checkpoints:
     def groups(self, runs: Iterable[str]) -> list[list[str]]:
         """Group runs by the step of their newest checkpoint.
 
-        Runs without a checkpoint are one more group.
+        All runs without a checkpoint form one group.
         """
         by_step: dict[str | None, list[str]] = {}
         for run in runs:
@@ -61,7 +62,7 @@ class Checkpoints:
         return list(by_step.values())
 
     def clear(self) -> None:
-        """Remove all checkpoints. Call this when every run of the sweep is recorded."""
+        """Remove all checkpoints of the sweep, after all of its runs are recorded."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -73,7 +74,7 @@ class CheckpointStore:
 
     Attributes:
         checkpoints: the folder and the schedule of the sweep.
-        runs: the ids of the runs, in the order of their states.
+        runs: the ids of the runs.
         report: a function that logs a line if a checkpoint is damaged or cannot be written.
     """
 
@@ -86,10 +87,10 @@ class CheckpointStore:
         self._last_write = time.monotonic()
 
     def read_newest(self) -> list[State] | None:
-        """Read the newest step at which the states of all runs are undamaged.
+        """Read the states of all runs at the newest step at which none of the states is damaged.
 
         Returns:
-            The state of each run at this step, or None if there is no such step.
+            The state of each run, or None if some state is damaged at every step.
         """
         for path in newest_first(self._folders[0]):
             states = [read_state(folder / path.name) for folder in self._folders]
@@ -101,7 +102,7 @@ class CheckpointStore:
         return None
 
     def write_if_due(self, take: Callable[[], Sequence[State]]) -> None:
-        """Write the states that ``take`` returns if a checkpoint is due or training must stop.
+        """Call ``take`` and write its states, if a checkpoint is due or training must stop.
 
         Raises:
             StoppedError: training must stop. The states are written first, if possible.
@@ -117,12 +118,12 @@ class CheckpointStore:
             raise StoppedError(f"stopped by {reason}: the next attempt continues from {start}")
 
     def clear(self) -> None:
-        """Remove the checkpoints of these runs. Call this when the runs are recorded."""
+        """Remove the checkpoints of these runs, after the runs are recorded."""
         for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)
 
     def write(self, states: Sequence[State]) -> bool:
-        """Write the state of each run, and return whether all of them could be written."""
+        """Write the state of each run, and return whether all states were written."""
         try:
             for folder, state in zip(self._folders, states, strict=True):
                 write_state(folder, state)
@@ -170,7 +171,9 @@ def read_state(path: Path) -> State | None:
     facts = header.get("facts", "")
     if header.get("hash") != _hash(tensors, facts):
         return None
-    return json.loads(facts, object_hook=lambda of: tensors[of[TENSOR]] if TENSOR in of else of)
+    return json.loads(
+        facts, object_hook=lambda item: tensors[item[TENSOR]] if TENSOR in item else item
+    )
 
 
 def newest_first(folder: Path) -> list[Path]:

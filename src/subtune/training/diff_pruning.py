@@ -1,9 +1,9 @@
-"""The first of the two Diff pruning trainings, in which entries are selected (Guo et al., 2021).
+"""The first training of Diff pruning, which selects entries (Guo et al., 2021).
 
 This training learns a difference ``δ = z·w`` between each entry and its pretrained value. In each
 step, the gate ``z`` in [0, 1] is drawn from a stretched distribution with the parameter ``α``. A
-penalty on the expected number of entries with ``z > 0`` is added to the loss, so that gates close.
-At the end, the entries with the largest ``|δ|`` are selected.
+penalty on the expected number of entries with ``z > 0`` is added to the loss, so that many gates
+become 0. At the end, the entries with the largest ``|δ|`` are selected.
 """
 
 import math
@@ -45,10 +45,11 @@ def select_entries(
     """Run the first training, which selects the entries for the second training.
 
     The second training is an ordinary run that trains these entries and the classifier. As in the
-    published code, its initial values use ``w`` without the gates.
+    published code, an entry begins the second training at its pretrained value plus ``w``, without
+    the gate.
 
     Args:
-        recipe: the recipe of the run; the settings may replace its learning rate.
+        recipe: the hyperparameters. A learning rate in ``settings`` takes precedence.
         seed: the seed of the classifier, the order of examples, dropout, and the gates.
         keeper: an object that writes checkpoints between steps and after the last step. If an
             earlier attempt left a checkpoint, training continues from it.
@@ -81,8 +82,8 @@ def compute_gates(alpha: Tensor, uniform: Tensor) -> Tensor:
 class FirstTraining:
     """The state of the first training between two steps: ``w`` and ``α`` of every entry.
 
-    Each entry has a gate. With structured gates, each tensor has one more gate, which multiplies
-    all of its entries. The classifier has no gates.
+    Each entry has a gate. With structured gates, each tensor has an additional gate, by which the
+    differences of all its entries are multiplied. The classifier has no gates.
 
     Attributes:
         batches: for each step, the indices of its training examples.
@@ -173,13 +174,13 @@ class FirstTraining:
     def select_entries(self, share: float) -> tuple[Entries, dict[str, Tensor]]:
         """Select the classifier and the entries with the largest differences (section 3.2).
 
-        The gates are drawn once more.
+        The differences are computed with newly drawn gates.
 
         Args:
-            share: the fraction of entries to select, not counting the classifier.
+            share: the fraction of the entries outside the classifier to select.
 
         Returns:
-            The selected entries, and tensors with their values, both by tensor name.
+            The selected entries and the initial tensors of the second training, by tensor name.
         """
         with torch.no_grad():
             differences = self._draw_differences()
@@ -207,7 +208,7 @@ class FirstTraining:
             leaf.grad = None
 
     def states(self) -> list[State]:
-        """Return a list with the state of the training, from which `restore` continues."""
+        """Return a list of one state, from which `restore` continues this training."""
         state = {
             "step": self.step,
             "masks": self._masks.state(),

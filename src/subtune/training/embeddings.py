@@ -36,9 +36,9 @@ ABSENT = -100.0
 
 
 def pooled_tokens(spec: ModelSpec, model: Encoder) -> Reads:
-    """Return which tokens are pooled: an embedding is the mean of their last hidden states.
+    """Return the tokens whose last hidden states are averaged to an embedding.
 
-    If the spec has no ``pooling``, these are the tokens that transformers' class for sequence
+    If ``spec.pooling`` is None, these tokens are those that transformers' class for sequence
     classification reads.
     """
     if (spec.pooling or getattr(model.config, "classifier_pooling", None)) == "mean":
@@ -54,13 +54,12 @@ def fit_embeddings(
     """Fit a regression to embeddings of the training set, and evaluate it.
 
     Args:
-        examples: the training split and the evaluation splits, if any, by name. They must be built
-            for the tokens that `pooled_tokens` returns.
-        seed: the seed of the drawn training examples, and of the folds by which the penalty is
-            chosen.
+        examples: the training split and the evaluation splits, if any, by name. The ``reads`` of
+            each split must be the result of `pooled_tokens`.
+        seed: the seed for drawing training examples, and for the cross-validation of the penalty.
 
     Returns:
-        The scores, and a delta with the regression as the weight and bias of a classifier.
+        The scores, and a delta that contains the regression as a classifier's weight and bias.
 
     Raises:
         SubtuneError: an embedding is not finite.
@@ -69,21 +68,21 @@ def fit_embeddings(
     model = check_padding(model, examples.values(), compute_hidden_states)
     train = examples["train"]
     index = draw_training_indices(train, recipe, np.random.default_rng(seed))
-    read = compute_features(model, train, index)
-    first_texts = index[:: len(index) // len(read)]
+    features = compute_features(model, train, index)
+    first_texts = index[:: len(index) // len(features)]
     labels = train.labels[first_texts]
     first = task.metrics[0]
     if task.labels is None:
         from sklearn.linear_model import RidgeCV
 
-        ridge = RidgeCV().fit(read, labels)
+        ridge = RidgeCV().fit(features, labels)
         weight, bias = np.asarray(ridge.coef_[None], "f"), np.array([ridge.intercept_], "f")
     elif labels.ndim == 1:
-        weight, bias = _fit_logistic(read, labels, task.outputs, first, recipe, seed)
+        weight, bias = _fit_logistic(features, labels, task.outputs, first, recipe, seed)
     else:
         # Each label is a binary task, whose F1 is that of the positive class.
         first = "accuracy" if first == "accuracy" else "f1"
-        each = [_fit_logistic(read, label, 2, first, recipe, seed) for label in labels.T]
+        each = [_fit_logistic(features, label, 2, first, recipe, seed) for label in labels.T]
         weight, bias = (
             np.stack([yes - no for no, yes in part]) for part in zip(*each, strict=True)
         )
@@ -95,7 +94,7 @@ def fit_embeddings(
     result = TrainingResult(weight.size + bias.size)
     result.changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
     result.delta = {name: torch.from_numpy(new) for name, new in fitted.items()}
-    logits = read @ weight.T + bias
+    logits = features @ weight.T + bias
     return add_scores(result, task, examples, first_texts, recipe, logits, computed, started)
 
 
@@ -109,16 +108,13 @@ def add_scores(
     computed: Mapping[str, np.ndarray],
     started: float,
 ) -> TrainingResult:
-    """Add the training loss and the scores of a regression to its result.
+    """Add the training loss and the scores of a regression to ``result``, and return ``result``.
 
     Args:
-        index: for each row to which the regression was fitted, the index of one of its examples.
-        logits: the logits of these rows, ``[n, o]``.
+        index: for each row of the training data, the index of one of its examples, ``[n]``.
+        logits: the logits of the examples at ``index``, ``[n, o]``.
         computed: the logits of each evaluation split, by the split's name.
         started: the value of ``time.monotonic()`` when the run began.
-
-    Returns:
-        The same ``result``.
     """
     train = examples["train"]
     weights = compute_label_weights(task, train, index, recipe)
@@ -155,9 +151,9 @@ def compute_features(model: Encoder, examples: Examples, index: np.ndarray) -> n
 def compute_embeddings(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:
     """Compute the embeddings of examples, ``[n·t, h]``.
 
-    An embedding is the mean of the last hidden states of the pooled tokens, divided by its
-    Euclidean norm. As in sentence-transformers, the dot product of two embeddings is then the
-    cosine similarity of the texts.
+    An embedding is the mean of the last hidden states of the pooled tokens, scaled to a Euclidean
+    norm of 1. As in sentence-transformers, the dot product of two embeddings is then the cosine
+    similarity of the texts.
     """
     lengths, counts = examples.lengths[index], torch.from_numpy(examples.read_counts[index])
     parts, order = [], []
@@ -174,7 +170,7 @@ def compute_embeddings(model: Encoder, examples: Examples, index: np.ndarray) ->
 
 
 def _fit_logistic(
-    read: np.ndarray, labels: np.ndarray, outputs: int, metric: str, recipe: Fit, seed: int
+    features: np.ndarray, labels: np.ndarray, outputs: int, metric: str, recipe: Fit, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Fit a logistic regression, and return its weight ``[o, f]`` and bias ``[o]``.
 
@@ -182,7 +178,7 @@ def _fit_logistic(
     scikit-learn's default penalty is used.
 
     Args:
-        read: the features, ``[n, f]``.
+        features: ``[n, f]``.
         labels: the classes of the rows, ``[n]``.
         outputs: the number of classes.
         seed: the seed of the folds.
@@ -190,10 +186,11 @@ def _fit_logistic(
     from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
     from sklearn.model_selection import StratifiedKFold
 
-    def score(regression: Any, read: np.ndarray, labels: Any) -> float:
-        return metrics.compute_all("classes", [metric], regression.predict(read), labels)[metric]
+    def score(regression: Any, features: np.ndarray, labels: Any) -> float:
+        predicted = regression.predict(features)
+        return metrics.compute_all("classes", [metric], predicted, labels)[metric]
 
-    weight, bias = np.zeros((outputs, read.shape[1]), "f"), np.full(outputs, ABSENT, "f")
+    weight, bias = np.zeros((outputs, features.shape[1]), "f"), np.full(outputs, ABSENT, "f")
     classes, counts = np.unique(labels, return_counts=True)
     bias[classes] = 0
     if len(classes) == 1:
@@ -204,7 +201,7 @@ def _fit_logistic(
         folds = StratifiedKFold(min(FOLDS, counts.min()), shuffle=True, random_state=seed)
         settings |= {"l1_ratios": (0,), "use_legacy_attributes": False}
         regression = LogisticRegressionCV(cv=folds, scoring=score, **settings)
-    regression.fit(read, labels)
+    regression.fit(features, labels)
     # For two classes, scikit-learn returns one row of coefficients: the difference of the logits.
     halves = np.array([[-0.5], [0.5]]) if len(classes) == 2 else np.eye(len(classes))
     weight[classes], bias[classes] = halves @ regression.coef_, halves @ regression.intercept_

@@ -1,4 +1,4 @@
-"""Logits of a whole split, and the scores and the result of a run.
+"""Evaluation of runs: the logits of a split, scores, and the result of a run.
 
 Shapes: ``k`` runs, ``n`` examples, ``q`` tokens that the head reads, ``o`` outputs of the head.
 """
@@ -36,7 +36,7 @@ from subtune.training.values import Delta
 def autocast(device: torch.device, precision: Precision) -> Iterator[None]:
     """Compute matrix products in the given precision within this context.
 
-    If the backward pass runs after the context, it uses the same precision.
+    A backward pass that runs after the context uses the same precision.
     """
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
@@ -44,10 +44,10 @@ def autocast(device: torch.device, precision: Precision) -> Iterator[None]:
 
 
 def cast_frozen_weights(model: Encoder, precision: Precision) -> Encoder:
-    """Return a copy of the model whose weight matrices have the dtype of matrix products.
+    """Cast the weight matrices of a model to the dtype of matrix products.
 
-    Without this, autocast would cast the frozen matrices at every step. Models that run
-    transformers' code are returned unchanged, and autocast casts their matrices.
+    Without this function, autocast would cast the frozen matrices at every step. A model that runs
+    transformers' code is returned unchanged, and autocast casts its matrices.
     """
     if precision != "bf16" or model.transformers is not None:
         return model
@@ -59,7 +59,7 @@ def cast_frozen_weights(model: Encoder, precision: Precision) -> Encoder:
 
 
 # Logits with and without padding may differ by this fraction of the largest logit, because rounding
-# depends on the batch. It is about a hundred times the rounding of float32.
+# depends on the batch. The tolerance is about a hundred times the rounding error of float32.
 PADDING_TOLERANCE = 1e-4
 # The number of examples whose logits are computed both with and without padding.
 PADDED_EXAMPLES = 8
@@ -79,7 +79,7 @@ def check_padding(
         compute: the function whose results are compared.
 
     Returns:
-        The model. If padding changes its results, ``transformers.sees_padding`` is set.
+        The model. Its ``transformers.sees_padding`` is True if padding changes the results.
     """
     nonempty = [split for split in splits if len(split)]
     if model.transformers is None or not nonempty:
@@ -105,11 +105,11 @@ def compute_split_logits(
     precision: Precision,
     weights: Mapping[str, Weight] | None = None,
 ) -> np.ndarray:
-    """Compute the logits of a whole split without dropout, in the order of the split.
+    """Compute the logits of a split without dropout, in the order of the split's examples.
 
     Args:
-        weights: by tensor name, the weights of several runs. None means a single run that uses the
-            weights of the model.
+        weights: the weights of several runs, by tensor name; None means one run with the weights
+            of ``model``.
 
     Returns:
         ``[k, q, o]``, or ``[k, n, o]`` if the head averages over tokens.
@@ -149,9 +149,10 @@ class Evaluation:
     """The scores and predictions of a run at the end of an epoch.
 
     Attributes:
-        scores: maps the name of a split to a mapping from metrics to scores. The task's first
-            evaluation split and its first metric come first.
-        predictions: maps the name of a split to predictions, in the format of the task's kind.
+        scores: maps the name of a split to a mapping from metrics to scores. The first evaluation
+            split and the first metric of the task come first.
+        predictions: maps the name of a split to predictions, as the task kind's ``predict`` returns
+            them.
     """
 
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -159,7 +160,7 @@ class Evaluation:
 
     @property
     def first_score(self) -> float:
-        """The score that determines the best epoch (first metric, first evaluation split)."""
+        """The task's first metric on its first evaluation split. It determines the best epoch."""
         return next(iter(next(iter(self.scores.values())).values()))
 
 
@@ -171,16 +172,13 @@ def evaluate_runs(
     weights: Mapping[str, Weight],
     unit: Unit,
 ) -> list[Evaluation]:
-    """Evaluate several runs in one pass on every evaluation split in ``examples``.
+    """Evaluate several runs on all evaluation splits in ``examples``, in one pass per split.
 
     If a logit of a run is not finite, all scores of this run are NaN.
 
     Args:
         weights: the weights of the runs, by tensor name.
-        unit: the mean and standard deviation that convert predictions to the original labels.
-
-    Returns:
-        One evaluation per run.
+        unit: the mean and standard deviation of the labels before they were standardised.
     """
     splits = [split for split in task.evaluation if split in examples]
     computed = {
@@ -217,7 +215,7 @@ def score_splits(
 
 
 def without_scores(task: TaskSpec) -> Evaluation:
-    """Return NaN for every score, as for an epoch with a loss or prediction that is not finite."""
+    """Return the evaluation of a run that diverged, in which every score is NaN."""
     return Evaluation({split: dict.fromkeys(task.metrics, math.nan) for split in task.evaluation})
 
 
@@ -225,22 +223,23 @@ def without_scores(task: TaskSpec) -> Evaluation:
 class TrainingResult:
     """The result of a run, or of its epochs so far.
 
-    A run that diverged has no best epoch, even if an earlier epoch scored well, because its
-    learning rate should not be chosen.
+    A run that diverged has no best epoch, even if an earlier epoch scored well, because the
+    learning rate of such a run should not be chosen.
 
     Attributes:
         trainable: the number of trained parameters.
-        history: one mapping per epoch, with the keys ``epoch`` (from 1), ``train_loss`` (the mean
-            over examples, or over words if every word has a loss), ``seconds`` (if runs train side
-            by side, this run's share of the time) and ``<split>/<metric>`` for each score.
+        history: one mapping per epoch, with the keys ``epoch`` (from 1), ``train_loss``,
+            ``seconds`` and, for each score, ``<split>/<metric>``. The loss is a mean over examples
+            or, in token classification, over words. Runs that train side by side share the time
+            equally.
         evaluations: one evaluation per epoch.
         best_epoch: the first epoch with the highest `Evaluation.first_score`. Without evaluation
-            splits, it is the last epoch. None means that the run diverged.
-        delta: the tensors that the run changed, from the best epoch. When the run ends, they are
-            moved to the CPU, and the head is rescaled to predict labels in their original unit. If
-            the run diverges, the delta is empty.
-        changes: maps the name of a tensor to its mean absolute change and its size. It is empty
-            until the run ends.
+            splits, the last epoch is the best. None means that the run diverged.
+        delta: the tensors that the run changed, at the end of the best epoch. When the run ends,
+            these tensors are moved to the CPU, and the head is rescaled to predict labels in their
+            original unit. If the run diverges, the delta is empty.
+        changes: maps the name of a tensor to its mean absolute change and its size; empty until
+            the run ends.
     """
 
     trainable: int
@@ -263,7 +262,7 @@ class TrainingResult:
     def has_ended(self, recipe: Recipe) -> bool:
         """Return whether the run has ended.
 
-        It ends when it diverges, after the last epoch, or after ``patience`` epochs without a
+        A run ends when it diverges, after its last epoch, or after ``patience`` epochs without a
         higher score.
         """
         epochs, best, patience = len(self.history), self.best_epoch, recipe.patience

@@ -3,12 +3,13 @@
 The Fisher information is the mean over examples of the squared gradient of log p(y|x), with the
 true label and without dropout. Squaring the mean gradient of a batch would give a different number.
 
-In packed families, the information is computed from the input ``x`` of each module and the gradient
-``g`` of its output. The information summed over a matrix is
-‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s). This sum needs only the products between the tokens of an
-example, ``[n, l, l]``, but not the gradient of the matrix. The information of single entries is the
-square of Σ_t g[n,t,o]·x[n,t,i], which is computed in tiles. On a CPU, a tile is a part of one
-matrix that fits into the cache. On a GPU, a tile holds the matrices of many examples. Matrix
+In models with subtune's own forward pass (BERT, RoBERTa and XLM-RoBERTa), the squares are computed
+from the input ``x`` of each module and the gradient ``g`` of the module's output. The squared
+gradient of one example, summed over a matrix, is
+‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s). This sum needs the products between the tokens of an
+example, ``[n, l, l]``, but not the gradient of the matrix. The squared gradient of a single entry
+is the square of Σ_t g[n,t,o]·x[n,t,i], which is computed in tiles. On a CPU, a tile is a part of
+one matrix that fits into the cache. On a GPU, a tile holds the matrices of many examples. Matrix
 products use float32, because squaring doubles the relative rounding error of a small gradient.
 Results stay on the GPU until the end, so that Python never waits for the GPU.
 
@@ -46,8 +47,8 @@ from subtune.training.training_set import to_training_labels
 # The number of elements in a tile: a megabyte on a CPU, a gigabyte on a GPU.
 TILE = 1 << 18
 GPU_TILE = 1 << 28
-# A function from logits and a batch to −log p of the labels, summed over examples. The logits are
-# ``[1, q, o]``, where ``q`` is the number of tokens that the head reads.
+# A function that computes −log p of a batch's labels from the logits, summed over examples. The
+# logits are ``[1, q, o]``, where ``q`` is the number of tokens that the head reads.
 Nats = Callable[[Tensor, PackedBatch], Tensor]
 # Maps the name of a tensor to its squared gradients, summed over examples. The value has the shape
 # of the tensor, or is a scalar if the squares are also summed over the tensor.
@@ -59,10 +60,10 @@ class Fisher:
     """Fisher information of entries and of tensors.
 
     Attributes:
-        entries: maps the name of a tensor to the information of its entries, in the shape of the
-            tensor. It contains all vectors (LayerNorm and biases) and the requested matrices.
-        sums: a table with one row per tensor and the columns ``parameter`` (its name), ``size`` and
-            ``information`` (summed over its entries).
+        entries: maps the name of a vector (LayerNorm or bias) or of a requested matrix to the
+            information of its entries, in the shape of the tensor.
+        sums: a table with one row per tensor. Its columns are ``parameter`` (the tensor's name),
+            ``size``, and ``information`` (the sum over the tensor's entries).
     """
 
     entries: dict[str, np.ndarray]
@@ -84,7 +85,7 @@ def fisher_information(
     Args:
         tokens: the token ids and labels of the training set.
         rows: the number of examples to draw; None means all.
-        seed: the seed of the drawn examples, and of the initial classifier.
+        seed: the seed for drawing examples and for initializing the classifier.
         only: names of the tensors whose information is computed; None means all.
         in_full: names of the matrices whose information is computed for every entry.
         labels: ``raw``, or ``standard`` to standardise the labels of a regression.
@@ -149,8 +150,8 @@ def _sum_by_module(
 def _sum_by_example(model: Encoder, examples: Examples, nats: Nats, totals: Totals) -> None:
     """Add the squared gradients of each example to ``totals``, with one pass per example.
 
-    This works for any model that runs transformers' code. The formulas of `_sum_by_module` hold
-    only for the modules of packed families.
+    This function works for any model that runs transformers' code. The formulas of `_sum_by_module`
+    hold only for the modules of subtune's own forward pass.
     """
     leaves = {name: model.parameters[name].clone().requires_grad_(True) for name in totals}
     for number in range(len(examples)):
@@ -173,7 +174,7 @@ class _PackedTokens:
     Attributes:
         start: for each token, the index of the first token of its example, ``[t]``.
         position: for each token, its position within its example, ``[t]``.
-        size: the numbers ``n`` and ``l``.
+        size: ``(n, l)``.
     """
 
     def __init__(self, example: Tensor, counts: np.ndarray):
@@ -200,9 +201,7 @@ def _add_hook(
     Args:
         tokens: the positions of all tokens.
         read: the positions of the tokens that the head reads.
-        totals: the sums so far, by tensor name.
-        module: the name of the module.
-        x: the input of the module ``[1, t, i]``, or ids ``[t]`` if it is an embedding table.
+        x: the input of the module ``[1, t, i]``, or ids ``[t]`` if the module is an embedding.
         y: the output of the module ``[1, t, o]``.
     """
     name = f"{module}.weight"
@@ -252,8 +251,8 @@ def _summed_matrix_squares(x: Tensor, g: Tensor, packed: _PackedTokens) -> Tenso
 def _matrix_squares(x: Tensor, g: Tensor, packed: _PackedTokens) -> Tensor:
     """Compute Σ_n (Σ_t g[n, t, o]·x[n, t, i])², ``[o, i]``.
 
-    A tile contains as many rows of the matrix as fit. If all rows fit, it contains as many examples
-    as fit.
+    The sum is computed in tiles. A tile contains as many rows of the matrix as fit. If all rows
+    fit, a tile contains as many examples as fit.
     """
     x, g = _pad_examples(x, packed), _pad_examples(g, packed)
     if x.shape[1] == 1:
@@ -277,8 +276,8 @@ def _matrix_squares(x: Tensor, g: Tensor, packed: _PackedTokens) -> Tensor:
 def _embedding_squares(ids: Tensor, g: Tensor, packed: _PackedTokens) -> tuple[Tensor, Tensor]:
     """Return ``ids`` and the squared gradients of their rows in the embedding table, ``[t, o]``.
 
-    If an id occurs several times in an example, the square of the summed gradient is at its first
-    token, and the squares at its other tokens are 0.
+    If an id occurs several times in an example, its gradients are summed. The square of the sum is
+    returned at the first occurrence, and 0 at all other occurrences.
     """
     grid = _pad_examples(ids[:, None], packed)
     # `argmax` returns the first position with the maximum.
@@ -295,7 +294,7 @@ def _pad_examples(values: Tensor, packed: _PackedTokens) -> Tensor:
 
 
 def _vector_squares(gradients: Tensor, packed: _PackedTokens) -> Tensor:
-    """Sum gradients ``[t, o]`` over the tokens of each example, and sum the squares over examples.
+    """Sum gradients ``[t, o]`` over the tokens of each example, square, and sum over examples.
 
     Returns:
         ``[o]`` in float64.

@@ -31,26 +31,26 @@ from subtune.training.values import TrainedValues, is_matrix
 # A function that writes a line to the log. If a key is given as well, the line is also stored under
 # this key in the provenance of the runs' records.
 Report = Callable[..., None]
-# The key in a record's provenance for the reason why runs train one by one.
+# In a record's provenance, the reason why runs train one by one has this key.
 ONE_BY_ONE = "one_by_one"
-# The key in a record's provenance for the reason why batches have no padding.
+# In a record's provenance, the reason why batches have no padding has this key.
 WITHOUT_PADDING = "without_padding"
-# The number of tokens in a large batch, as a multiple of an average batch.
+# The number of tokens in a large batch, divided by the number in an average batch.
 LARGE_BATCH = 1.3
 # The estimated memory of a group may fill this fraction of the free GPU memory.
 SHARE_OF_MEMORY = 0.85
-# Gradients may differ by this fraction of the largest gradient. It is about a hundred times the
-# rounding of float32.
+# The gradients of a run alone, and side by side with others, may differ by this fraction of the
+# largest gradient. The tolerance is about a hundred times the rounding error of float32.
 TOLERANCE = 1e-4
 
 
 def split_into_groups(
     model: Encoder, train: Examples, runs: Mapping[str, Run], report: Report
 ) -> list[list[str]]:
-    """Split runs into groups that train side by side, and keep the order of the runs.
+    """Split runs into groups of runs that train side by side, in the order of ``runs``.
 
-    If the model's code does not support several runs in one pass, every group is a single run, and
-    the reason is reported.
+    If the model's code does not support several runs in one pass, each run is a group of its own,
+    and the reason is reported.
 
     Args:
         runs: the runs, by id.
@@ -70,8 +70,9 @@ def split_into_groups(
 def runs_at_once(model: Encoder, train: Examples, runs: Sequence[Run]) -> int:
     """Estimate how many of these runs can train side by side.
 
-    On a CPU, the limit is a number of tokens in a pass. On a GPU, it is the memory. If a pass needs
-    more memory than estimated, `train_side_by_side` splits the group in half.
+    On a CPU, a pass is limited to ``CPU_TRAINING_TOKENS`` tokens. On a GPU, it is limited by the
+    free memory. If a pass needs more memory than estimated, `train_side_by_side` splits the group
+    in half.
     """
     first = runs[0]
     examples = min(first.recipe.batch_size, len(train))
@@ -87,13 +88,13 @@ def runs_at_once(model: Encoder, train: Examples, runs: Sequence[Run]) -> int:
             for name, entry in first.entries.items()
             if is_matrix(model, name, entry)
         )
-        most = SHARE_OF_MEMORY * memory / bytes_per_run(model.config, tokens, trained)
+        limit = SHARE_OF_MEMORY * memory / bytes_per_run(model.config, tokens, trained)
     elif model.transformers is not None:
         # Several runs in one pass would save only kernel launches, which cost nothing on a CPU.
         return 1
     else:
-        most = CPU_TRAINING_TOKENS / (train.lengths.mean() * examples)
-    return min(len(runs), max(1, int(most)))
+        limit = CPU_TRAINING_TOKENS / (train.lengths.mean() * examples)
+    return min(len(runs), max(1, int(limit)))
 
 
 def reason_to_train_alone(model: Encoder, train: Examples, runs: Sequence[Run]) -> str | None:
@@ -156,7 +157,7 @@ def train_side_by_side(
     report: Report,
     checkpoints: Checkpoints | None = None,
 ) -> Iterator[tuple[str, TrainingResult]]:
-    """Train runs that share their steps, as many side by side as fit into memory.
+    """Train runs that can share training steps, as many side by side as fit into memory.
 
     The result of a run depends neither on the other runs nor on their order, except for rounding
     and, on a GPU, for dropout. Runs whose newest checkpoints are from the same step continue
@@ -168,7 +169,7 @@ def train_side_by_side(
         report: a function that logs a line per run and epoch.
 
     Yields:
-        The id and the result of each run, when its group has ended.
+        The id and the result of each run, when the run's group has ended.
 
     Raises:
         StoppedError: the job was asked to stop.
@@ -208,7 +209,7 @@ def _split_in_half(
     if len(ids) == 1:
         batch_size = runs[ids[0]].recipe.batch_size
         raise SubtuneError(
-            f"run {ids[0]}: even alone, it does not fit into memory with batch_size {batch_size}; "
+            f"run {ids[0]}: this run alone does not fit into memory with batch_size {batch_size}; "
             "use a smaller batch_size or max_length, or a device with more memory "
             f"({error_reason(error)})"
         ) from None
@@ -232,7 +233,6 @@ def train_runs(
         specs: the specs of the runs, by the name of the run in the log.
         rankings: rankings by id, for runs with masks. A ranking maps the name of a tensor to the
             rank of each of its entries.
-        report, checkpoints: as in `train_side_by_side`.
 
     Yields:
         The name, the result and the examples of each run, as soon as the result is known.
@@ -298,12 +298,12 @@ def _resolve_entries(
     checkpoints: Checkpoints | None,
     report: Report,
 ) -> tuple[Entries, Mapping[str, Tensor]]:
-    """Return a run's trained entries, and its initial tensors that differ from the model's.
+    """Return a run's trained entries, and initial tensors that replace those of the model, by name.
 
-    Only runs with diff pruning have such initial tensors.
+    Only runs of Diff pruning replace initial tensors.
     """
     if isinstance(spec.selection, DiffPruning):
-        # This folder is in the folder of the run, so that it is removed with the run's checkpoints.
+        # The first training's checkpoints are in the run's folder, and are removed with it.
         keeper = CheckpointStore(checkpoints, [f"{spec.id}/first"], report) if checkpoints else None
         task, settings = spec.tokens.data.task, spec.selection.diff_pruning
         return select_entries(model, train, task, spec.training_recipe, spec.seed, settings, keeper)
@@ -315,10 +315,10 @@ def add_modules(spec: RunSpec, pretrained: Encoder) -> Encoder:
     """Add the adapters or PEFT modules of a run's selection to the pretrained model.
 
     Returns:
-        The new model. If the selection adds no modules, it is the pretrained model itself.
+        The new model, or ``pretrained`` itself if the selection adds no modules.
 
     Raises:
-        SubtuneError: these modules cannot be added to the model.
+        SubtuneError: the modules cannot be added to the model.
     """
     match spec.selection:
         case Adapter(adapter=settings) if pretrained.transformers is None:

@@ -36,8 +36,8 @@ from subtune.training.training_step import AdamW, Graphs, learning_rate_at
 from subtune.training.values import TrainedValues, mean_changes
 
 # Operations are compiled if the runs train on at least this many tokens in all epochs together.
-# On a GPU, compiling then takes less time than it saves. It saves 0.7 s per million tokens with
-# BERT-base on RTE on an H200.
+# On a GPU, compiling then takes less time than it saves. With BERT-base on RTE on an H200, compiled
+# operations save 0.7 s per million tokens.
 TOKENS_WORTH_COMPILING = 20_000_000
 DIVERGED = "the loss or a prediction is not finite: training of this run stops"
 
@@ -48,10 +48,9 @@ class Run:
 
     Attributes:
         entries: the trained entries of each tensor, by tensor name.
-        recipe: the hyperparameters.
         seed: the seed of all random numbers.
-        start: by name, tensors that replace those of the pretrained model as initial values. They
-            differ from the pretrained tensors only in trained entries.
+        start: maps the names of tensors to initial values that replace the pretrained ones. Only
+            trained entries may differ from their pretrained values.
         name: the name of the run in the log.
     """
 
@@ -80,10 +79,9 @@ def train(
 
     Args:
         examples: the training split and the evaluation splits, if any, by name.
-        runs: the runs. Their common seed draws the classifier, the initial low-rank updates, the
-            order of examples, and dropout.
-        report: a function that logs a line per run and epoch, which begins with the name of the
-            run.
+        runs: the runs, which must have the same seed. The seed determines the initial classifier,
+            the initial low-rank updates, the order of examples, and dropout.
+        report: a function that logs a line per run and epoch. Each line begins with the run's name.
         keeper: an object that writes checkpoints between steps. If an earlier attempt left a
             checkpoint, training continues from it. On a CPU, the results are then bit-identical to
             those of an uninterrupted training.
@@ -118,16 +116,14 @@ def train(
 
 
 class _RunningGroup:
-    """The runs of a group that have not ended, with their trained values and optimizers.
+    """The unfinished runs of a group, with their trained values and optimizers.
 
     A *position* is an index among these ``k`` runs. A *number* is an index among all runs of the
     group.
 
     Attributes:
         numbers: the number of the run at each position.
-        values: the trained values of these runs.
-        optimizers: the optimizer of each run.
-        losses: the losses of each run, summed over this epoch, ``[k]``.
+        losses: the losses of each run, summed over the current epoch, ``[k]``.
         graphs: the CUDA graphs that replay steps of these runs; None on a CPU.
     """
 
@@ -171,7 +167,7 @@ class _Group:
 
     Attributes:
         results: the result of each run so far, by the number of the run.
-        running: the runs that have not ended.
+        running: the unfinished runs.
         epoch: the current epoch, from 1 to ``last_epoch``.
         step: the number of completed steps, from 0 to ``steps``.
     """
@@ -205,7 +201,7 @@ class _Group:
         self.steps = len(self._batches) * recipe.epochs
         self.last_epoch = recipe.refit or recipe.epochs
         self.epoch, self.step = 1, 0
-        # The duration of the steps of this epoch in seconds, divided by the number of runs.
+        # The seconds that the steps of this epoch took, divided by the number of runs.
         self._seconds = 0.0
         values, graphs = self._build_values(), None
         if self.device.type == "cuda":
@@ -215,8 +211,7 @@ class _Group:
 
     def _build_values(self) -> TrainedValues:
         initial = with_new_classifier(self._model, self._seed)
-        # A run that replaces initial values is the only run of its group, so the first run is
-        # enough.
+        # Only a run that is alone in its group may replace initial values, so it is the first run.
         initial = replace(initial, parameters={**initial.parameters, **self._runs[0].start})
         rows = {}
         # Without weight decay, only the embeddings of tokens in the training set change.
@@ -226,7 +221,7 @@ class _Group:
         return TrainedValues(initial, entries, self._seed, self._frozen, rows)
 
     def _compile_operations(self, report: Callable[[str], None]) -> None:
-        """Compile operations of a packed family if this saves more time than compiling takes."""
+        """Compile operations of subtune's forward pass, if compiled operations save enough time."""
         training = self._training
         tokens = int(training.examples.lengths[training.index].sum()) * self._recipe.epochs
         if self._model.transformers is None and tokens * len(self._runs) >= TOKENS_WORTH_COMPILING:
@@ -235,7 +230,7 @@ class _Group:
             self._training_model = replace(model, fused=fused)
 
     def batches_left(self) -> list[np.ndarray]:
-        """Return the remaining batches of this epoch, as positions in the training set's index."""
+        """Return the remaining batches of this epoch, as positions in ``TrainingSet.index``."""
         before = (self.epoch - 1) * len(self._batches)
         return self._batches[self.step - before :]
 
@@ -243,7 +238,7 @@ class _Group:
         """Take one step of every run with the same batch.
 
         Args:
-            batch: positions in the index of the training set.
+            batch: positions in ``TrainingSet.index``.
         """
         started = time.monotonic()
         train = self._training.examples
@@ -270,7 +265,7 @@ class _Group:
         running, values = self.running, self.running.values
         kind, weights = self._task.of_kind, self._training.label_weights
         labels = sum(kind.loss_divisor(packed.labels, weights) for packed in batches)
-        # If capturing this step failed before, gradients may be left over.
+        # A failed capture of this step may have left gradients.
         values.clear_gradients()
         for packed in batches:
             with autocast(self.device, self._recipe.precision):
@@ -287,7 +282,7 @@ class _Group:
         values.update_weights()
 
     def passes_left(self) -> list[list[int]]:
-        """Return the positions of the runs that each remaining evaluation pass computes."""
+        """List the remaining evaluation passes of this epoch, each as the positions of its runs."""
         # After a checkpoint is read, some runs may have been evaluated in this epoch already.
         epochs = [len(self.results[number].history) for number in self.running.numbers]
         left = [position for position, done in enumerate(epochs) if done < self.epoch]
@@ -304,7 +299,7 @@ class _Group:
         """
         started = time.monotonic()
         running, unit = self.running, self._training.unit
-        # Reading the losses waits for the GPU, so the measured time includes all its work.
+        # Reading the losses waits for the GPU, so the measured time includes all work of the GPU.
         means = (running.losses / self._loss_divisor).tolist()
         shared = self._frozen, self._examples, self._task, self._recipe.precision
         evaluations = evaluate_runs(*shared, running.values.weights(positions), unit)

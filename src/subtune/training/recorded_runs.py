@@ -56,14 +56,13 @@ def train_and_record(
 
     Args:
         specs: the specs of the runs, which share the model and the token ids. If a spec appears
-            twice, the run is trained once.
+            twice, its run is trained once.
         store: the directory of records.
-        model: the pretrained model.
         tokens: the token ids of the task, by split.
         rankings: rankings by id, for runs with masks. A ranking maps the name of a tensor to the
             rank of each of its entries.
         report: a function that logs a line per epoch and per record.
-        checkpoints: the checkpoints of the sweep. Without them, an interrupted run starts again.
+        checkpoints: the checkpoints of the sweep. If None, an interrupted run starts anew.
         scored_runs: ids of the runs that are also scored on their training examples.
 
     Raises:
@@ -84,20 +83,20 @@ def train_and_record(
         report(line)
 
     trained = train_runs(model, examples, by_name, rankings, report_and_record, checkpoints)
-    for number, (name, result, own) in enumerate(trained, 1):
+    for number, (name, result, run_examples) in enumerate(trained, 1):
         spec = by_name[name]
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         if spec.id in scored_runs:
-            scores = score_training_rows(spec, model, result.delta, own["train"])
+            scores = score_training_rows(spec, model, result.delta, run_examples["train"])
             result.best.scores[records.TRAIN] = scores
-        write_record(store, spec, result, own, origin | {"recorded": now})
+        write_record(store, spec, result, run_examples, origin | {"recorded": now})
         report(f"recorded {number}/{len(by_name)}: {spec.id}")
 
 
 def _build_examples(
     spec: RunSpec, model: Encoder, tokens: datasets.DatasetDict
 ) -> dict[str, Examples]:
-    """Build the examples of a run by split, with the tokens that its head or regression reads."""
+    """Build the examples of each split, with the tokens that the run's head or regression reads."""
     reads = model.tokens_read
     if isinstance(spec.recipe, Fit):
         reads = embeddings.pooled_tokens(spec.model, model)
@@ -112,7 +111,7 @@ def write_record(
     examples: Mapping[str, Examples],
     origin: Mapping[str, Any],
 ) -> None:
-    """Write the files of a run's record with `subtune.runs.records.write_files`.
+    """Write the record of a run, unless the record exists.
 
     Args:
         store: the directory of records.
@@ -149,7 +148,7 @@ def _scores_content(result: TrainingResult, share_read: float | None) -> dict[st
     """Return the content of ``scores.json``.
 
     Args:
-        share_read: the share of the texts' tokens that is left after truncation; None if unknown.
+        share_read: the share of the texts' tokens that is left after truncation; None for TF-IDF.
     """
     # JSON has no NaN.
     scores = {
@@ -188,13 +187,13 @@ def _merge_predictions(
 
 
 def provenance(device: torch.device) -> dict[str, Any]:
-    """Describe the job that trains a run, for its record.
+    """Describe the device and the software of this process, for the records of its runs.
 
     Returns:
         A mapping with the keys ``device`` (the name of the device), ``threads`` (the number of CPU
         threads of torch), ``commit`` and ``versions`` (of Python and of the packages that affect
-        results). The commit is that of the repository with this code, and ends with ``-dirty`` if
-        files were changed. Outside a repository, it is None.
+        results). The commit is that of subtune's repository, with ``-dirty`` at the end if files
+        were changed; None if this code is not in a repository.
     """
     versions = {"python": platform.python_version(), "subtune": VERSION}
     versions |= {name: version(name) for name in PACKAGES}
@@ -218,12 +217,11 @@ NO_PREDICTIONS = pd.DataFrame({"run": [], "split": [], "idx": []})
 def score_training_rows(
     spec: RunSpec, model: Encoder, delta: Delta, train: Examples
 ) -> dict[str, float]:
-    """Compute the metrics of a run on the examples on which it was trained.
+    """Compute the metrics of a run on its training examples.
 
     All metrics are NaN if the run diverged, or if a logit is not finite.
 
     Args:
-        model: the pretrained model.
         delta: the tensors that the run changed; empty if the run diverged.
         train: the training split, without the examples of the run's fold.
     """
@@ -245,13 +243,11 @@ def predict_test_rows(
 
     Args:
         store: the directory of records.
-        specs: the specs of the runs.
-        model: the pretrained model.
-        tokens: the token ids of the test splits; it may be empty.
+        tokens: the token ids of the test splits, by split; may be empty.
 
     Returns:
-        A table with the columns ``run`` (its id), ``split``, and those of the task kind's
-        prediction table without labels.
+        A table with the columns ``run`` (the run's id) and ``split``. The remaining columns are
+        those of the task kind's ``prediction_table``, except the labels.
 
     Raises:
         SubtuneError: the delta of a run cannot be read, or the run diverged.
@@ -274,11 +270,11 @@ def predict_logits(
 
     Args:
         store: the directory of records.
-        model: the pretrained model.
         split: the token ids of the split.
 
     Returns:
-        The examples of the split, and their logits ``[q, o]``.
+        The examples of the split, and their logits: one row per token that the head reads, and one
+        column per output of the head.
 
     Raises:
         SubtuneError: the delta of the run cannot be read, or the run diverged.
@@ -304,7 +300,6 @@ def with_delta(spec: RunSpec, model: Encoder, delta: Mapping[str, Any]) -> Encod
     """Return a copy of the pretrained model with the tensors that a run changed.
 
     Args:
-        model: the pretrained model.
         delta: arrays or tensors, with the keys of a saved delta.
     """
     initial = add_modules(spec, model)
@@ -316,7 +311,7 @@ def with_delta(spec: RunSpec, model: Encoder, delta: Mapping[str, Any]) -> Encod
 def _compute_logits(
     spec: RunSpec, model: Encoder, delta: Mapping[str, Any], examples: Examples
 ) -> np.ndarray:
-    """Compute the logits ``[q, o]`` of a run from the pretrained model and the run's delta."""
+    """Compute the logits of a run from the pretrained model and the run's delta."""
     if isinstance(spec.recipe, Fit):
         # A regression on embeddings uses the pretrained model without changes.
         bias, weight = (np.asarray(values) for _, values in sorted(delta.items()))

@@ -28,17 +28,17 @@ from subtune.training.training_set import draw_training_indices
 WORDS: dict[str, Any] = {"token_pattern": r"\w+|[^\w\s]+", "ngram_range": (1, 2)}
 # Character n-grams within a word, including the space before and after the word.
 LETTERS: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (2, 5)}
-# The maximum number of word features, and of character features. The most frequent ones are used.
+# The maximum number of word features, and of character features. The most frequent are used.
 FEATURES = 100_000
 # The inverse penalty ``C`` of logistic regression. Among 1, 10 and 100, the value 10 is the best or
 # close to the best on SST-2 and CoLA, with 1,000 and with 5,000 training examples.
 INVERSE_PENALTY = 10
-# The number of rows is limited so that ``characters * (READING + k)`` is at most `MOST_WORK`, which
-# takes half a minute on a core. Computing the features of a character takes as long as fitting
-# `READING` regressions to them.
+# The number of rows is limited so that ``rows * characters * (READING + k)`` is at most `MOST_WORK`
+# (half a minute on one core), where ``characters`` is the mean length of a row. Computing the
+# features of a row takes as long as fitting `READING` regressions to these features.
 MOST_WORK, READING = 2.5e8, 35
-# Code that fits this regression for a task with classes. It is shown in the error message if a user
-# exports such a run.
+# scikit-learn code that fits the same regression to a task with classes. It is shown in the error
+# message if a user exports a TF-IDF run.
 SCIKIT_LEARN = (
     f"words = TfidfVectorizer(sublinear_tf=True, **{WORDS}); "
     f"letters = TfidfVectorizer(sublinear_tf=True, **{LETTERS}); "
@@ -55,7 +55,6 @@ class TextRegression:
     """A fitted regression on TF-IDF features.
 
     Attributes:
-        task: the task that the regression predicts.
         vectorizer: the fitted vectorizer from scikit-learn.
         weight: the coefficients ``[f, k]``. A task with two classes has one regression.
         bias: the intercepts ``[k]``.
@@ -67,10 +66,9 @@ class TextRegression:
     bias: np.ndarray
 
     def predict_logits(self, texts: Texts) -> np.ndarray:
-        """Compute the logits ``[n, o]`` of texts, which are predicted numbers in regression tasks.
+        """Compute the logits ``[n, o]`` of the texts of ``n`` rows.
 
-        Args:
-            texts: the texts of ``n`` rows, by column.
+        In a regression task, the logits are the predicted numbers.
         """
         return self.logits(join_features([self.vectorizer.transform(column) for column in texts]))
 
@@ -92,12 +90,12 @@ def fit_tf_idf(
     """Fit a regression to the texts of the training set, and evaluate it.
 
     Args:
-        examples: the training split and the evaluation splits, if any, by name. They must contain
-            texts, as `subtune.data.load.read_examples` returns them.
-        seed: the seed of the drawn training examples.
+        examples: the training split and the evaluation splits, if any, by name. Each split must
+            contain texts, as `subtune.data.load.read_examples` returns it.
+        seed: the seed for drawing training examples.
 
     Returns:
-        The scores, and predictions for the evaluation splits. There is no delta, because no
+        The scores and the predictions for the evaluation splits. The delta is empty, because no
         pretrained model is changed.
     """
     started = time.monotonic()
@@ -108,7 +106,7 @@ def fit_tf_idf(
     }
     fitted = {"classifier.weight": regression.weight, "classifier.bias": regression.bias}
     result = TrainingResult(regression.weight.size + regression.bias.size)
-    # The method trains only a classifier, so its changes are the weights themselves.
+    # No weight is pretrained, so the change of a weight is the weight itself.
     result.changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
     logits = regression.logits(features)
     return add_scores(result, task, examples, index, recipe, logits, computed, started)
@@ -120,8 +118,8 @@ def fit_texts(
     """Fit a regression to the texts of the training set.
 
     Returns:
-        The regression, and the features ``[n, f]`` and the indices ``[n]`` of the training examples
-        to which it was fitted.
+        The regression, the features ``[n, f]`` of its training examples, and the indices ``[n]`` of
+        these examples.
     """
     index = draw_training_indices(train, recipe, np.random.default_rng(seed))
     texts = [[column[row] for row in index] for column in read_text_columns(train, task)]
@@ -132,9 +130,9 @@ def fit_texts(
         log_line(f"TF-IDF: to save time, fitted to {rows:,} of {len(index):,} training examples")
         index, targets, texts = index[:rows], targets[:rows], [column[:rows] for column in texts]
     vectorizer = make_vectorizer()
-    read = vectorizer.fit_transform([text for column in texts for text in column])
-    starts = range(0, read.shape[0], len(index))
-    features = join_features([read[start : start + len(index)] for start in starts])
+    vectors = vectorizer.fit_transform([text for column in texts for text in column])
+    starts = range(0, vectors.shape[0], len(index))
+    features = join_features([vectors[start : start + len(index)] for start in starts])
     if task.labels is None:
         from sklearn.linear_model import Ridge
 
@@ -156,39 +154,39 @@ def make_vectorizer() -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.pipeline import make_union
 
-    same: dict[str, Any] = {"sublinear_tf": True, "max_features": FEATURES}
-    return make_union(TfidfVectorizer(**WORDS, **same), TfidfVectorizer(**LETTERS, **same))
+    settings: dict[str, Any] = {"sublinear_tf": True, "max_features": FEATURES}
+    return make_union(TfidfVectorizer(**WORDS, **settings), TfidfVectorizer(**LETTERS, **settings))
 
 
-def join_features(read: Sequence[Any]) -> Any:
-    """Build the features of rows, a sparse matrix ``[n, f]``, from the TF-IDF of their texts.
+def join_features(vectors: Sequence[Any]) -> Any:
+    """Build the features of rows, a sparse matrix ``[n, f]``, from TF-IDF vectors of their texts.
 
     The features of a single text are its TF-IDF vector. If the TF-IDF vectors of a pair are u and
     v, the features of the pair are u, v, ``|u − v|``, the elementwise product ``u·v``, and the sum
     of ``u·v``.
 
     Args:
-        read: one TF-IDF matrix per text column.
+        vectors: one TF-IDF matrix per text column.
     """
     from scipy import sparse
 
-    if len(read) == 1:
-        return read[0]
-    u, v = read
+    if len(vectors) == 1:
+        return vectors[0]
+    u, v = vectors
     product = u.multiply(v)
     similarity = sparse.csr_matrix(product.sum(1))
     return sparse.hstack([u, v, abs(u - v), product, similarity], format="csr")
 
 
 def _regression_targets(task: TaskSpec, labels: np.ndarray) -> np.ndarray:
-    """Convert labels to the targets of ``k`` regressions, ``[n, k]``: numbers, or 0 and 1."""
+    """Convert labels to targets ``[n, k]``. The targets of logistic regressions are 0 and 1."""
     if task.labels is None or labels.ndim > 1:
         return labels.reshape(len(labels), -1)
     classes = np.arange(task.outputs)
     return (labels[:, None] == classes[1 if len(classes) == 2 else 0 :]).astype(int)
 
 
-def _fit_logistic(read: Any, target: np.ndarray, recipe: Fit) -> tuple[np.ndarray, float]:
+def _fit_logistic(features: Any, target: np.ndarray, recipe: Fit) -> tuple[np.ndarray, float]:
     """Fit a binary logistic regression, and return its weight ``[f]`` and bias.
 
     If all targets are equal, the weight is 0 and the bias alone predicts them.
@@ -196,7 +194,7 @@ def _fit_logistic(read: Any, target: np.ndarray, recipe: Fit) -> tuple[np.ndarra
     from sklearn.linear_model import LogisticRegression
 
     if len(set(target)) == 1:
-        return np.zeros(read.shape[1]), -ABSENT if target[0] else ABSENT
+        return np.zeros(features.shape[1]), -ABSENT if target[0] else ABSENT
     settings = {"C": INVERSE_PENALTY, "max_iter": STEPS, "class_weight": recipe.class_weights}
-    regression = LogisticRegression(**settings).fit(read, target)
+    regression = LogisticRegression(**settings).fit(features, target)
     return regression.coef_[0], regression.intercept_[0]

@@ -54,8 +54,6 @@ def draw_training_set(
     """Draw the training examples of a run, and prepare their labels and label weights.
 
     Args:
-        train: the training split.
-        generator: the random generator of the run.
         device: the device of the label weights.
 
     Raises:
@@ -72,8 +70,8 @@ def draw_training_indices(
 ) -> np.ndarray:
     """Draw the indices of a run's training examples.
 
-    The number of rows is ``train_rows`` of the recipe; None means all rows. If a row has several
-    examples, such as the windows of a long text, either all or none of them are drawn.
+    ``recipe.train_rows`` is the number of rows to draw; None means all rows. If a row has several
+    examples, such as the windows of a long text, either all or none of these examples are drawn.
     """
     return train.indices_of_rows(generator.permutation(len(train.row_indices))[: recipe.train_rows])
 
@@ -84,13 +82,11 @@ def to_training_labels(
     """Standardise the labels of a training split, if ``labels`` is ``standard``.
 
     Args:
-        examples: the training split.
-        index: the indices of the drawn examples, whose labels give the mean and the standard
-            deviation.
-        labels: ``raw`` to leave the labels unchanged, ``standard`` to standardise them.
+        index: the indices of the examples from whose labels the mean and standard deviation are
+            computed.
 
     Returns:
-        A copy of the examples with new labels, and the mean and standard deviation.
+        The examples with their new labels, and the mean and standard deviation.
 
     Raises:
         SubtuneError: all labels are equal, so they cannot be standardised.
@@ -113,7 +109,7 @@ def to_training_labels(
 def to_original_unit(delta: Delta, names: Iterable[str], unit: Unit) -> Delta:
     """Rescale the last layer of a delta, so that it predicts labels in their original unit.
 
-    The last layer is always part of a delta, because every run trains all of it.
+    The last layer is always part of a delta, because every run trains the whole layer.
 
     Args:
         names: the names of all parameters; the weight and bias of the last layer come last.
@@ -142,7 +138,7 @@ def compute_label_weights(
         ``[outputs]`` in float64, or None if the recipe has no class weights.
 
     Raises:
-        SubtuneError: a label occurs in none or in all of these examples.
+        SubtuneError: a label occurs in none or in all of the training examples.
     """
     if recipe.class_weights is None:
         return None

@@ -1,4 +1,4 @@
-"""The parts of a training step around the model: AdamW, the learning rate, and CUDA graphs.
+"""The parts of a training step outside the model: AdamW, the learning rate, and CUDA graphs.
 
 A step launches thousands of kernels, and launching a kernel takes longer than running it. With a
 CUDA graph, a GPU replays all kernels of a step without waiting for Python. The first batch of each
@@ -26,8 +26,8 @@ from subtune.runs.spec import Recipe
 class AdamW:
     """AdamW with torch's fused kernel. The learning rate is passed to each call of `step`.
 
-    `torch.optim.AdamW` computes the same, but it imports torch's compiler, which would delay each
-    job by a second.
+    `torch.optim.AdamW` computes the same updates, but it imports torch's compiler, which would
+    delay each job by a second.
 
     Args:
         leaves: the tensors to update, which are leaves of the autograd graph.
@@ -114,7 +114,7 @@ def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:
     return recipe.learning_rate * (steps - step) / max(1, steps - warmup)
 
 
-# A function that takes a step, from its batches and the learning rate of each run.
+# A function that takes a training step, given the packed batches and the learning rate of each run.
 Step = Callable[[Sequence[PackedBatch], Sequence[Tensor]], None]
 Shape = tuple[tuple[int, ...], ...]
 # The graph of a captured step, and the batches that contain its input tensors.
@@ -122,10 +122,10 @@ Captured = tuple[torch.cuda.CUDAGraph, Sequence[PackedBatch]]
 
 
 class Graphs:
-    """CUDA graphs that capture and replay training steps, one for each shape of the batches.
+    """CUDA graphs that capture and replay training steps. Each shape of the batches has one graph.
 
     Args:
-        runs: the number of runs that take the step side by side.
+        runs: the number of runs that train side by side.
         generators: the random generators that a step uses. A replay advances them as well.
         report: a function that logs a line if steps cannot be captured.
     """
@@ -144,17 +144,16 @@ class Graphs:
         self._can_capture = True
 
     def for_fewer_runs(self, runs: int) -> "Graphs":
-        """Return new graphs for fewer runs, because captured steps compute all runs."""
+        """Return new graphs for fewer runs, without the captured steps, which compute all runs."""
         fewer = Graphs(runs, self._generators, self._report)
         fewer._can_capture = self._can_capture
         return fewer
 
     def take_step(self, step: Step, batches: Sequence[PackedBatch], rates: Sequence[float]) -> None:
-        """Take a step: replay its graph if the shape of the batches was captured.
+        """Take a step, by replaying its graph if the step was captured for this shape of batches.
 
         Args:
             step: the function that takes the step; it must be the same in every call.
-            batches: the packed batches whose gradients are computed in this step.
             rates: the learning rate of each run.
         """
         outside = torch.cuda.current_stream()
@@ -193,7 +192,7 @@ class Graphs:
                 step(batches, self._rates.unbind())
         except Exception as error:
             for generator in self._generators:
-                # Without this, the generator could not draw numbers after a failed capture.
+                # Without a new state, the generator could not draw numbers after a failed capture.
                 generator.graphsafe_set_state(generator.clone_state())
             if is_out_of_memory(error):
                 raise
@@ -205,8 +204,8 @@ class Graphs:
 
 @cache
 def _shared_stream() -> torch.cuda.Stream:
-    """Return the stream of all steps.
+    """Return the CUDA stream that all steps use.
 
-    There is only one stream, because torch keeps a workspace for matrix products for each stream.
+    There is only one stream, because torch keeps one workspace for matrix products per stream.
     """
     return torch.cuda.Stream()

@@ -6,7 +6,7 @@ file::
 
     entry                    class          leaf of a run         weight in forward   keys in a file
     Whole: a vector, the     FlatTensors    a part of one flat    PerRun              NAME
-      classifier, a module                    vector
+      classifier, an adapter                  vector
     Whole: a matrix          StackedMatrix  the matrix            PerRun              NAME
     Whole: embeddings,       StackedMatrix  the rows of tokens    PerRun              NAME
       without weight decay                    in the texts
@@ -20,11 +20,8 @@ file::
 
 Terms in this file:
 
-* *leaf*: a tensor with trained values of one run, which the optimizer of the run updates.
+* *leaf*: a tensor of trained values that the optimizer of one run updates.
 * *delta*: the tensors changed by one run, as a mapping with the keys of the saved file.
-* *stacked* tensor: a tensor ``[k, …]`` with the values of ``k`` runs, as the forward pass reads
-  trained tensors.
-* *shared* tensor: a tensor that all runs read, such as a frozen weight.
 
 Shapes: ``k`` runs, ``p`` elements of a flat vector, ``e`` trained entries.
 """
@@ -42,7 +39,6 @@ from subtune.methods.selection import Entries, Entry, Indices, LowRank, Whole
 from subtune.models.encoder import Encoder
 from subtune.models.operations import LowRankUpdate, PerRun, Weight
 
-# A delta: the tensors changed by a run, by their keys in a file (see the table above).
 Delta = dict[str, Tensor]
 INDEX, LORA_A, LORA_B, LORA_SCALE = ".index", ".lora_A", ".lora_B", ".lora_scale"
 
@@ -50,8 +46,8 @@ INDEX, LORA_A, LORA_B, LORA_SCALE = ".index", ".lora_A", ".lora_B", ".lora_scale
 def changed_tensors(parameters: Mapping[str, Tensor], delta: Delta) -> dict[str, Tensor]:
     """Apply a delta to pretrained tensors, and return the changed tensors by name.
 
-    Whole tensors of the delta are not copied. A low-rank update adds ``scale · B A`` to the
-    pretrained tensor (LoRA, Eq. 3).
+    Tensors that the delta contains as a whole are not copied. A low-rank update adds
+    ``scale · B A`` to the pretrained tensor (LoRA, Eq. 3).
     """
     changed = {}
     for key, values in delta.items():
@@ -86,19 +82,18 @@ def mean_changes(parameters: Mapping[str, Tensor], delta: Delta) -> dict[str, tu
 class TrainedValues:
     """The trained values of runs that train side by side.
 
-    The values are kept in parts: one `FlatTensors`, and one `StackedMatrix` for each matrix. All
-    runs start from the same values. The runs may train different small tensors, but they must train
-    the same matrices. The methods of this class identify a run by its position
-    among the runs.
+    Each matrix of the encoder is kept in a `StackedMatrix`. Vectors, the classifier, added modules
+    and low-rank updates are kept in one `FlatTensors`. All runs start from the same values and must
+    train the same matrices. The argument ``position`` of methods is the index of a run.
 
     Args:
         model: the model with the initial values of the runs.
         members: the entries of each run, by tensor name.
         seed: the seed that initializes low-rank updates.
-        frozen: the model that the forward pass uses, whose dtypes are those of matrix products;
+        frozen: the model of the forward pass, in which matrices have the dtype of matrix products;
             None means ``model``.
-        rows: maps the name of an embedding table to the indices of the rows that may change. All
-            rows of other tables may change.
+        rows: maps the name of an embedding table to the indices of the rows that may change. If a
+            table is not in this mapping, all of its rows may change.
     """
 
     def __init__(
@@ -112,8 +107,8 @@ class TrainedValues:
         self.device = model.device
         forward, rows = (frozen or model).parameters, rows or {}
         names = [name for name, entry in members[0].items() if is_matrix(model, name, entry)]
-        # The gradient norm is summed in the order of the parts. Matrices that are trained entirely
-        # come first.
+        # Matrices that are trained entirely come first. This order affects rounding, because the
+        # gradient norm is summed in this order.
         names.sort(key=lambda name: isinstance(members[0][name], Indices))
         small = [
             {name: entry for name, entry in entries.items() if name not in names}
@@ -128,11 +123,11 @@ class TrainedValues:
             self._parts.append(StackedMatrix(name, pretrained, entries, dtype, read))
 
     def leaves(self, position: int) -> list[Tensor]:
-        """Return the tensors that the optimizer of a run updates, one per part."""
+        """Return the tensors that the optimizer of a run updates."""
         return [part.leaves[position] for part in self._parts]
 
     def gradients(self, position: int) -> list[Tensor | None]:
-        """Return the gradient of each leaf of a run, or None if the loss does not depend on it."""
+        """Return a run's gradient for each leaf; None if the loss does not depend on the leaf."""
         return [part.gradient(position) for part in self._parts]
 
     def clear_gradients(self) -> None:
@@ -170,7 +165,7 @@ class TrainedValues:
 
 
 def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
-    """Return whether the values of an entry are kept in `StackedMatrix`, not in `FlatTensors`."""
+    """Return whether an entry is kept in a `StackedMatrix` instead of in `FlatTensors`."""
     is_small = model.parameters[name].ndim == 1 or is_classifier(name) or is_added(name)
     return not is_small and not isinstance(entry, LowRank)
 
@@ -178,17 +173,17 @@ def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
 class FlatTensors:
     """Vectors, the classifier, added modules and low-rank updates of ``k`` runs.
 
-    The small tensors of a run are concatenated to a *flat vector* ``[p]``. The vectors of all runs
-    have the same layout and the same initial values. A run trains some elements of its vector,
-    which are stored in its leaf, and all other elements keep their initial values. Therefore the
-    vectors can be stacked to ``[k, p]`` even if the runs train different tensors.
+    These tensors are concatenated to a *flat vector* ``[p]`` for each run. The flat vectors of all
+    runs have the same layout and the same initial values. The leaf of a run contains the elements
+    that the run trains. All other elements of its flat vector keep their initial values. Therefore
+    the flat vectors can be stacked to ``[k, p]`` even if the runs train different tensors.
 
     As in the code of LoRA (Hu et al., 2022), the ``A`` of a low-rank update is initialized like the
     weights of a linear layer, and ``B`` is 0.
 
     Args:
         model: the model with the initial values of the runs.
-        members: the entries of each run, without those of matrices.
+        members: the entries of each run, without those that a `StackedMatrix` keeps.
         seed: the seed that initializes low-rank updates.
     """
 
@@ -272,7 +267,7 @@ class FlatTensors:
         }
 
     def _list_trained_indices(self, entries: Entries) -> Tensor:
-        """List the indices ``[e]`` of the flat vector that a run trains, in ascending order."""
+        """List the indices ``[e]`` of a run's trained elements in its flat vector, ascending."""
         tensors = self._split_vectors(torch.arange(len(self._start)))
         trained = []
         for name in self._entries:
@@ -287,20 +282,21 @@ class FlatTensors:
 
 
 class StackedMatrix:
-    """A matrix of the encoder that ``k`` runs train, each run with its own values.
+    """One matrix of the encoder, with the values of ``k`` runs.
 
-    Each run has *master weights*, which are the whole matrix in the dtype of the model. If a run
-    trains the whole matrix, its leaf is the master weights. If a run trains some entries, its leaf
-    contains only these entries ``[e]``. The forward pass reads *working copies*: one tensor
-    ``[k, …]`` in the dtype of matrix products. Gradients are computed for this tensor. If both
-    dtypes are equal, the working copies share the memory of the master weights.
+    The *master weights* of a run are the matrix in the dtype of the model. If a run trains the
+    whole matrix, its leaf is the master weights. If a run trains some entries, its leaf is a vector
+    ``[e]`` of these entries, and `update_weights` copies the leaf to the master weights.
+
+    The forward pass reads the *working copies*, a tensor ``[k, …]`` in the dtype of matrix
+    products. Autograd computes the gradient of the working copies. If the model also has the dtype
+    of matrix products, the working copies share the memory of the master weights.
 
     Args:
-        pretrained: the matrix before training.
-        entries: for each run, its trained part of the matrix: the whole matrix, or some entries.
+        entries: the trained part of the matrix in each run: ``Whole`` or ``Indices``.
         dtype: the dtype of matrix products.
-        rows: the rows of an embedding table that the texts use, which are the only trained rows;
-            None means that all rows are trained.
+        rows: the indices of the rows that are trained, if the matrix is an embedding table. Only
+            these rows are kept. None means all rows.
         masters: the master weights ``[k, …]``; None means copies of the pretrained matrix.
     """
 
@@ -319,8 +315,9 @@ class StackedMatrix:
             masters = start.repeat(len(entries), *[1] * start.ndim)
         self._master_weights = masters
         self._working_copies = masters.detach().to(dtype).requires_grad_()
-        # This buffer is reused, because allocating memory at every step is slow on a CPU.
-        self._cast = masters.new_empty(masters.shape[1:]) if dtype != masters.dtype else None
+        # The buffer is reused, because allocating memory at every step is slow on a CPU.
+        buffer = masters.new_empty(masters.shape[1:]) if dtype != masters.dtype else None
+        self._gradient_buffer = buffer
         self._indices = [
             torch.from_numpy(entry.flat).to(masters.device) if isinstance(entry, Indices) else None
             for entry in entries
@@ -331,10 +328,9 @@ class StackedMatrix:
         ]
 
     def gradient(self, position: int) -> Tensor | None:
-        """Return the gradient of a run's leaf, or None if the loss does not depend on it.
+        """Return the gradient of a run's leaf, or None if the loss does not depend on the leaf.
 
-        The next call for any run may overwrite the returned tensor. The gradient of some entries is
-        selected from the gradient of the whole matrix.
+        The next call for any run may overwrite the returned tensor.
         """
         if self._working_copies.grad is None:
             return None
@@ -342,7 +338,7 @@ class StackedMatrix:
         if index is not None:
             gradient = gradient.flatten()[index]
             return gradient.to(self._master_weights.dtype)
-        return gradient if self._cast is None else self._cast.copy_(gradient)
+        return gradient if self._gradient_buffer is None else self._gradient_buffer.copy_(gradient)
 
     def clear_gradients(self) -> None:
         self._working_copies.grad = None
@@ -353,7 +349,7 @@ class StackedMatrix:
         ):
             if index is not None:
                 master.view(-1).index_copy_(0, index, leaf)
-        if self._cast is not None:
+        if self._gradient_buffer is not None:
             self._working_copies.copy_(self._master_weights)
 
     def weights(self, positions: Sequence[int]) -> dict[str, Weight]:
