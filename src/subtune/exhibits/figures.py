@@ -1,4 +1,4 @@
-"""Draws scores as curves, and our scores against a paper's scores as points."""
+"""Draws curves of scores, and our scores against the scores that a paper prints."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -78,8 +78,8 @@ def draw_scores_by_fraction(
     """Draw the dev score against the trained fraction of LayerNorm, one panel per score column.
 
     Args:
-        scopes: the scopes of masks to draw. Each is a curve with a band of one standard deviation
-            over seeds on each side.
+        scopes: the scopes of masks to draw. Each scope is drawn as a curve, with a band of one
+            standard deviation over seeds on each side.
         references: at most two methods, which are drawn as horizontal lines.
     """
     from matplotlib.ticker import PercentFormatter
@@ -177,10 +177,9 @@ def _plot_with_band(
     """Draw a line and, if there are several seeds, a band of one standard deviation on each side.
 
     Args:
-        panel: the panel to draw on.
         mean: the mean over seeds, indexed by the x value.
         spread: the standard deviation over seeds, with the same index.
-        look: options of the line.
+        look: options of matplotlib's ``plot``.
     """
     panel.plot(mean.index, mean, **look)
     spread = spread.fillna(0)
