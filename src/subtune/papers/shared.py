@@ -139,7 +139,8 @@ FRONT = Figure(
     "by seed and dev example, relative to the reference's score. A point is filled if the method "
     "is within the margin with a probability of at least 95 % and several seeds. The column "
     "'within' shows this probability. Grey squares are methods that train nothing in the encoder. "
-    "Orange diamonds are external predictions. Each panel shows at most sixteen methods; diverged methods are left out.",
+    "Orange diamonds are external predictions. Each panel shows at most sixteen methods; diverged "
+    "methods are left out.",
     make=draw_front,
 )
 # Tables and figures that are also made for all experiments together.

@@ -82,7 +82,7 @@ def test_printed_numbers_say_of_each_claim_what_its_paper_says(paper, claim):
         ("bitfit_plus", "Adding LayerNorm's weights to b_m2", 0.009),
         ("bitfit_plus", "the other biases score", 0.717 - 0.708),
         # The mean of Table 2's differences.
-        ("layernorm", "scores as full fine-tuning does", -0.0172222),
+        ("layernorm", "scores the same as full fine-tuning", -0.0172222),
         # P-values of the Kruskal–Wallis test.
         ("layernorm", "as training only biases does", 0.56599),
         ("layernorm", "as training only biases does, on test", 0.62703),
@@ -181,12 +181,12 @@ def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
     frame = scores(bitfit=[0.9, 0.8, 0.7], full=[0.8, 0.7, 0.6])
     bitfit = papers.find_paper("bitfit")
     shown = claims_table(claims_of(bitfit, chosen=frame)).table.set_index("claim")
-    row = shown.loc["Training only biases scores as full fine-tuning does"]
+    row = shown.loc["Training only biases scores the same as full fine-tuning"]
     assert (row["this run"], row["95 % interval"]) == ("0.100", "0.100 to 0.100")
     assert row["over"] == "3 tasks"
     row = shown.loc["Training only biases scores better than full fine-tuning on some tasks"]
     assert (row["this run"], row["paper"], row["by the interval"]) == ("3 of 3", "14 of 27", "–")
-    assert shown.loc["A frozen encoder scores less, on every task", "this run"] == "–"
+    assert shown.loc["A frozen encoder scores less than BitFit, on every task", "this run"] == "–"
     assert shown.loc["BitFit converges within 7 epochs on most tasks", "paper"] == "not printed"
     assert not (shown == "nan").any(axis=None)
     several = pd.concat([frame.assign(model=model) for model in "ab"])
@@ -251,7 +251,7 @@ def test_on_tagging_a_tenth_of_a_point_counts(bitfit, judged):
 
 def test_a_claim_without_tasks_leaves_out_tasks_that_a_paper_treats_apart():
     table = pd.concat([scores(full=[0.5], bitfit=[0.6]), tagged(0.9, 0.1)])
-    row = verdict_of("bitfit", "scores as full fine-tuning does", chosen=table)
+    row = verdict_of("bitfit", "scores the same as full fine-tuning", chosen=table)
     assert (row["ours"], row["cells"]) == (pytest.approx(0.1), 1)
     # The printed cells are 9 columns of Table 2 with each of 3 models.
     assert row["paper_cells"] == 27
