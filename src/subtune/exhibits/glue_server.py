@@ -104,9 +104,9 @@ def expected_server_scores(config: Config) -> set[tuple[str, ...]]:
     """List all scores that the server can return for a configuration, as tuples of `NAMES`."""
     tasks = config.all_tasks()
     return {
-        (name, *of, column.key)
+        (name, *model_and_method, column.key)
         for name, experiment in config.experiments.items()
-        for of in list_submissions(config, experiment).values()
+        for model_and_method in list_submissions(config, experiment).values()
         for column in list_score_columns(
             [tasks[task] for task in experiment.tasks if config.is_submitted(task)], {}
         )

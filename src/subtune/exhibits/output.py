@@ -33,9 +33,9 @@ class ExperimentResults:
         tables: maps names to tables: those of `subtune.steps.scores.SCORE_TABLES`, those of
             `subtune.papers.paper.INFORMATION`, ``train_scores``, ``test_scores``, ``claims`` and
             ``reproduction``. Not all experiments have all of these tables. ``chosen`` contains the
-            runs on the largest training set; ``sizes`` contains all training set sizes, in all
-            metrics. Two more tables are used by claims: ``printed`` (the scores in the paper) and
-            ``train_rows`` (the number of training examples of each task).
+            runs on the largest training set; ``sizes`` contains the runs on all training set sizes,
+            with their scores in all metrics. Two more tables are used by claims: ``printed`` (the
+            scores in the paper) and ``train_rows`` (the number of training examples of each task).
         tasks: maps each task's name to a mapping with its ``title``, the titles of its ``columns``
             and ``metrics``, its splits for ``evaluation``, and a description of the ``source`` of
             its data.

@@ -121,7 +121,7 @@ def comparison_table(
     5. Our methods: all methods, except those whose scores on these tasks are printed only in
        exhibits of the paper that are not in ``exhibits``.
     6. Averages: the average of the paper, if it prints one. If this average includes a task that we
-       did not run, a second column has the average over the tasks that we ran.
+       did not run, a second column contains the average over the tasks that we ran.
     7. Bold: the best score of each model. ``not_competing`` methods are ignored.
 
     Args:

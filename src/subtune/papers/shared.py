@@ -116,7 +116,7 @@ ANSWERS = Table(
 )
 SUMMARY = Table(
     "summary",
-    "What each method scores, and what it costs",
+    "Score and cost of each method",
     "The table lists the dev score of each method at its best learning rate (mean ± standard "
     "deviation over seeds), the highest score first. If the experiment reproduces a paper, scores "
     "are from the best epoch. Otherwise each example is scored at an epoch that was chosen on "
@@ -181,7 +181,7 @@ REPRODUCTION = Figure(
 )
 PAIRED_TESTS = Table(
     "paired_tests",
-    "Pairs of methods",
+    "Comparison of all pairs of methods",
     "The table compares each pair of methods, paired by score column. It lists the mean difference "
     "(first method minus second method) and the two-sided p-value of Wilcoxon's signed-rank test, "
     "uncorrected and with Holm's correction over all pairs.",
@@ -190,7 +190,7 @@ PAIRED_TESTS = Table(
 )
 CHOICES = Table(
     "choices",
-    "What was chosen",
+    "Chosen learning rates and epochs",
     "The table lists the learning rate, run and best epoch of every score in the other tables. The "
     f"column 'plateau' lists the learning rates that score at most {PLATEAU} below the best one. "
     + REMARKS,
@@ -235,7 +235,7 @@ SUBMISSION = Table(
 
 CLASSES = Table(
     "classes",
-    "Where it fails: labels",
+    "Errors: precision, recall and F1 of each label",
     "The table lists precision, recall and F1 of each label with 95 % Wilson intervals, for the "
     "method that the answer names and for full fine-tuning. The column 'rows' is the number of "
     "examples with the label. Runs were not trained on the examples that are counted. With several "
@@ -245,7 +245,7 @@ CLASSES = Table(
 )
 CONFUSION = Figure(
     "confusion",
-    "Where it fails: which labels are confused",
+    "Errors: confusion matrix",
     "The cells show the number of examples with each label and prediction. The run was not trained "
     "on these examples. The shade shows the share among the examples with the same label. With "
     "more than "
@@ -255,7 +255,7 @@ CONFUSION = Figure(
 )
 SUSPECTS = Table(
     "suspects",
-    "Where it fails: rows that disagree with their label",
+    "Errors: rows whose label may be wrong",
     "The labels of these rows may be wrong, so check them first. The column 'probability' is the "
     "predicted probability of the given label (mean over seeds), from the method that the answer "
     "names. The runs were not trained on these rows. A row is listed if the predicted probability "
@@ -267,7 +267,7 @@ SUSPECTS = Table(
 )
 PREDICTED = Figure(
     "predicted",
-    "Where it fails: predicted and true numbers",
+    "Errors: predicted and true numbers",
     "The points compare predicted with true numbers, for the method that the answer names and for "
     "full fine-tuning. The runs were not trained on these examples. On the line, the prediction "
     "equals the true number.",

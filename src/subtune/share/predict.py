@@ -173,8 +173,8 @@ def find_refit(layout: Layout, run_id: str) -> Refit:
                 similar_ids.append(other.id)
     if similar_ids:
         raise SubtuneError(
-            f"run {run_id} has a learning rate that was not chosen; use a run with the chosen one, "
-            f"such as {similar_ids[0]}"
+            f"run {run_id} has a learning rate that was not chosen; use a run with the chosen "
+            f"learning rate, such as {similar_ids[0]}"
         )
     raise SubtuneError(
         f"run {run_id} is a cross-validated run, and the comparison is not finished; call "

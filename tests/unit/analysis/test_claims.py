@@ -84,8 +84,8 @@ def test_printed_numbers_say_of_each_claim_what_its_paper_says(paper, claim):
         # The mean of Table 2's differences.
         ("layernorm", "scores the same as full fine-tuning", -0.0172222),
         # P-values of the Kruskal–Wallis test.
-        ("layernorm", "as training only biases does", 0.56599),
-        ("layernorm", "as training only biases does, on test", 0.62703),
+        ("layernorm", "same as training only biases", 0.56599),
+        ("layernorm", "same as training only biases, on test", 0.62703),
         ("layernorm", "dev and test", 0.54773),
     ],
 )
@@ -110,7 +110,7 @@ def test_masks_are_compared_column_by_column():
         for fraction in (0.1, 0.4)
     ]
     every = pd.concat([frame, *masks])
-    row = verdict_of("layernorm", "mask from the other tasks", chosen=every)
+    row = verdict_of("layernorm", "mask chosen from the other tasks", chosen=every)
     assert (row["units"], row["verdict"]) == (3, NOT_SUPPORTED)
     row = verdict_of("layernorm", "small part of LayerNorm", chosen=every)
     assert row["ours"] == pytest.approx(-0.01) and row["verdict"] == SUPPORTED
@@ -164,7 +164,7 @@ def test_seeds_are_the_intervals_units_and_cells_are_means_over_them():
 
 def test_runs_that_diverged_are_no_cells_and_have_no_best_rate():
     frame = scores(bitfit=[0.9, math.nan, 0.7], full=[0.8, 0.7, math.nan])
-    row = verdict_of("bitfit", "as full fine-tuning does", chosen=frame)
+    row = verdict_of("bitfit", "same as full fine-tuning", chosen=frame)
     assert (row["cells"], row["units"]) == (1, 1)
     row = verdict_of("spafit", "learning rate of 2e-05", chosen=scores(full=[math.nan] * 3))
     assert (row["cells"], row["units"], row["judged"]) == (0, 0, UNDECIDED)
@@ -266,7 +266,7 @@ def test_a_claim_about_the_size_of_training_data_is_asked_of_every_size():
     for text, ours in (
         ("With little training data", 0.2),
         ("With all training data", 0.1),
-        ("more of the same", 1),
+        ("more data of one task", 1),
     ):
         row = verdict_of("bitfit", text, sizes=sizes)
         assert row["ours"] == pytest.approx(ours)
