@@ -85,8 +85,8 @@ def answers_table(results: ExperimentResults) -> Styled:
 def list_answers(answers: pd.DataFrame) -> list[tuple[str, str]]:
     """List pairs of an answer and its next step, from rows of `answers_table`.
 
-    If there are several answers, each begins with the title of its task, and with the names of
-    its models if they differ between answers.
+    If there are several answers, each begins with the title of its task. If the models differ,
+    the names of the answer's models follow.
     """
     # Tables of earlier versions lack these columns.
     models, steps = answers.get("models", answers["model"]), answers.get("next")

@@ -68,9 +68,9 @@ def draw_forest(panels: Sequence[tuple[str, pd.DataFrame]]) -> "Figure":
 
     Methods are sorted by size, the smallest first; external predictions are last. A bar is
     the 95 % interval of the *paired difference*, shifted by the reference's score. Intervals of the
-    scores themselves would be wider, because they include the variance that the
-    method and the reference share. Such intervals can overlap although the difference is clear. A
-    method is as good as the reference if its bar lies within or above the band of the margin.
+    scores themselves would be wider, because they include the variance that the method
+    and the reference share. Such intervals can overlap although the difference is clear. A method
+    is as good as the reference if its bar lies within or above the band of the margin.
 
     Grey squares are methods that train nothing in the encoder; orange diamonds are external
     predictions.
