@@ -43,4 +43,7 @@ def test_its_smallest_task_is_trained_and_its_claims_are_judged(glue_dir, minilm
         and (scores.groupby("method")["learning_rate"].nunique() == 1).all()
     )
     claims = pd.read_csv(folder / "claims.csv").set_index("claim")
-    assert claims.loc["Biases score better than as many random parameters", "over"] == "3 seeds"
+    assert (
+        claims.loc["Biases score better than the same number of random parameters", "over"]
+        == "3 seeds"
+    )

@@ -30,7 +30,7 @@ from subtune.exhibits.output import (
 from subtune.methods import method_title
 
 CHOSEN_BY_OTHERS = "Each example is scored at an epoch that was chosen on other examples."
-ON_SAME_EXAMPLES = "Epochs and learning rates were chosen on the same examples of the dev set."
+ON_SAME_EXAMPLES = "Epochs and learning rates were chosen on the dev examples that are scored here."
 CHOSEN_ON_DEV = (
     "Epochs and learning rates were chosen on the dev set; these scores are from the test set."
 )
@@ -46,10 +46,10 @@ MOST_READ = 0.95
 
 
 def answers_table(results: ExperimentResults) -> Styled:
-    """Tabulate the answers, and below them the loss of each method against the reference.
+    """List the answers, and tabulate the loss of each method against the reference.
 
-    The CSV file has one row per task, and if there are several tasks, one row for all tasks. In
-    experiments with a paper, there are such rows for each model. ``columns.csv`` explains the
+    The CSV file has one row per task and, if there are several tasks, one row for all tasks
+    together. In experiments with a paper, each model has these rows. ``columns.csv`` explains the
     columns.
     """
     chosen = results["chosen"]
@@ -85,8 +85,8 @@ def answers_table(results: ExperimentResults) -> Styled:
 def list_answers(answers: pd.DataFrame) -> list[tuple[str, str]]:
     """List pairs of an answer and its next step, from rows of `answers_table`.
 
-    If there are several answers, each begins with the title of its task, and with the model names
-    if these differ.
+    If there are several answers, each begins with the title of its task. If the models differ,
+    the names of the answer's models follow.
     """
     # Tables of earlier versions lack these columns.
     models, steps = answers.get("models", answers["model"]), answers.get("next")
@@ -99,16 +99,16 @@ def list_answers(answers: pd.DataFrame) -> list[tuple[str, str]]:
 def loss_table(
     methods: pd.DataFrame, task_titles: Mapping[str, str] | None = None
 ) -> tuple[pd.DataFrame, str]:
-    """Format each method's score and loss, and collect marks about the scores.
+    """Format each method's score and loss, and mark scores that need a remark.
 
     Args:
-        methods: rows of `subtune.analysis.candidates.summary`.
+        methods: rows from `subtune.analysis.candidates.summarise_methods`.
         task_titles: maps the names of tasks to their titles; None to leave out the column ``task``.
 
     Returns:
-        The table as text, and a line that explains its marks. The table has a column ``model`` if
-        there are several models, a column ``against`` if the reference is not always full
-        fine-tuning, and a column ``marks`` if a method has a mark.
+        A table whose cells are text, and a line that explains its marks. The table has a column
+        ``model`` if there are several models, a column ``against`` if the reference is not always
+        full fine-tuning, and a column ``marks`` if a method has a mark.
     """
     rows, letters = [], dict[str, str]()
     several = methods["model"].nunique() > 1
@@ -152,7 +152,7 @@ def _list_marks(row: Mapping[str, Any]) -> list[str]:
     """List remarks about a method's score for the reader.
 
     Args:
-        row: a row of `subtune.analysis.candidates.summary`.
+        row: a row from `subtune.analysis.candidates.summarise_methods`.
     """
     if pd.isna(row["score"]):
         return []
@@ -161,7 +161,7 @@ def _list_marks(row: Mapping[str, Any]) -> list[str]:
         paired = f"compared on the {unit}s that the reference has too"
         found.append(f"{row['seeds']} of {row['planned']} {unit}s, {paired}")
     if row["seeds"] == 1:
-        found.append(f"one {unit}, so differences between {unit}s are not included")
+        found.append(f"one {unit}, so differences between {unit}s are unknown")
     if row["at_edge"]:
         found.append("the best learning rate is the smallest or largest of those tried")
     if row["curve"] in CURVES:

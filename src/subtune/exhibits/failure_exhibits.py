@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 MOST_SHOWN = 20
 # Texts in tables on the page, and labels in figures, are truncated to this many characters.
 LONGEST_TEXT, LONGEST_LABEL = 160, 18
-# A confusion matrix has at most `MOST_IN_MATRIX` labels; with more labels, the most frequent
-# confusions are drawn as bars. With at most `MOST_WITH_NUMBERS` labels, the matrix contains
-# numbers.
+# A confusion matrix has at most `MOST_IN_MATRIX` labels. If there are more, bars show the
+# `MOST_CONFUSIONS` most frequent confusions. Cells contain numbers if the matrix has at most
+# `MOST_WITH_NUMBERS` labels.
 MOST_IN_MATRIX, MOST_WITH_NUMBERS, MOST_CONFUSIONS = 30, 12, 20
 
 
 def classes_table(results: ExperimentResults) -> Styled:
     """Tabulate precision, recall and F1 of each label.
 
-    If there are more than `MOST_SHOWN` labels, those with the lowest F1 are shown.
+    If there are more than `MOST_SHOWN` labels, only the rows with the lowest F1 are shown.
     """
     table = results["classes"]
     shown = table
@@ -54,14 +54,15 @@ def classes_table(results: ExperimentResults) -> Styled:
             EMPTY if pd.isna(value) else f"{value:.2f} ({low:.2f} to {high:.2f})"
             for value, low, high in parts
         ]
-    note = f"The {MOST_SHOWN} lowest of {len(table):,}." if len(shown) < len(table) else ""
+    note = ""
+    if len(shown) < len(table):
+        note = f"The table shows the {MOST_SHOWN} rows with the lowest F1, out of {len(table):,}."
     return Styled(table, _without_single_task(pd.DataFrame(cells)), note=note)
 
 
 def suspect_labels_table(results: ExperimentResults) -> Styled:
     """Tabulate the examples whose labels may be wrong, the most suspect first."""
     table = results["suspects"]
-    # The most suspect examples of each task are shown.
     shown = table.groupby("task", sort=False).head(MOST_SHOWN)
     cells = shown.assign(task=shown["task"].map(results.task_titles))
     for name in cells.columns:
@@ -69,16 +70,14 @@ def suspect_labels_table(results: ExperimentResults) -> Styled:
             cells[name] = [format_number(value, ".3g") for value in cells[name]]
         elif cells[name].dtype == object or name in ("text", "second text"):
             cells[name] = [shorten(str(text), LONGEST_TEXT) for text in cells[name]]
-    note = (
-        f"Showing the first {len(shown):,} of {len(table):,} rows."
-        if len(shown) < len(table)
-        else ""
-    )
+    note = ""
+    if len(shown) < len(table):
+        note = f"The table shows the {len(shown):,} most suspect rows, out of {len(table):,}."
     return Styled(table, _without_single_task(cells), note=note, wide={"text": 0.5})
 
 
 def more_labels_table(results: ExperimentResults) -> Styled:
-    """Tabulate each method's score on each training set size, and the gain of doubling the set."""
+    """Tabulate scores by training set size, and the gain from doubling the training set."""
     table = results["more_labels"]
     sentences, shown = [], []
     for (task, method), rows in table.groupby(["task", "method"], sort=False):
@@ -111,8 +110,8 @@ def _without_single_task(cells: pd.DataFrame) -> pd.DataFrame:
 def draw_confusion(results: ExperimentResults) -> "Figure":
     """Draw confusion matrices, with one panel per task and method.
 
-    The shade of a cell shows its share of the examples with the label. If there are more than
-    `MOST_IN_MATRIX` labels, bars show the most frequent confusions instead.
+    The shade of a cell shows its share among the examples with the same label. If there are more
+    than `MOST_IN_MATRIX` labels, bars show the most frequent confusions instead.
     """
     groups = [*results["confusion"].groupby(["task", "method"], sort=False)]
     figure, panels = new_panels(len(groups), NARROW if len(groups) == 1 else WIDTH, 0.7, 2)

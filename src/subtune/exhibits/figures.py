@@ -1,4 +1,4 @@
-"""Draws scores as curves, and our scores against a paper's scores as points."""
+"""Draws curves of scores, and our scores against the scores that a paper prints."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -78,8 +78,8 @@ def draw_scores_by_fraction(
     """Draw the dev score against the trained fraction of LayerNorm, one panel per score column.
 
     Args:
-        scopes: the scopes of masks to draw. Each is a curve with a band of one standard deviation
-            over seeds on each side.
+        scopes: the scopes of masks to draw. Each scope is drawn as a curve, with a band of one
+            standard deviation over seeds on each side.
         references: at most two methods, which are drawn as horizontal lines.
     """
     from matplotlib.ticker import PercentFormatter
@@ -177,10 +177,9 @@ def _plot_with_band(
     """Draw a line and, if there are several seeds, a band of one standard deviation on each side.
 
     Args:
-        panel: the panel to draw on.
         mean: the mean over seeds, indexed by the x value.
         spread: the standard deviation over seeds, with the same index.
-        look: options of the line.
+        look: options of matplotlib's ``plot``.
     """
     panel.plot(mean.index, mean, **look)
     spread = spread.fillna(0)
@@ -205,11 +204,11 @@ def draw_reproduction(results: ExperimentResults) -> "Figure":
     axes = figure.subplots()
     table = results["reproduction"]
     table = table[table["metric"] != AVERAGE]
-    both = table.dropna(subset=["ours"]).drop_duplicates([*CELL, "our_model"])
-    tasks = [task for task in results.column_titles if task in set(both["task"])]
+    compared = table.dropna(subset=["ours"]).drop_duplicates([*CELL, "our_model"])
+    tasks = [task for task in results.column_titles if task in set(compared["task"])]
     for (number, task), split in itertools.product(enumerate(tasks), SPLITS):
-        points = both[(both["task"] == task) & (both["split"] == split)]
-        # When colours repeat, markers are open to distinguish them.
+        points = compared[(compared["task"] == task) & (compared["split"] == split)]
+        # Tasks with the same colour are distinguished by open markers.
         fill = "full" if number < len(COLOURS) else "none"
         axes.errorbar(
             points["reported"],
@@ -223,12 +222,12 @@ def draw_reproduction(results: ExperimentResults) -> "Figure":
             elinewidth=0.8,
             label=results.column_titles[task] if split == "validation" else None,
         )
-    low = min([0.0, *both["ours"], *both["reported"]])
+    low = min([0.0, *compared["ours"], *compared["reported"]])
     axes.plot([low, 1], [low, 1], color="0.6", linewidth=1, zorder=0)
     axes.set_xlabel("reported score")
-    models = ", ".join(both["our_model"].dropna().unique()) or EMPTY
+    models = ", ".join(compared["our_model"].dropna().unique()) or EMPTY
     axes.set_ylabel(f"score of this run ({models})")
-    drawn, cells = both["split"].value_counts(), table.drop_duplicates(CELL)["split"]
+    drawn, cells = compared["split"].value_counts(), table.drop_duplicates(CELL)["split"]
     dev, test = (f"{drawn.get(split, 0)} of the {(cells == split).sum()}" for split in SPLITS)
     with_test = f"\nand {test} test scores (half filled)" if "test" in drawn else ""
     axes.set_title(f"{dev} dev scores that the paper prints{with_test}")

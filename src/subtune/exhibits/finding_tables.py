@@ -37,7 +37,7 @@ from subtune.exhibits.score_tables import select_printed_scores
 def metrics_table(results: ExperimentResults) -> pd.DataFrame:
     """Tabulate the metrics of each task.
 
-    The first metric is used to choose epochs and learning rates, and is shown in other tables.
+    The column ``metric`` contains the metric by which epochs and learning rates are chosen.
     """
     rows = []
     for task in results.tasks.values():
@@ -52,8 +52,8 @@ def metrics_table(results: ExperimentResults) -> pd.DataFrame:
 def choices_table(results: ExperimentResults) -> pd.DataFrame:
     """Tabulate the chosen learning rate and epoch of each run, including masked runs.
 
-    If learning rates were searched, the column ``plateau`` lists the rates with nearly the best
-    score.
+    If learning rates were searched, the column ``plateau`` lists the learning rates that scored
+    nearly as high as the best one.
     """
     chosen = results["chosen"]
     table = chosen[chosen["decides"] & ~are_external(chosen)]
@@ -82,8 +82,8 @@ def learning_rates_table(results: ExperimentResults, printed: str, method: str) 
     """Tabulate the best learning rate of a method on each task, in our runs and in the paper.
 
     Args:
-        printed: the name of the paper's table, with ``task`` and one column per model.
-        method: the name of the method.
+        printed: the name of the paper's table, which has the column ``task`` and one column per
+            model.
     """
     task_titles, runs = results.task_titles, drop_masked_runs(results["chosen"])
     runs = runs[runs["method"] == method].drop_duplicates(["model", "task"])
@@ -102,7 +102,7 @@ def learning_rates_table(results: ExperimentResults, printed: str, method: str) 
     return table
 
 
-# Columns of the claims table that are wrapped in LaTeX, with their shares of the text width.
+# Maps wrapped columns of the LaTeX table of claims to their widths, as fractions of the text width.
 WIDE = {"claim": 0.25, "statistic": 0.35, "contradicted by": 0.2}
 JUDGEMENTS = [HOLDS, DOES_NOT_HOLD, UNDECIDED]
 VERDICTS = ["as the paper judges", "by the interval"]
@@ -126,8 +126,8 @@ def variance_table(results: ExperimentResults) -> pd.DataFrame:
 def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> pd.DataFrame:
     """Compare two methods by the Kruskal–Wallis test, on our scores and on the paper's scores.
 
-    There are tests on dev scores, on test scores, and on both. The printed table has the columns
-    ``scores`` (the tables that contain the scores) and ``p_value``.
+    The test is computed on dev scores, on test scores, and on all of these scores together. The
+    paper's table has the columns ``scores`` (the tables that contain the scores) and ``p_value``.
     """
     printed, printed_scores = results.printed("kruskal_wallis"), results.printed("scores")
     tables = [results.tables[name] for name in ("chosen", "test_scores") if name in results.tables]
@@ -157,7 +157,7 @@ def component_table(results: ExperimentResults, printed: str) -> pd.DataFrame:
     """Rank components by their Fisher information, next to their ranks in the paper.
 
     Args:
-        printed: the name of the paper's table, with ``component`` and ``rank``.
+        printed: the name of the paper's table, which has the columns ``component`` and ``rank``.
     """
     total = parameters.component_ranking(results["component_shares"])
     ranks = results.printed(printed).set_index("component")["rank"]
@@ -172,14 +172,15 @@ def component_table(results: ExperimentResults, printed: str) -> pd.DataFrame:
 
 
 def information_table(results: ExperimentResults, methods: Sequence[str]) -> pd.DataFrame:
-    """Rank methods by Fisher information and by score. Each method trains one kind of parameter.
+    """Rank methods by Fisher information and by score.
 
     Args:
-        methods: the names of the methods, which are also names of parameters.
+        methods: methods that train a single parameter and are named after it.
 
     Returns:
-        One row per model, task and training set size, with both rankings and the loss of score if
-        the method is chosen by Fisher information. Diverged methods have no rank by score.
+        One row per model, task and training set size, with both rankings, and the score that is
+        lost by choosing the method with the most Fisher information. Diverged methods have no rank
+        by score.
     """
     sizes, information = results["sizes"], results["parameter_information"]
     rows_of_methods = information[information["parameter"].isin(methods)]
@@ -207,9 +208,9 @@ def information_table(results: ExperimentResults, methods: Sequence[str]) -> pd.
 def claims_table(claims: pd.DataFrame) -> Styled:
     """Tabulate the claims of a paper with their verdicts.
 
-    There are two verdicts for our runs, by the paper's criterion and by the interval, and one
-    verdict for the printed numbers, by the paper's criterion. All verdicts except undecided are
-    bold.
+    Our runs have two verdicts: one by the paper's criterion, and one by the interval. The printed
+    numbers only have a verdict by the paper's criterion. Our verdicts are bold unless they are
+    undecided.
     """
     rows = []
     for claim in claims.to_dict("records"):
@@ -238,12 +239,12 @@ def claims_table(claims: pd.DataFrame) -> Styled:
 
 
 def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:
-    """Format the number of claims of each paper that hold, for the terminal.
+    """Format, for the terminal, how many claims of each paper hold.
 
     Only the verdicts by the paper's own criterion are counted.
 
     Args:
-        papers: maps each paper's citation to CSV files with tables from
+        papers: maps each paper's citation to CSV files with the results of
             `subtune.analysis.claims.evaluate_claims`.
     """
     lines = []
@@ -256,7 +257,9 @@ def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:
         lines += wrap_text(f"{citation}: of {len(claims)} claims {counted}.")
         lines += wrap_text("  " + " ".join(f"{c.claim}: {c.judged}." for c in main.itertuples()))
         lines.append(f"    {places}")
-    lines += wrap_text("Each verdict uses the paper's own criterion. claims.md adds intervals.")
+    lines += wrap_text(
+        "Each verdict uses the paper's own criterion. claims.md also lists verdicts by intervals."
+    )
     return "\n".join(lines)
 
 
@@ -267,8 +270,8 @@ def _format_statistic(claim: dict[str, Any], value: str, cells: str, judged: str
         claim: a row of the table of claims.
         value: the column with the statistic: a mean, a count or a p-value.
         cells: the column with the number of cells.
-        judged: the column with the verdict. For an order, the verdict is shown instead of a
-            statistic.
+        judged: the column with the verdict. If the criterion is an order, the verdict is shown
+            instead of a statistic.
     """
     if claim[judged] == UNDECIDED:
         return EMPTY

@@ -1,7 +1,4 @@
-"""Draws the forest plot: each method's score with its interval, the smallest method first.
-
-The forest plot is part of reports, notebooks, the overviews of papers, and the README.
-"""
+"""Draws the forest plot: each method's score with its interval, the smallest method first."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,10 +18,10 @@ if TYPE_CHECKING:
 
 # The width of a panel, the height of a row, and the height of titles and labels, in inches.
 PANEL_WIDTH, ROW_HEIGHT, AROUND = 3.8, 0.2, 0.95
-# The maximum number of methods in a panel, the minimum number for which a panel has space, and the
-# maximum number of characters of a name; longer names are truncated.
+# A panel shows at most `MOST_ROWS` methods, and has space for at least `FEWEST_ROWS`. Names are
+# truncated to `LONGEST_NAME` characters.
 MOST_ROWS, FEWEST_ROWS, LONGEST_NAME = 16, 3, 22
-# The style of each kind of method. A marker is filled if the method is surely within the margin.
+# The style of each kind of method. A marker is filled if the column ``sure`` is true.
 LOOKS: dict[str, dict[str, Any]] = {
     "method": {"color": "#0072b2", "marker": "o", "markersize": 5},
     "floor": {"color": "0.4", "marker": "s", "markersize": 4.5},
@@ -32,7 +29,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "reference": {"color": "black", "marker": "o", "markersize": 5},
 }
 BAND: dict[str, Any] = {"color": "#009e73", "alpha": 0.18, "linewidth": 0}
-# The right ends of the two text columns, in points from the panel's right edge, and the font size.
+# Where the two text columns end, in points from the panel's right edge, and their font size.
 PARAMETERS_AT, PROBABILITY_AT, LETTERS = 48, 94, 8
 
 
@@ -71,9 +68,9 @@ def draw_forest(panels: Sequence[tuple[str, pd.DataFrame]]) -> "Figure":
 
     Methods are sorted by size, the smallest first; external predictions are last. A bar is
     the 95 % interval of the *paired difference*, shifted by the reference's score. Intervals of the
-    scores themselves would be wider, because they include the variance that is common to both
-    methods. Such intervals can overlap although the difference is clear. A method is as good as the
-    reference if its bar lies within or above the band of the margin.
+    scores themselves would be wider, because they include the variance that the method
+    and the reference share. Such intervals can overlap although the difference is clear. A method
+    is as good as the reference if its bar lies within or above the band of the margin.
 
     Grey squares are methods that train nothing in the encoder; orange diamonds are external
     predictions.
@@ -101,9 +98,9 @@ def draw_forest(panels: Sequence[tuple[str, pd.DataFrame]]) -> "Figure":
 def _choose_rows(rows: pd.DataFrame, is_shown: pd.Series) -> pd.DataFrame:
     """Choose at most `MOST_ROWS` methods of a panel, and add columns that are needed to draw them.
 
-    First, these are chosen: the reference, external predictions, and methods that train nothing in
-    the encoder. Sure methods follow, then methods on the Pareto front, then methods with high
-    scores.
+    The reference, external predictions, and methods that train nothing in the encoder are chosen
+    first. Next are methods that are ``sure``, then methods on the Pareto front, then methods with
+    high scores.
 
     Args:
         rows: the rows of all methods for the panel's task.
@@ -133,7 +130,6 @@ def _draw_panel(panel: "Axes", rows: pd.DataFrame, height: int) -> None:
     """Draw the methods of one panel, with names on the left and columns of text on the right.
 
     Args:
-        panel: the panel to draw on.
         rows: the methods, from `_choose_rows`.
         height: the number of methods for which the panel has space.
     """

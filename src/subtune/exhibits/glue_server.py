@@ -23,13 +23,13 @@ from subtune.tasks import DIAGNOSTIC, TASKS
 from subtune.tasks.task import list_score_columns
 
 HEADER = ("index", "prediction")
-# Tasks whose labels are written as words for the server. In all remaining tasks, they are numbers.
+# Tasks whose labels are words in the server's files. The labels of all other tasks are numbers.
 IN_WORDS = ("mnli", "qnli", "rte")
-# The lowest and the highest label of STS-B, which is the only regression.
+# The lowest and the highest label of STS-B, which is GLUE's only regression task.
 SIMILARITIES = (0.0, 5.0)
 # A fixed timestamp, so that equal predictions give identical zip files.
 NO_TIME = (1980, 1, 1, 0, 0, 0)
-# Columns of the table about how each file was made.
+# The columns of the table that describes how each file was made.
 CONTENTS = ("file", "made_of", "learning_rate", "seed", "dev_score")
 # Columns that identify a returned score, and all columns of the file with returned scores.
 NAMES = ("experiment", "model", "method", "task")
@@ -41,7 +41,6 @@ class SubmissionFile(NamedTuple):
 
     Attributes:
         name: the file's name in the zip.
-        task: the task's name.
         split: the split that is predicted.
         rows: the number of examples in the published split.
     """
@@ -53,7 +52,7 @@ class SubmissionFile(NamedTuple):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels in the order of their numbers; empty for a regression."""
+        """The labels in the server's files, ordered by their numbers; empty for a regression."""
         labels = TASKS[self.task].labels or ()
         return labels if self.task in IN_WORDS else tuple(map(str, range(len(labels))))
 
@@ -105,9 +104,9 @@ def expected_server_scores(config: Config) -> set[tuple[str, ...]]:
     """List all scores that the server can return for a configuration, as tuples of `NAMES`."""
     tasks = config.all_tasks()
     return {
-        (name, *of, column.key)
+        (name, *model_and_method, column.key)
         for name, experiment in config.experiments.items()
-        for of in list_submissions(config, experiment).values()
+        for model_and_method in list_submissions(config, experiment).values()
         for column in list_score_columns(
             [tasks[task] for task in experiment.tasks if config.is_submitted(task)], {}
         )
@@ -115,7 +114,7 @@ def expected_server_scores(config: Config) -> set[tuple[str, ...]]:
 
 
 def format_predictions(file: SubmissionFile, logits: np.ndarray) -> list[str]:
-    """Convert logits ``[n, o]`` to predictions in the format of the server's files."""
+    """Convert logits ``[examples, outputs]`` to predictions in the format of the server's files."""
     if file.labels:
         return [file.labels[number] for number in logits.argmax(axis=1)]
     return [f"{value:.3f}" for value in np.clip(logits[:, 0], *SIMILARITIES)]
@@ -125,9 +124,8 @@ def write_zip(path: Path, predictions: Mapping[str, list[str]]) -> None:
     """Write a zip with all files that are required by the server.
 
     Args:
-        path: the zip file.
         predictions: maps file names to predictions, one per example. A file without predictions is
-            filled with its constant.
+            filled with `SubmissionFile.constant`.
     """
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, file in FILES.items():
@@ -174,12 +172,11 @@ def _find_logits(
     """Find the logits of a file.
 
     Args:
-        file: the file.
         predicted: as in `make_submission`.
         runs: ``best`` of `make_submission`, indexed by task.
 
     Returns:
-        The logits and the name of the run that predicted them; or None and the reason for None.
+        The logits and the run that predicted them, or None and the reason why logits are missing.
     """
     if file.task not in runs.index:
         return None, "the task was not run"
@@ -196,7 +193,7 @@ def _find_logits(
 
 
 def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = None) -> pd.DataFrame:
-    """From a user's CSV file, read the scores that the server returned.
+    """Read a user's CSV file with the scores that the server returned.
 
     Args:
         path: a CSV file with the columns `GIVEN`, in the format of a paper's
@@ -249,7 +246,7 @@ def replace_dev_scores(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFra
 
 
 def submission_table(parts: pd.DataFrame) -> pd.DataFrame:
-    """Tabulate how each file was made: by which run, or why all predictions in it are equal.
+    """Tabulate which run made the predictions in each file, or why all predictions are equal.
 
     Args:
         parts: a table with ``submission`` and the columns `CONTENTS`.

@@ -88,8 +88,7 @@ def _draw_layers(
     """Draw a heat map with one row per name and one column per layer.
 
     Args:
-        panel: the panel to draw on.
-        changes: ``layer`` and ``change``, indexed by name.
+        changes: a table with the columns ``layer`` and ``change``, indexed by name.
         rows: the names, in order.
         colours: options of matplotlib's ``imshow``, such as the colour map.
     """
@@ -137,8 +136,8 @@ def draw_global_information(results: ExperimentResults) -> "Figure":
     """Draw LayerNorm's global Fisher information by layer (rows) and part (columns).
 
     One panel shows our values, the other one those of the paper. The values of each column sum to
-    the number of tasks. There is no column for biases if the norms have none. Both panels have one
-    colour scale, in multiples of an equal share per layer.
+    the number of tasks. The column for biases is empty if the norms have none. Both panels
+    use the same colour scale, in multiples of an equal share per layer.
     """
     shares = results["global_layernorm_information"].rename(columns={"share": "value"})
     grids = {
@@ -171,8 +170,6 @@ def _draw_heat_map(
     Cells without a number are grey and hatched.
 
     Args:
-        panel: the panel to draw on.
-        grid: the numbers to draw.
         limits: the lowest and the highest number of the colour scale.
         number: the format of the numbers in the cells.
     """

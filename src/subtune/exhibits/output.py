@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# The tables with the columns of ``scores`` in `subtune.analysis.tables`.
+# The tables whose columns are those declared for ``scores`` in ``analysis/columns.csv``.
 WITH_SCORE_COLUMNS = ("scores", "chosen", "sizes", "test_scores")
 
 
@@ -33,9 +33,9 @@ class ExperimentResults:
         tables: maps names to tables: those of `subtune.steps.scores.SCORE_TABLES`, those of
             `subtune.papers.paper.INFORMATION`, ``train_scores``, ``test_scores``, ``claims`` and
             ``reproduction``. Not all experiments have all of these tables. ``chosen`` contains the
-            runs on the largest training set; ``sizes`` contains all training set sizes, in all
-            metrics. Two more tables are used by claims: ``printed`` (the scores in the paper) and
-            ``train_rows`` (the number of training examples of each task).
+            runs on the largest training set; ``sizes`` contains the runs on all training set sizes,
+            with their scores in all metrics. Two more tables are used by claims: ``printed`` (the
+            scores in the paper) and ``train_rows`` (the number of training examples of each task).
         tasks: maps each task's name to a mapping with its ``title``, the titles of its ``columns``
             and ``metrics``, its splits for ``evaluation``, and a description of the ``source`` of
             its data.
@@ -164,7 +164,7 @@ def _format_latex(
     """Format a table as a LaTeX ``tabular``.
 
     The table uses booktabs. If it is wider than the text, graphicx scales it down. The arguments
-    are attributes of `Styled`; the cells of ``table`` are text.
+    correspond to the attributes of `Styled`. The cells of ``table`` are text.
     """
     latex = table.style.hide(axis="index").format(escape="latex")
     latex = latex.format_index(escape="latex", axis="columns")
@@ -186,12 +186,12 @@ def wrap_text(text: str) -> list[str]:
 
 
 def format_number(value: float, form: str = ".4f", missing: str = EMPTY) -> str:
-    """Format a number; a missing number becomes a dash, or the text ``missing``."""
+    """Format a number, or return the text ``missing`` for NaN."""
     return missing if pd.isna(value) else format(value, form)
 
 
 def format_interval(low: float, high: float, form: str = "+.4f") -> str:
-    """Format the ends of an interval; a missing interval becomes a dash."""
+    """Format the ends of an interval, or return a dash for NaN."""
     return EMPTY if pd.isna(low) else f"{low:{form}} to {high:{form}}"
 
 
@@ -285,8 +285,7 @@ def name_panel(
     """Set the title and the y label of a panel, and draw its grid.
 
     Args:
-        panel: the panel.
-        title: the title, usually of a task.
+        title: usually the title of a task.
         metric: the name of the metric on the y axis.
         model: the name of the model, which is added to the title.
         grid: the colour of the grid.

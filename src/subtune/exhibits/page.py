@@ -107,7 +107,7 @@ def format_heading(exhibit: Mapping[str, Any]) -> str:
 
 
 def markdown_table(text: str) -> Markup:
-    """Convert a Markdown table to an HTML table that scrolls separately from the page."""
+    """Convert a Markdown table to an HTML table."""
     return Markup(MARKDOWN.render(text))
 
 
@@ -205,7 +205,7 @@ def _list_distinct(runs: pd.DataFrame, column: str) -> str:
 
 
 def top_of_page(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the content of the top of the page, or None without ``answers`` and ``summary``.
+    """Return the content of the top of the page, or None without the tables of answers.
 
     Returns:
         A mapping with these keys: ``answers`` (pairs of an answer and its next step); ``plots``

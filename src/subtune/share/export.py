@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 PEFT_PREFIX = "base_model.model."
 # The names of the modules in which PEFT stores trained copies of other modules.
 COPY_LISTS = ("modules_to_save", "ln_tuning_layers")
-# Maps the tokens that are averaged into an embedding to the field of sentence-transformers' pooling
-# configuration that selects them.
+# Maps the tokens that an embedding averages to the option of sentence-transformers' module
+# ``Pooling`` that selects these tokens.
 POOLING_MODES: dict[Reads, str] = {
     "first": "pooling_mode_cls_token",
     "all": "pooling_mode_mean_tokens",
     "last": "pooling_mode_lasttoken",
 }
-# The folder of the linear layer on the features of a pair of texts. The code in the card applies
-# this layer, because no module of sentence-transformers combines two texts.
+# The folder of the linear layer that reads the features of a pair of texts. The code in the model
+# card applies this layer, because no module of sentence-transformers combines two texts.
 REGRESSION = "regression"
 
 
@@ -64,8 +64,8 @@ def export_model(layout: Layout, run: str, target: Path, minutes: float = MINUTE
     sentence-transformers. The method ``encode`` of the loaded model returns the logits or, for a
     regression on pairs, the embedding of each text.
 
-    A run of a PEFT method is exported by `export_adapter`, because its modules are implemented only
-    in PEFT.
+    A run of a PEFT method is exported by `export_adapter`, because only PEFT implements the
+    modules of these methods.
 
     Args:
         layout: the paths of the results that contain the run.
@@ -117,9 +117,7 @@ def _write_other_files(
     Args:
         draft: the folder, which already contains the weights.
         layout: the paths of the results that contain the run.
-        spec: the run's spec.
         model: the pretrained model.
-        card: the text of the model card.
     """
     text = json.dumps(spec.to_json_types(), indent=2, ensure_ascii=False)
     (draft / SPEC).write_text(text + "\n", encoding="utf-8")
@@ -140,7 +138,6 @@ def _complete_tokenizer(directory: Path, config: PretrainedConfig, head: str) ->
     Args:
         directory: the folder with the tokenizer.
         config: transformers' configuration of the model.
-        head: the model's head.
     """
     path = directory / TOKENIZER_CONFIG
     fields = json.loads(path.read_text()) if path.is_file() else {}
@@ -161,9 +158,9 @@ def export_adapter(layout: Layout, run: str, target: Path, minutes: float = MINU
 
     The adapter is loaded with ``PeftModel.from_pretrained(base, target)``, where ``base`` is the
     pretrained model with an untrained classifier. The adapter contains the trained classifier. If a
-    run trained whole tensors in addition to LoRA, the adapter contains their modules. The adapter
-    refers to the base by its name and commit on the hub. If the base is not on the hub, the adapter
-    refers to its path in the results. All values are float32, because a base in half precision
+    run trained whole tensors in addition to LoRA, the adapter contains the modules of these
+    tensors. The adapter refers to the base by name and commit on the hub or, if the base is not on
+    the hub, by its path in the results. All values are float32, because a base in half precision
     would round them.
 
     Args:
@@ -176,8 +173,8 @@ def export_adapter(layout: Layout, run: str, target: Path, minutes: float = MINU
         The id of the exported run.
 
     Raises:
-        SubtuneError: the run trained parameters that PEFT cannot store, or for one of the reasons
-            in `export_model`.
+        SubtuneError: the run trained parameters that PEFT cannot store, or an error of
+            `export_model` occurred.
     """
     from subtune.models.peft import make_peft_model
 
@@ -210,7 +207,7 @@ def _choose_peft_settings(
 ) -> PeftSettings | None:
     """Choose the settings of a PEFT config with which an adapter can store a run's trained values.
 
-    PEFT saves the classifier with every config.
+    The classifier needs no setting, because PEFT stores it in every adapter.
 
     Returns:
         The settings, or None if PEFT cannot store the values in an adapter.
@@ -239,9 +236,8 @@ def _fill_adapter(
     """Copy a run's trained values into PEFT's model.
 
     Args:
-        module: PEFT's model.
-        names: the names of parameters in ``module``, by canonical name (`make_peft_model`).
-        delta: the run's delta.
+        module: PEFT's model, which is changed in place.
+        names: maps canonical names to names of parameters in ``module``, from `make_peft_model`.
         model: the pretrained model.
     """
     parameters, transposed = dict(module.named_parameters()), transposed_matrices(module)
@@ -310,7 +306,7 @@ def _write_encoder(
         draft: the folder to write to.
         pretrained: the directory of the pretrained model.
         config: transformers' configuration of the export.
-        values: the changed tensors of the encoder, by transformers' names.
+        values: maps transformers' names to the changed tensors of the encoder.
     """
     encoder = AutoModel.from_pretrained(pretrained, config=config, local_files_only=True).float()
     encoder.load_state_dict(values, strict=False)

@@ -76,14 +76,13 @@ def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[Ru
     """Extend the training set of a refit, if its examples were sampled from a larger table.
 
     Args:
-        layout: the paths of the results.
-        spec: the refit.
+        spec: the spec of the refit.
         number: the largest number of training examples.
 
     Returns:
         The spec of the refit with up to ``number`` examples of the table, and a description of
-        these examples. If the table is not larger or does not exist any more, the refit trains on
-        the examples of all folds.
+        these examples. If the table does not exist any more or contains no further examples, the
+        refit trains on the examples of all folds.
     """
     folder, data = Path(layout.sample()), spec.tokens.data
     whole = read_whole_table(folder)
@@ -131,8 +130,6 @@ class Refit(NamedTuple):
     """The refit of a cross-validated method, which trains on the examples of all folds.
 
     Attributes:
-        method: the method's name.
-        spec: the spec of the refit.
         seconds_per_row: the estimated time of the refit, in seconds per training example.
     """
 
@@ -142,7 +139,7 @@ class Refit(NamedTuple):
 
 
 def find_refit(layout: Layout, run_id: str) -> Refit:
-    """Build the refit of a cross-validated run's method.
+    """Build the refit of the method of a cross-validated run.
 
     The refit has the method's first seed and its chosen learning rate. Its number of epochs is the
     median of the best epochs on the folds, rounded up.
@@ -176,8 +173,8 @@ def find_refit(layout: Layout, run_id: str) -> Refit:
                 similar_ids.append(other.id)
     if similar_ids:
         raise SubtuneError(
-            f"run {run_id} has a learning rate that was not chosen; use a run with the chosen one, "
-            f"such as {similar_ids[0]}"
+            f"run {run_id} has a learning rate that was not chosen; use a run with the chosen "
+            f"learning rate, such as {similar_ids[0]}"
         )
     raise SubtuneError(
         f"run {run_id} is a cross-validated run, and the comparison is not finished; call "
@@ -210,7 +207,7 @@ def predict_table(
     sheet: str | None = None,
     minutes: float = MINUTES,
 ) -> int:
-    """Add a run's predictions to the rows of a table, and write them to a CSV file.
+    """Write a CSV file with the rows of a table and a run's predictions for these rows.
 
     If the run was cross-validated, its refit is trained first and used instead.
 
@@ -219,7 +216,7 @@ def predict_table(
         run: the run's id.
         table: a file in one of the formats of training data. Its labels are not read.
         target: the new CSV file. Predictions that are lists are written as JSON.
-        texts: the names of the text columns. None means the name of this column in training.
+        texts: the names of the text columns. None stands for a column's name in training.
         encoding: the encoding of a text file; None means UTF-8 or UTF-16.
         sheet: the sheet of an Excel file; None means the first sheet.
         minutes: the time for a refit.
@@ -291,9 +288,9 @@ def predict_rows(
 
     Returns:
         A table with one row per row of ``rows``. The column ``prediction`` contains a label, or a
-        number in the unit of the labels. It contains lists of labels for multi-label tasks and
-        token classification. Classification tasks also have a column ``probability_<label>`` for
-        each label.
+        number in the unit of the labels. For multi-label tasks and token classification, it
+        contains lists of labels. For classification tasks, the table also has a column
+        ``probability_<label>`` for each label.
 
     Raises:
         SubtuneError: a row is not valid for the task, the run diverged, or the record or the
@@ -326,10 +323,7 @@ def predict_rows(
 
 
 def _fit_text_regression(layout: Layout, spec: RunSpec) -> TextRegression:
-    """Fit the regression of a TF-IDF run again, because records do not contain the regression.
-
-    Fitting takes seconds.
-    """
+    """Fit the regression of a TF-IDF run again, because records do not contain the regression."""
     tokens, recipe = spec.tokens, spec.recipe
     examples = read_examples(layout.tokens(tokens.key), layout.dataset(tokens.data.key))
     assert isinstance(recipe, Fit)
@@ -337,15 +331,7 @@ def _fit_text_regression(layout: Layout, spec: RunSpec) -> TextRegression:
 
 
 def _format_predictions(task: TaskSpec, logits: np.ndarray) -> dict[str, Any]:
-    """Compute the columns of predictions for whole texts.
-
-    Args:
-        task: the task.
-        logits: the logits of the texts, ``[n, o]``.
-
-    Returns:
-        The columns, as `predict_rows` describes them, by name.
-    """
+    """Convert the logits of texts, ``[texts, outputs]``, to the columns of `predict_rows`."""
     if task.labels is None:
         return {PREDICTION: logits[:, 0]}
     labels, double = np.array(task.labels, object), torch.from_numpy(logits).double()

@@ -82,10 +82,10 @@ def test_printed_numbers_say_of_each_claim_what_its_paper_says(paper, claim):
         ("bitfit_plus", "Adding LayerNorm's weights to b_m2", 0.009),
         ("bitfit_plus", "the other biases score", 0.717 - 0.708),
         # The mean of Table 2's differences.
-        ("layernorm", "scores as full fine-tuning does", -0.0172222),
+        ("layernorm", "scores the same as full fine-tuning", -0.0172222),
         # P-values of the Kruskal–Wallis test.
-        ("layernorm", "as training only biases does", 0.56599),
-        ("layernorm", "as training only biases does, on test", 0.62703),
+        ("layernorm", "same as training only biases", 0.56599),
+        ("layernorm", "same as training only biases, on test", 0.62703),
         ("layernorm", "dev and test", 0.54773),
     ],
 )
@@ -110,7 +110,7 @@ def test_masks_are_compared_column_by_column():
         for fraction in (0.1, 0.4)
     ]
     every = pd.concat([frame, *masks])
-    row = verdict_of("layernorm", "mask from the other tasks", chosen=every)
+    row = verdict_of("layernorm", "mask chosen from the other tasks", chosen=every)
     assert (row["units"], row["verdict"]) == (3, NOT_SUPPORTED)
     row = verdict_of("layernorm", "small part of LayerNorm", chosen=every)
     assert row["ours"] == pytest.approx(-0.01) and row["verdict"] == SUPPORTED
@@ -164,7 +164,7 @@ def test_seeds_are_the_intervals_units_and_cells_are_means_over_them():
 
 def test_runs_that_diverged_are_no_cells_and_have_no_best_rate():
     frame = scores(bitfit=[0.9, math.nan, 0.7], full=[0.8, 0.7, math.nan])
-    row = verdict_of("bitfit", "as full fine-tuning does", chosen=frame)
+    row = verdict_of("bitfit", "same as full fine-tuning", chosen=frame)
     assert (row["cells"], row["units"]) == (1, 1)
     row = verdict_of("spafit", "learning rate of 2e-05", chosen=scores(full=[math.nan] * 3))
     assert (row["cells"], row["units"], row["judged"]) == (0, 0, UNDECIDED)
@@ -181,12 +181,12 @@ def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
     frame = scores(bitfit=[0.9, 0.8, 0.7], full=[0.8, 0.7, 0.6])
     bitfit = papers.find_paper("bitfit")
     shown = claims_table(claims_of(bitfit, chosen=frame)).table.set_index("claim")
-    row = shown.loc["Training only biases scores as full fine-tuning does"]
+    row = shown.loc["Training only biases scores the same as full fine-tuning"]
     assert (row["this run"], row["95 % interval"]) == ("0.100", "0.100 to 0.100")
     assert row["over"] == "3 tasks"
     row = shown.loc["Training only biases scores better than full fine-tuning on some tasks"]
     assert (row["this run"], row["paper"], row["by the interval"]) == ("3 of 3", "14 of 27", "–")
-    assert shown.loc["A frozen encoder scores less, on every task", "this run"] == "–"
+    assert shown.loc["A frozen encoder scores less than BitFit, on every task", "this run"] == "–"
     assert shown.loc["BitFit converges within 7 epochs on most tasks", "paper"] == "not printed"
     assert not (shown == "nan").any(axis=None)
     several = pd.concat([frame.assign(model=model) for model in "ab"])
@@ -251,7 +251,7 @@ def test_on_tagging_a_tenth_of_a_point_counts(bitfit, judged):
 
 def test_a_claim_without_tasks_leaves_out_tasks_that_a_paper_treats_apart():
     table = pd.concat([scores(full=[0.5], bitfit=[0.6]), tagged(0.9, 0.1)])
-    row = verdict_of("bitfit", "scores as full fine-tuning does", chosen=table)
+    row = verdict_of("bitfit", "scores the same as full fine-tuning", chosen=table)
     assert (row["ours"], row["cells"]) == (pytest.approx(0.1), 1)
     # The printed cells are 9 columns of Table 2 with each of 3 models.
     assert row["paper_cells"] == 27
@@ -266,7 +266,7 @@ def test_a_claim_about_the_size_of_training_data_is_asked_of_every_size():
     for text, ours in (
         ("With little training data", 0.2),
         ("With all training data", 0.1),
-        ("more of the same", 1),
+        ("more data of one task", 1),
     ):
         row = verdict_of("bitfit", text, sizes=sizes)
         assert row["ours"] == pytest.approx(ours)

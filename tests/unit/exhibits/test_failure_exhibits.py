@@ -62,7 +62,7 @@ def test_of_many_labels_those_with_the_lowest_f1_are_shown():
     table = failures.count_by_class(of_labels(50))
     made = classes_table(results({"mine": "Mine"}, classes=table))
     assert (len(made.table), len(made.shown)) == (50, MOST_SHOWN)
-    assert f"lowest of {50}" in made.note
+    assert f"lowest F1, out of {50}" in made.note
     assert set(made.shown["label"]) == set(table.nsmallest(MOST_SHOWN, "f1")["label"])
 
 

@@ -113,5 +113,5 @@ def test_a_papers_lines_count_its_claims_and_name_the_main_ones(tmp_path, monkey
         "Toys (Child, 2026): of 4 claims 1 hold, 1 do not, 2 undecided.",
         "  Biases do: holds. All do: does not hold.",
         f"    {path.parents[1]}",
-        "Each verdict uses the paper's own criterion. claims.md adds intervals.",
+        "Each verdict uses the paper's own criterion. claims.md also lists verdicts by intervals.",
     ]

@@ -38,13 +38,13 @@ COMPARED_IN_DETAIL = ("full", "bitfit")
 
 
 def on_squad(name: str, metric: str, title: str) -> Figure:
-    """Declare a figure of SQuAD scores in one metric by the number of training examples."""
+    """Declare a figure of SQuAD scores by number of training examples, in one metric."""
     return Figure(
         name,
         f"{title} on SQuAD by number of training examples",
-        f"{title} on SQuAD's dev set by the number of training examples (logarithmic axis), at the "
-        f"best learning rate of each method for this number. Bands are {SEVERAL_SEEDS}. The paper "
-        "prints no numbers for its curves, so only ours are shown.",
+        f"{title} on SQuAD's dev set is drawn by number of training examples (logarithmic axis), "
+        f"at the best learning rate of each method for each number. Bands are {SEVERAL_SEEDS}. The "
+        "paper prints no numbers for its curves, so only ours are shown.",
         make=lambda results: draw_scores_by_size(results, metric, COMPARED_IN_DETAIL),
         needs=Needs(methods=COMPARED_IN_DETAIL, tables=("sizes",)),
         tasks=SQUAD,
@@ -62,17 +62,17 @@ EXHIBITS = (
     Table(
         "generalisation_gap",
         "Generalisation gap",
-        "Training score, dev score, and the gap between them (training minus dev), at the best "
-        "learning rate and epoch of each method. The paper prints no such table; the last column "
-        "shows the accuracies in the text of its section 4. Runs without a recorded training "
-        "score are left out.",
+        "The table lists the training score, the dev score, and the gap (training minus dev), at "
+        "the best learning rate and epoch of each method. The paper prints no such table; the last "
+        "column shows the accuracies in the text of its section 4. Runs without a recorded "
+        "training score are left out.",
         make=gap_table,
     ),
     replace(
         dev_score_table("pos", "Part-of-speech tagging", ["pos"], printed_tasks=["ptb"]),
-        caption=f"{COMPARED} The paper's scores are for the Penn Treebank (PTB), from the text of "
-        "section 4, which does not name the split. UD-EWT is a different dataset, with other "
-        "texts and more tags, for which the paper prints no scores.",
+        caption=f"{COMPARED} The paper's scores are for the Penn Treebank (PTB). They are from the "
+        "text of section 4, which does not name the split. The paper prints no scores for UD-EWT, "
+        "a dataset with other texts and more tags.",
         tasks=PART_OF_SPEECH,
     ),
     on_squad("figure2", "exact_match", "Exact match"),
@@ -80,7 +80,8 @@ EXHIBITS = (
     Table(
         "table6",
         "Best learning rates",
-        "The learning rate with the best dev score for each task and model: ours and the paper's.",
+        "The table lists the learning rate with the best dev score for each task and model, in our "
+        "runs and in the paper.",
         make=lambda results: learning_rates_table(results, "table6", method="bitfit"),
     ),
     change_figure("figure3", "Changes in the biases, CoLA", "bitfit", "cola"),
@@ -103,8 +104,8 @@ def spread_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
 def agreement_of_models(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
     """Compute how well two models agree on the difference between two methods.
 
-    For each pair of models, this is the rank correlation of `minus` over score columns. `minus`
-    itself cannot be used, because the claim compares models.
+    The result is one rank correlation over score columns for each pair of models. `minus` cannot
+    be used alone, because the claim compares models.
     """
     wide = minus(chosen, first, second).groupby(level=["model", "column"]).mean().unstack("model")
     pairs = {f"{a}, {b}": wide[[a, b]].dropna() for a, b in combinations(wide, 2)}
@@ -116,10 +117,10 @@ def agreement_of_models(chosen: pd.DataFrame, first: str, second: str) -> pd.Ser
 def minus_by_task_size(
     chosen: pd.DataFrame, train_rows: pd.DataFrame, first: str, second: str
 ) -> pd.Series:
-    """Compute the rank correlation over tasks of `minus` with the size of the training set.
+    """Compute the rank correlation of `minus` and the training set size, over tasks.
 
     There is one value for each model and seed. `minus_by_rows` cannot be used, because each task
-    has only one size here.
+    has only one training set size in ``chosen``.
 
     Args:
         train_rows: a table with the columns ``task`` and ``rows``.
@@ -151,7 +152,7 @@ def change_beside_others(changes: pd.DataFrame, method: str, name: str, others: 
 def measure_minus(
     table: pd.DataFrame, measure: str, first: str | float, second: str | float
 ) -> pd.Series:
-    """Subtract the values of a column of the second method from those of the first.
+    """Subtract the second method's values in a column from the first method's values.
 
     Diverged runs are left out. `minus` cannot be used, because it only compares scores, and only
     two methods.
@@ -174,7 +175,7 @@ def measure_minus(
 
 
 def rate_to_printed(chosen: pd.DataFrame, printed: pd.DataFrame, method: str) -> pd.Series:
-    """Compute ``log(ours / printed)`` of a method's best learning rates for each model and task.
+    """Compute ``log(ours / printed)`` for a method's best learning rate on each model and task.
 
     `minus_printed` cannot be used, because it compares scores.
     """

@@ -39,8 +39,9 @@ EXHIBITS = (
     Table(
         "repeat_variance",
         "Variance over seeds",
-        "Variance and standard deviation of dev scores over seeds. The paper only repeats "
-        "b_m2,b_q on RTE, three times, and reports a variance of 1.04 % in accuracy.",
+        "The table lists the variance and the standard deviation of dev scores over seeds. The "
+        "paper repeats only the run of b_m2,b_q on RTE, three times, and reports a variance of "
+        "1.04 % in accuracy.",
         make=variance_table,
         needs=Needs(seeds=2),
     ),
@@ -63,9 +64,9 @@ EXHIBITS = (
 def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
     """Compute `minus` for the best method of each of two families.
 
-    The best method has the highest mean over score columns. Columns without a score of every method
-    are left out, and the second family excludes the methods of the first. `best_minus` cannot be
-    used, because it chooses a best method for each column.
+    The best method has the highest mean over the columns in which every method has a score. The
+    second family excludes the methods of the first. `best_minus` cannot be used, because it
+    chooses a best method for each column.
     """
     rows = drop_masked_runs(chosen)
     firsts, seconds = split_families(rows["method"].unique(), first, second)
@@ -94,16 +95,16 @@ def change_and_score(
     """Compute the negative rank correlation over methods between changes and scores.
 
     The change of a method is the mean change of its parameters in a run of ``method``, which trains
-    all of them. The score is the mean over tasks. No shared statistic can be used, because they
-    read either changes or scores.
+    all of them. The score is the mean over tasks. No shared statistic can be used, because each of
+    them reads either changes or scores.
 
     Args:
         method: the method whose runs give the changes.
         parts: maps each method to the names of the parameters that it trains.
 
     Returns:
-        One value for each model, task with changes, and seed of the scores. It is negative if
-        larger changes go with higher scores.
+        One value for each model, task with changes, and seed of the scores. A value is negative if
+        methods with larger changes have higher scores.
     """
     means, scores = average_changes(changes, method), method_scores(chosen)
     methods = [m for m, names in parts.items() if m in scores and set(names) <= set(means)]

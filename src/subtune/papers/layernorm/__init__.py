@@ -22,18 +22,18 @@ EXHIBITS = (
     Figure(
         "figure1",
         "Changes of each component in full fine-tuning",
-        "Mean absolute change (LayerNorm paper, Eq. 1) of each component in each layer after full "
-        "fine-tuning. There is one panel for each task; all panels share a logarithmic scale. "
-        "Layers are numbered from 0.",
+        "The heat maps show the mean absolute change (LayerNorm paper, Eq. 1) of each component in "
+        "each layer after full fine-tuning. There is one panel for each task; all panels share a "
+        "logarithmic scale. Layers are numbered from 0.",
         make=draw_component_changes,
         needs=Needs(methods=("full",)),
     ),
     Table(
         "table1",
         "Components by Fisher information",
-        "Components ranked by Fisher information before fine-tuning. The information is averaged "
-        "within each component, divided by the sum over the components of a task, and summed over "
-        "tasks. A second column shows the rank in the paper.",
+        "The table ranks components by their Fisher information before fine-tuning. The "
+        "information is averaged within each component, divided by the sum over the components of "
+        "a task, and summed over tasks. The last column shows the rank in the paper.",
         make=lambda results: component_table(results, "table1"),
         needs=Needs(tables=("component_shares",)),
     ),
@@ -42,47 +42,48 @@ EXHIBITS = (
     Table(
         "kruskal_wallis",
         "BitFit compared with LayerNorm",
-        "P-values of the Kruskal–Wallis test of the scores of BitFit and LayerNorm: computed from "
-        "these runs, computed from the paper's tables, and as printed in the paper.",
+        "The Kruskal–Wallis test compares the scores of BitFit and LayerNorm. The p-values are "
+        "computed from these runs and from the paper's tables. The last column shows the p-values "
+        "that the paper prints.",
         make=lambda results: kruskal_wallis_table(results, ["bitfit", "layernorm"]),
     ),
     Figure(
         "figure2",
         "Dev score by trained fraction, individual masks",
-        "Dev score against the trained fraction of the LayerNorm parameters, with a mask from the "
-        "task's own Fisher information. At 100 %, all LayerNorm parameters are trained.",
+        "The plots show the dev score by trained fraction of the LayerNorm parameters, with a mask "
+        "from the task's own Fisher information. At 100 %, all LayerNorm parameters are trained.",
         make=lambda results: draw_scores_by_fraction(results, ["individual"]),
         needs=Needs(fractions=True),
     ),
     Figure(
         "figure3",
         "Fisher information of LayerNorm, by layer and task",
-        "Share of each layer in the LayerNorm Fisher information of a task before fine-tuning, for "
-        "weights and biases. The lower panels show the paper's numbers for BERT-large-cased, whose "
-        "scale is not stated in the paper; they are neither shares nor relative to the largest "
-        "value. The six hatched cells are not legible. Statistics of the paper's numbers omit "
-        "layers with hatched cells.",
+        "The upper panels show the share of each layer in the LayerNorm Fisher information of a "
+        "task before fine-tuning, for weights and biases. The lower panels show the paper's "
+        "numbers for BERT-large-cased. The paper does not state their scale; the numbers are "
+        "neither shares nor relative to the largest value. The six hatched cells are illegible in "
+        "the paper. Statistics of the paper's numbers omit layers with hatched cells.",
         make=draw_information,
         needs=Needs(tables=("layernorm_information",)),
     ),
     Figure(
         "figure4",
         "Global Fisher information of LayerNorm",
-        "Share of each layer in the LayerNorm Fisher information of a task, separately for weights "
-        "and biases, summed over tasks. Every column sums to the number of tasks. The paper's "
-        "numbers are computed from its Figure 3 in the same way. (Global masks rank weights and "
-        "biases together, as in section 3.4.) Colours show multiples of an equal share, on one "
-        "scale.",
+        "For weights and for biases, the heat maps show each layer's share of the LayerNorm Fisher "
+        "information of a task, summed over tasks. Every column sums to the number of tasks. The "
+        "paper's numbers are computed from its Figure 3 in the same way. Global masks, in "
+        "contrast, rank weights and biases together, as in section 3.4. Both heat maps use one "
+        "colour scale, in multiples of an equal share per layer.",
         make=draw_global_information,
         needs=Needs(tables=("global_layernorm_information",)),
     ),
     Figure(
         "figure5",
         "Dev score by trained fraction, three kinds of mask",
-        "Dev score against the trained fraction of the LayerNorm parameters, for masks from the "
-        "Fisher information of the task itself (individual), of all tasks (global), and of all "
-        "other tasks (cross-validated). In addition to the paper's three curves, horizontal lines "
-        "show two references: training all LayerNorm parameters, and full fine-tuning. "
+        "The plots show the dev score by trained fraction of the LayerNorm parameters, for masks "
+        "from the Fisher information of the task itself (individual), of all tasks (global), and "
+        "of all other tasks (cross-validated). In addition to the paper's three curves, horizontal "
+        "lines show two references: training all LayerNorm parameters, and full fine-tuning. "
         f"Bands are {SEVERAL_SEEDS}.",
         make=lambda results: draw_scores_by_fraction(
             results, ["individual", "global", "cv"], references=["layernorm", "full"]
@@ -111,9 +112,9 @@ def mask_minus(
 
     Args:
         first: a scope of masks (``individual``, ``global`` or ``cv``), or a method without a mask.
-        second: the same for the second kind.
-        fraction: compare the masks with the nearest fraction. None: compare the mean scores over
-            all fractions.
+        second: a scope or a method, like ``first``.
+        fraction: the masks with the nearest fraction are compared. If None, the mean scores over
+            all fractions are compared.
     """
     masks = (
         select_masked_runs(chosen).groupby([*CELL, "fraction", "scope"])["value"].mean().unstack()
@@ -134,9 +135,10 @@ def to_largest_other(
 ) -> pd.Series:
     """Compute ``log(component / largest_other)`` for each task.
 
-    Both are means over layers; ``largest_other`` is the largest mean of another component. The
-    result is empty if ``table`` only contains ranks. `changes_to_largest_other` cannot be used,
-    because these tables contain components instead of parameters, and no methods.
+    ``component`` is the component's mean over layers, and ``largest_other`` is the largest mean of
+    another component. The result is empty if ``table`` only contains ranks.
+    `changes_to_largest_other` cannot be used, because ``table`` contains components instead of
+    parameters, and no methods.
 
     Args:
         without: components that are left out of the comparison.
@@ -152,7 +154,7 @@ def to_largest_other(
 
 
 def ranks_first(shares: pd.DataFrame, component: str, without: Collection[str]) -> bool:
-    """Check whether a component has the most Fisher information over all tasks (Table 1).
+    """Check whether a component has the most Fisher information in the sum over tasks (Table 1).
 
     A statistic of each task cannot be used, because Table 1 only prints the order over all tasks.
 
@@ -183,10 +185,10 @@ def rank_of_layers(layers: pd.DataFrame, value: str, component: str | None) -> p
 
 
 def bias_minus_weight(layers: pd.DataFrame) -> pd.Series:
-    """Compute ``bias - weight``, their shares of a task's LayerNorm Fisher information.
+    """Subtract the weights' share of a task's LayerNorm Fisher information from the biases' share.
 
-    Layers that lack one of the two are left out. `minus` cannot be used, because the table contains
-    no methods.
+    Layers without a weight or a bias are left out. `minus` cannot be used, because ``layers``
+    contains no methods.
     """
     parts = layers.pivot(index=["task", "layer"], columns="part", values="share")
     # In some models, LayerNorm has no bias.

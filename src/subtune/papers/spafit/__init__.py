@@ -12,10 +12,11 @@ EXHIBITS = (
     Table(
         "table1",
         "Methods and their parameters",
-        "The parameters that each method trains besides the classifier, their number in millions "
-        "including a classifier for three labels, and the number in the paper. Layers are numbered "
-        "from 0. Full BitFit is the selection that matches the number in the paper. The paper "
-        "describes it as the biases of all layers, which are a hundredth of that number.",
+        "The table lists the parameters that each method trains besides the classifier, their "
+        "number in millions including a classifier for three labels, and the number in the paper. "
+        "Layers are numbered from 0. Full BitFit is the selection whose number matches the paper. "
+        "The paper describes Full BitFit as the biases of all layers, but those are only a "
+        "hundredth of the printed number.",
         # The largest task has three labels.
         make=lambda results: parameters_table(results, labels=3),
     ),
@@ -26,8 +27,8 @@ EXHIBITS = (
 def log_rate_ratio(chosen: pd.DataFrame, methods: str, learning_rate: float) -> pd.Series:
     """Compute ``log(best / learning_rate)`` for each model, task and method.
 
-    ``best`` is the best learning rate. No shared statistic can be used, because they compare scores
-    or parameter counts.
+    ``best`` is the best learning rate. No shared statistic can be used, because all of them compare
+    scores or parameter counts.
     """
     return np.log(best_rates(chosen, methods) / learning_rate)
 
