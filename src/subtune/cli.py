@@ -258,14 +258,14 @@ def plan(config: Path = Path("config.yaml"), /, *, json: bool = False) -> None:
         json: print JSON
     """
     from subtune.config.checks import read_config
-    from subtune.papers import experiments_with_information
+    from subtune.papers import experiments_showing_fisher_information
     from subtune.plan.cost import cost_table
     from subtune.printing import plan_lines
     from subtune.steps.context import plan_and_check
 
     context = plan_and_check(read_config(config))
     estimates = context.estimates
-    table = cost_table(estimates, experiments_with_information(context.config))
+    table = cost_table(estimates, experiments_showing_fisher_information(context.config))
     if json:
         _print_json(table)
     else:

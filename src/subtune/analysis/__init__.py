@@ -6,7 +6,7 @@ These argument names have the same meaning in all modules:
 * ``sizes``: the runs on all training set sizes, from
   `subtune.analysis.run_scores.score_in_all_metrics`
 * ``row_scores``: jackknife pseudo-values of scores, with one row per run, from
-  `subtune.analysis.run_scores.compute_row_scores`. ``pseudo_values`` is ``row_scores``,
+  `subtune.analysis.run_scores.tabulate_pseudo_values`. ``pseudo_values`` is ``row_scores``,
   indexed by run.
 * ``columns``: the score columns of the experiment's tables
 * ``printed``: a table of numbers printed in a paper

@@ -16,9 +16,9 @@ import pandas as pd
 from subtune.analysis.chosen_runs import drop_masked_runs
 from subtune.analysis.run_scores import (
     ROW_COLUMNS,
+    build_pseudo_value_row,
     make_masked_metric,
     read_scored_predictions,
-    score_parts,
 )
 from subtune.analysis.tables import set_types
 from subtune.runs import records
@@ -50,7 +50,7 @@ def score_brought_predictions(
 
     Returns:
         Two tables of external systems: one with the columns of ``chosen``, and one with the columns
-        of `subtune.analysis.run_scores.compute_row_scores`.
+        of `subtune.analysis.run_scores.tabulate_pseudo_values`.
     """
     split_of = {column.key: column.split for column in columns}
     judged = drop_masked_runs(chosen[chosen["judges"]]).dropna(subset=["value"])
@@ -71,6 +71,6 @@ def score_brought_predictions(
                 columns_of = {name: values.to_numpy() for name, values in predicted.items()}
                 about["one_answer"] = records.predicts_one_answer(columns_of)
                 rows.append(row | NO_RUN | about)
-                parts += score_parts(run, score, predicted)
+                parts += build_pseudo_value_row(run, score, predicted)
     table = pd.DataFrame(rows, columns=[*chosen]).astype(chosen.dtypes)
     return set_types(table, "scores"), pd.DataFrame(parts, columns=[*ROW_COLUMNS])

@@ -180,7 +180,7 @@ def add_verdicts(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColum
         column = column_of[runs["task"].iloc[0]]
         scores = [records.read_curve(store, run, column.history_column) for run in runs["run"]]
         predicted = records.read_recorded_predictions(store, runs["run"].iloc[0])
-        rows = records.count_rows(predicted, column.split)
+        rows = records.count_examples(predicted, column.split)
         verdict_of |= dict.fromkeys(runs["run"], curve_verdict(scores, rows))
     return chosen.assign(curve=chosen["run"].map(verdict_of))
 

@@ -125,7 +125,7 @@ def _read_method(task: TaskSpec, runs: pd.DataFrame, store: Path, is_named: bool
     return Predicted(task, title, is_named, split, table["idx"].to_numpy(), label, output)
 
 
-def count_by_class(predicted: Predicted) -> pd.DataFrame:
+def score_by_class(predicted: Predicted) -> pd.DataFrame:
     """Compute precision, recall and F1 of each label, with 95 % intervals.
 
     The intervals of precision and recall are Wilson's (1927). F1 is ``2 * J / (1 + J)``, where
@@ -189,7 +189,7 @@ def count_confusions(predicted: Predicted) -> pd.DataFrame:
     )
 
 
-def list_numbers(predicted: Predicted) -> pd.DataFrame:
+def list_regression_predictions(predicted: Predicted) -> pd.DataFrame:
     """List the ``label`` and the mean ``prediction`` of each example of a regression."""
     _, label, output = predicted.mean_over_seeds()
     about = {"task": predicted.task.name, "method": predicted.title}
@@ -243,12 +243,12 @@ def _list_suspects(
     rows: np.ndarray, label: np.ndarray, output: np.ndarray, names: np.ndarray
 ) -> pd.DataFrame:
     """List the suspect labels of a single-label classification."""
-    suspects, probability = rank_labels(label, output)
+    suspects, probability = find_suspect_labels(label, output)
     table = {"row": rows + 1, "label": names[label], "prediction": names[output.argmax(1)]}
     return pd.DataFrame(table | {"probability": probability}).iloc[suspects]
 
 
-def rank_labels(label: np.ndarray, output: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def find_suspect_labels(label: np.ndarray, output: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Find the examples with suspect labels, and compute the probability of each given label.
 
     Args:

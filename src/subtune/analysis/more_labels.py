@@ -30,7 +30,8 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
 
     Args:
         best: the runs at their best learning rates, on all training set sizes.
-        row_scores: from `subtune.analysis.run_scores.compute_row_scores`, for the runs in ``best``.
+        row_scores: from `subtune.analysis.run_scores.tabulate_pseudo_values`, for the runs in
+            ``best``.
 
     Returns:
         One row per task, method and training set size, with the columns

@@ -11,7 +11,7 @@ from subtune.methods.roles import Component, sort_components, split_name
 from subtune.runs import records
 
 
-def add_places(table: pd.DataFrame) -> pd.DataFrame:
+def split_parameter_names(table: pd.DataFrame) -> pd.DataFrame:
     """Add the columns ``component``, ``layer`` and ``part``, which describe ``parameter``.
 
     Parameters outside the layers have no ``layer``.
@@ -24,11 +24,11 @@ def add_places(table: pd.DataFrame) -> pd.DataFrame:
 def add_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
     """Select the parameters of layers, and replace their names by those in `LAYER_PARAMETERS`.
 
-    The name of a parameter that is not in `LAYER_PARAMETERS` is NaN. The columns of `add_places`
-    are added.
+    The name of a parameter that is not in `LAYER_PARAMETERS` is NaN. The columns of
+    `split_parameter_names` are added.
     """
     names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}
-    table = add_places(table).dropna(subset="layer")
+    table = split_parameter_names(table).dropna(subset="layer")
     return table.assign(parameter=(table["component"] + "." + table["part"]).map(names))
 
 
@@ -53,7 +53,7 @@ def information_tables(sums: pd.DataFrame) -> dict[str, pd.DataFrame]:
         return information.transform(lambda values: values / values.sum())
 
     parameters = add_layer_parameters(sums)
-    places = add_places(sums)
+    places = split_parameter_names(sums)
     components = _mean_per_entry(
         places.dropna(subset="layer"), ["task", "component"], "information"
     )
@@ -121,7 +121,7 @@ def component_changes(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
     """
     parts = [pd.DataFrame(columns=["task", "component", "layer", "change"])]
     for (task,), table in _read_changes(chosen[chosen["method"] == "full"], ["task"], store):
-        table = add_places(table).sort_values(["component", "layer"], kind="stable")
+        table = split_parameter_names(table).sort_values(["component", "layer"], kind="stable")
         table = table.assign(change=table["mean_abs_change"] * table["size"])
         parts.append(_mean_per_entry(table, ["component", "layer"], "change").assign(task=task))
     return pd.concat(parts, ignore_index=True).astype({"layer": int})

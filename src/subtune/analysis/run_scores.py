@@ -30,9 +30,9 @@ PLATEAU = 0.01
 # The dev set is split into this many parts, and an epoch is chosen for each part. With more parts,
 # the score varies more; with fewer parts, each epoch is chosen on fewer examples.
 EPOCH_PARTS = 5
-# The columns of pseudo-values from `compute_row_scores`, one for each part of the examples.
+# The columns of pseudo-values from `tabulate_pseudo_values`, one for each part of the examples.
 PART_COLUMNS = [str(part) for part in range(intervals.JACKKNIFE_PARTS)]
-# All columns of the table from `compute_row_scores`.
+# All columns of the table from `tabulate_pseudo_values`.
 ROW_COLUMNS = ("run", "rows", *PART_COLUMNS)
 # Recomputed scores may differ by rounding, because processors sum in different orders. One wrong
 # prediction changes a score by far more than this.
@@ -40,7 +40,7 @@ TOLERANCE = 1e-9
 
 
 def empty_row_scores() -> pd.DataFrame:
-    """Build an empty table with the columns of `compute_row_scores`."""
+    """Build an empty table with the columns of `tabulate_pseudo_values`."""
     return pd.DataFrame(columns=[*ROW_COLUMNS])
 
 
@@ -303,7 +303,7 @@ def read_row_scores(paths: Iterable[str | Path]) -> pd.DataFrame:
     return pd.concat(map(read_table, paths)).drop_duplicates("run")
 
 
-def compute_row_scores(
+def tabulate_pseudo_values(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
     """Compute the jackknife pseudo-values of the scores by which methods are compared.
@@ -321,7 +321,7 @@ def compute_row_scores(
     judged = chosen[chosen["judges"]].dropna(subset=["value"]).drop_duplicates("run")
     for row in judged.to_dict("records"):
         task, table = read_scored_predictions(store, row, split_of[row["column"]])
-        parts_of_runs += score_parts(
+        parts_of_runs += build_pseudo_value_row(
             row["run"], make_masked_metric(task, row["metric"], table), table
         )
     return pd.DataFrame(parts_of_runs, columns=[*ROW_COLUMNS])
@@ -339,10 +339,10 @@ def read_scored_predictions(
     return task, join_parts(tables, row["judged_at"])
 
 
-def score_parts(
+def build_pseudo_value_row(
     run: str, score: Callable[[np.ndarray], float], table: pd.DataFrame
 ) -> list[list[Any]]:
-    """Build a run's row for `compute_row_scores`.
+    """Build a run's row for `tabulate_pseudo_values`.
 
     Args:
         score: from `make_masked_metric`.

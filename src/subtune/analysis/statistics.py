@@ -43,7 +43,9 @@ def minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
     """Compute ``mean(first) - mean(second)`` of the scores of two families."""
     rows = drop_masked_runs(chosen)
     firsts, seconds = (match_family(rows["method"].unique(), family) for family in (first, second))
-    wide = method_scores(drop_diverged_methods(rows[rows["method"].isin(firsts + seconds)]))
+    wide = method_scores(
+        drop_columns_with_diverged_runs(rows[rows["method"].isin(firsts + seconds)])
+    )
     means = [wide.reindex(columns=family).mean(axis=1) for family in (firsts, seconds)]
     return (means[0] - means[1]).dropna()
 
@@ -227,7 +229,7 @@ def rank_correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Se
     )
 
 
-def drop_diverged_methods(chosen: pd.DataFrame) -> pd.DataFrame:
+def drop_columns_with_diverged_runs(chosen: pd.DataFrame) -> pd.DataFrame:
     """Select the models and score columns on which no run diverged."""
     scores = chosen["value"].notna()
     return chosen[scores.groupby([chosen["model"], chosen["column"]]).transform("all")]

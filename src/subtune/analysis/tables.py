@@ -104,7 +104,7 @@ def read_table(path: str | Path, name: TableName | None = None) -> pd.DataFrame:
     return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=dtypes)
 
 
-def find_numbers(results: str | Path, name: str) -> list[Path]:
+def find_table_files(results: str | Path, name: str) -> list[Path]:
     """Find the files of a table in the results directory, one per experiment."""
     own = sorted(Path(results).glob(Layout(".").data("*", name)))
     # Version 0.1.0 wrote CSV files into the folder of the tables and figures.
@@ -140,7 +140,9 @@ def join_run_ids(
         of a run was searched, ``learning_rate`` is the rate that the search found, and ``tried``
         lists all rates of the search with their scores.
     """
-    run_ids = {key: run for sweep in sweeps for key, run in records.read_sweep(sweep).items()}
+    run_ids = {
+        key: run for sweep in sweeps for key, run in records.read_sweep_run_ids(sweep).items()
+    }
     found = read_searches(searches)
     return [
         {**entry, "run": run_ids[entry["key"]], **found.get(entry["search"], {})}
@@ -236,7 +238,7 @@ def read_row(store: Path, run_id: str) -> dict[str, Any]:
     )
     curve = None
     if not row["diverged"]:
-        rows = records.count_rows(predicted, split)
+        rows = records.count_examples(predicted, split)
         curve = curve_verdict([[epoch[f"{split}/{row['metric']}"] for epoch in history]], rows)
     return {
         **row,
@@ -270,7 +272,7 @@ def _read_short_row(store: Path, spec: RunSpec) -> dict[str, Any]:
 def read_given_names(results: str) -> dict[str, tuple[str, str]]:
     """Map each run's id to the names that its model and method have in the configuration."""
     names: dict[str, tuple[str, str]] = {}
-    for path in find_numbers(results, "scores"):
+    for path in find_table_files(results, "scores"):
         # A damaged file is skipped, because names only make the list easier to read.
         with contextlib.suppress(OSError, ValueError, KeyError):
             scores = read_table(path).drop_duplicates("run")
@@ -284,7 +286,7 @@ def read_given_names(results: str) -> dict[str, tuple[str, str]]:
 def read_chosen_ids(results: str) -> set[str]:
     """From all finished experiments, read the ids of the runs whose learning rate was chosen."""
     found = set()
-    for path in find_numbers(results, "chosen"):
+    for path in find_table_files(results, "chosen"):
         with contextlib.suppress(OSError, ValueError, KeyError):
             found |= {*read_table(path)["run"]}
     return found

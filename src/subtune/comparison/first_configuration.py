@@ -107,7 +107,7 @@ def write_first_configuration(
         planned = tuple(range(min(seeds, folds or seeds)))
         experiment = experiment.model_copy(update={"seeds": planned})
     if "validation" not in numbers:
-        yield from messages.fold_lines(facts, folds or 0, len(experiment.seeds))
+        yield from messages.describe_folds(facts, folds or 0, len(experiment.seeds))
     yield from messages.sample_lines(numbers, drawn, experiment)
     yield messages.run_line(experiment)
     [first, *_] = models.values()

@@ -188,7 +188,7 @@ def describe_cut_texts(lengths: Lengths) -> str:
     return f"which truncates {lengths.cut:.1%} of the texts and keeps {read} tokens"
 
 
-def fold_lines(facts: Facts, folds: int, runs: int) -> Iterator[str]:
+def describe_folds(facts: Facts, folds: int, runs: int) -> Iterator[str]:
     """Yield lines about the cross-validation, for tables without a dev set.
 
     Args:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from subtune.analysis.chosen_runs import are_external, merge_experiments
 from subtune.analysis.run_scores import read_row_scores
-from subtune.analysis.tables import find_numbers, read_table
+from subtune.analysis.tables import find_table_files, read_table
 from subtune.core.errors import SubtuneError, format_allowed, join_names, shorten
 from subtune.core.files import Layout, require_new
 from subtune.runs import records
@@ -72,7 +72,7 @@ class Comparison:
             select_figure_formats(get_ipython(), {"png"})
         tables = {
             "chosen": self._chosen_runs,
-            "row_scores": read_row_scores(find_numbers(self.results, "row_scores")),
+            "row_scores": read_row_scores(find_table_files(self.results, "row_scores")),
         }
         titles = self._read("answers")[["task", "title"]].itertuples(index=False)
         tasks = {task: {"title": title} for task, title in titles}
@@ -155,7 +155,7 @@ class Comparison:
 
     @cached_property
     def _chosen_runs(self) -> pd.DataFrame:
-        paths = find_numbers(self.results, "chosen")
+        paths = find_table_files(self.results, "chosen")
         return merge_experiments([read_table(path, "scores") for path in paths])
 
     def _read(self, name: str) -> pd.DataFrame:
@@ -165,9 +165,9 @@ class Comparison:
         return self.answer
 
     def _repr_html_(self) -> str:
-        from subtune.exhibits.page import data_address, markdown_table
+        from subtune.exhibits.page import data_url, markdown_table
 
-        picture = data_address(Path(self._layout.summary("front", "png")))
+        picture = data_url(Path(self._layout.summary("front", "png")))
         answer = Path(self._layout.summary("answers", "md")).read_text(encoding="utf-8")
         return f'{markdown_table(answer)}<img src="{picture}" width="420">'
 

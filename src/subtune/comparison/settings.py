@@ -16,7 +16,7 @@ from subtune.config.fields import HUB_MODELS, REPOSITORY, SearchOfRates
 from subtune.config.schema import Config, Experiment, MethodSettings
 from subtune.core import process
 from subtune.core.errors import SubtuneError, locate_errors, shorten
-from subtune.core.ids import Value
+from subtune.core.ids import HashableModel
 from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
 from subtune.data.table_files import is_directory
 from subtune.methods import METHODS
@@ -47,7 +47,7 @@ SOME_COMMIT = "0" * 40
 OTHER_SECONDS = 25
 
 
-class StartingModel(Value):
+class StartingModel(HashableModel):
     """A pretrained model of a first configuration.
 
     Attributes:

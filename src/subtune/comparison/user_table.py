@@ -53,7 +53,7 @@ class UserTable(NamedTuple):
         """Return the cells of a column, from top to bottom; a missing cell is None."""
         return [row.get(column) for _, row in self.rows]
 
-    def words(self, column: str) -> list[str]:
+    def filled_cells(self, column: str) -> list[str]:
         """Return the cells of a column that are not empty, as text without surrounding spaces."""
         cells = (str(cell).strip() for cell in self.cells(column) if cell is not None)
         return [cell for cell in cells if cell]
@@ -176,7 +176,7 @@ def guess_label_columns(table: UserTable) -> LabelColumns:
     by_folded = {column.strip().casefold(): column for column in reversed(table.columns)}
     for name in DEFAULTS.label_columns:
         # A column with a single value cannot be the label, even if it has a usual name.
-        if name in by_folded and len({*table.words(by_folded[name])}) > 1:
+        if name in by_folded and len({*table.filled_cells(by_folded[name])}) > 1:
             return by_folded[name]
     reasons = {column: reason_against_label(table, column) for column in table.columns}
     possible = [column for column, reason in reasons.items() if reason is None]
@@ -204,7 +204,7 @@ def _require_header(table: UserTable, label: str) -> None:
     of the labels. If all labels are numbers, the name may be any number.
     """
     has_sentence = any(len(name.split()) >= DEFAULTS.text_words for name in table.columns)
-    labels = table.words(label)
+    labels = table.filled_cells(label)
     are_numbers = None not in map(parse_number, [label, *labels])
     if has_sentence and (are_numbers or label.strip() in labels):
         raise SubtuneError(
@@ -221,7 +221,7 @@ def reason_against_label(table: UserTable, column: str) -> str | None:
     """
     if _are_objects(table.cells(column)):
         return OBJECTS
-    words = table.words(column)
+    words = table.filled_cells(column)
     different = len({*words})
     if different < 2:
         return "always the same" if words else "empty"
@@ -240,7 +240,7 @@ def ids_or_dates(table: UserTable, column: str) -> str | None:
 
     A column of ids or dates is neither a text column nor a label column.
     """
-    words = table.words(column)
+    words = table.filled_cells(column)
     are_codes = all(
         word.isdecimal() or (CODE.fullmatch(word) and parse_number(word) is None) for word in words
     )

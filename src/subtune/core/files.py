@@ -260,7 +260,7 @@ def hash_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def checksum(content: bytes) -> str:
+def hash_bytes(content: bytes) -> str:
     """Return the BLAKE2b hash of the content of a file."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from subtune.core.files import hash_text
 
 
-class Value(BaseModel):
+class HashableModel(BaseModel):
     """An immutable value with an id. Equal values have the same id on every machine."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -46,7 +46,7 @@ class Value(BaseModel):
 
 
 def _to_json_types(content: Any) -> Any:
-    if isinstance(content, Value):
+    if isinstance(content, HashableModel):
         return content.to_json_types()
     if isinstance(content, tuple):
         return [_to_json_types(item) for item in content]

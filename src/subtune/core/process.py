@@ -46,7 +46,7 @@ OUT_OF_MEMORY = (
 
 
 @contextmanager
-def job_log(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[None]:
+def redirect_job_output(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[None]:
     """Redirect the output of a job to a log, and set separate cache directories for the job.
 
     After a `SubtuneError` or if the disk is full, the job exits with a one-line message instead of

@@ -21,7 +21,7 @@ from subtune.exhibits.output import (
     DIVERGED,
     EMPTY,
     ExperimentResults,
-    Styled,
+    StyledTable,
     escape_markdown,
     format_interval,
     format_number,
@@ -45,7 +45,7 @@ CURVES = {
 MOST_READ = 0.95
 
 
-def answers_table(results: ExperimentResults) -> Styled:
+def answers_table(results: ExperimentResults) -> StyledTable:
     """List the answers, and tabulate the loss of each method against the reference.
 
     The CSV file has one row per task and, if there are several tasks, one row for all tasks
@@ -71,7 +71,7 @@ def answers_table(results: ExperimentResults) -> Styled:
         how_chosen = CHOSEN_BY_OTHERS
     methods = sort_methods(results.summary)
     shown, marks = loss_table(methods, titles)
-    return Styled(
+    return StyledTable(
         set_types(answers, "answers"),
         shown,
         bold=pd.DataFrame({"method": methods["sure"]}),
@@ -209,7 +209,7 @@ def format_answers(path: Path) -> str:
     return "\n".join([*lines, f"More in {path.parent}: {', '.join(shown)}."])
 
 
-def summary_table(results: ExperimentResults) -> Styled:
+def summary_table(results: ExperimentResults) -> StyledTable:
     """Tabulate each method's score, size and cost, for each model and task.
 
     The methods of a task are sorted by score, the highest first. Methods on the Pareto front of
@@ -237,7 +237,7 @@ def summary_table(results: ExperimentResults) -> Styled:
                 "remarks": describe_curves(row) or EMPTY,
             }
         )
-    return Styled(rows, pd.DataFrame(shown), bold=pd.DataFrame({"method": rows["on_front"]}))
+    return StyledTable(rows, pd.DataFrame(shown), bold=pd.DataFrame({"method": rows["on_front"]}))
 
 
 def _format_score(row: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from subtune.exhibits.output import (
     NARROW,
     WIDTH,
     ExperimentResults,
-    Styled,
+    StyledTable,
     escape_markdown,
     format_number,
     new_panels,
@@ -33,7 +33,7 @@ LONGEST_TEXT, LONGEST_LABEL = 160, 18
 MOST_IN_MATRIX, MOST_WITH_NUMBERS, MOST_CONFUSIONS = 30, 12, 20
 
 
-def classes_table(results: ExperimentResults) -> Styled:
+def classes_table(results: ExperimentResults) -> StyledTable:
     """Tabulate precision, recall and F1 of each label.
 
     If there are more than `MOST_SHOWN` labels, only the rows with the lowest F1 are shown.
@@ -57,10 +57,10 @@ def classes_table(results: ExperimentResults) -> Styled:
     note = ""
     if len(shown) < len(table):
         note = f"The table shows the {MOST_SHOWN} rows with the lowest F1, out of {len(table):,}."
-    return Styled(table, _without_single_task(pd.DataFrame(cells)), note=note)
+    return StyledTable(table, _without_single_task(pd.DataFrame(cells)), note=note)
 
 
-def suspect_labels_table(results: ExperimentResults) -> Styled:
+def suspect_labels_table(results: ExperimentResults) -> StyledTable:
     """Tabulate the examples whose labels may be wrong, the most suspect first."""
     table = results["suspects"]
     shown = table.groupby("task", sort=False).head(MOST_SHOWN)
@@ -73,10 +73,10 @@ def suspect_labels_table(results: ExperimentResults) -> Styled:
     note = ""
     if len(shown) < len(table):
         note = f"The table shows the {len(shown):,} most suspect rows, out of {len(table):,}."
-    return Styled(table, _without_single_task(cells), note=note, wide={"text": 0.5})
+    return StyledTable(table, _without_single_task(cells), note=note, wide={"text": 0.5})
 
 
-def more_labels_table(results: ExperimentResults) -> Styled:
+def more_labels_table(results: ExperimentResults) -> StyledTable:
     """Tabulate scores by training set size, and the gain from doubling the training set."""
     table = results["more_labels"]
     sentences, shown = [], []
@@ -100,7 +100,7 @@ def more_labels_table(results: ExperimentResults) -> Styled:
     numbers = sorted({*table["train_rows"]})
     columns = ["task", "method", *(f"{n:,} rows" for n in numbers), "twice as many add"]
     cells = pd.DataFrame(shown)[columns]
-    return Styled(table, _without_single_task(cells), before="\n".join(sentences))
+    return StyledTable(table, _without_single_task(cells), before="\n".join(sentences))
 
 
 def _without_single_task(cells: pd.DataFrame) -> pd.DataFrame:
@@ -160,7 +160,7 @@ def _draw_most_frequent(panel: "Axes", counts: pd.DataFrame) -> None:
     panel.set_xlabel("examples: label → prediction")
 
 
-def draw_predicted(results: ExperimentResults) -> "Figure":
+def draw_predictions_against_labels(results: ExperimentResults) -> "Figure":
     """Draw the predictions of a regression against its labels, one panel per task and method."""
     groups = [*results["predicted"].groupby(["task", "method"], sort=False)]
     figure, panels = new_panels(len(groups), NARROW if len(groups) == 1 else WIDTH, 0.7, 2)

@@ -19,7 +19,7 @@ from subtune.exhibits.output import (
     NARROW,
     WIDTH,
     ExperimentResults,
-    name_panel,
+    label_panel,
     new_figure,
     new_panels,
 )
@@ -65,7 +65,7 @@ def draw_learning_curves(results: ExperimentResults) -> "Figure":
             look = {**_line_style(number), "marker": "."}
             panel.plot(line["epoch"], line["score"], label=method_title(method), **look)
         title = results.task_titles[task]
-        name_panel(panel, title, lines["metric"].iloc[0], model if several else None)
+        label_panel(panel, title, lines["metric"].iloc[0], model if several else None)
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
     figure.supxlabel("epoch")
     _draw_legend_above(figure, axes[0], columns=4)
@@ -99,7 +99,7 @@ def draw_scores_by_fraction(
         for scope in scopes:
             seeds = masks[masks["scope"] == scope].groupby("fraction")["value"]
             _plot_with_band(panel, seeds.mean(), seeds.std(), SCOPES[scope] | {"markersize": 2.5})
-        name_panel(panel, results.column_titles[column], scores_of_column["metric"].iloc[0])
+        label_panel(panel, results.column_titles[column], scores_of_column["metric"].iloc[0])
         panel.set_xlim(left=0)
         panel.xaxis.set_major_formatter(PercentFormatter(xmax=1))
     figure.supxlabel("trained share of LayerNorm's parameters")
@@ -138,7 +138,7 @@ def draw_scores_by_size(
             marker = {"marker": MARKERS[number % len(MARKERS)], "label": method_title(method)}
             _plot_with_band(panel, mean, seeds.std(), _line_style(number) | marker)
         title = task_titles[task] if column == task else f"{task_titles[task]}, {column}"
-        name_panel(panel, title, scores["metric"].iloc[0], model if several else None)
+        label_panel(panel, title, scores["metric"].iloc[0], model if several else None)
         panel.set_xscale("log")
         numbers = sorted(scores["train_rows"].unique())
         panel.set_xticks(numbers, [f"{number:,}" for number in numbers], rotation=45, ha="right")

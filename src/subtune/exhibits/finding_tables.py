@@ -25,7 +25,7 @@ from subtune.exhibits.output import (
     DIVERGED,
     EMPTY,
     ExperimentResults,
-    Styled,
+    StyledTable,
     format_interval,
     format_number,
     format_rate,
@@ -205,7 +205,7 @@ def information_table(results: ExperimentResults, methods: Sequence[str]) -> pd.
     return pd.DataFrame(rows)
 
 
-def claims_table(claims: pd.DataFrame) -> Styled:
+def claims_table(claims: pd.DataFrame) -> StyledTable:
     """Tabulate the claims of a paper with their verdicts.
 
     Our runs have two verdicts: one by the paper's criterion, and one by the interval. The printed
@@ -235,7 +235,7 @@ def claims_table(claims: pd.DataFrame) -> Styled:
             }
         )
     table = pd.DataFrame(rows)
-    return Styled(table, bold=~table[VERDICTS].isin([UNDECIDED, EMPTY]), wide=WIDE)
+    return StyledTable(table, bold=~table[VERDICTS].isin([UNDECIDED, EMPTY]), wide=WIDE)
 
 
 def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:

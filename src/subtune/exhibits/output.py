@@ -109,7 +109,7 @@ LATEX = str.maketrans({"−": "$-$", "⌈": r"$\lceil$", "⌉": r"$\rceil$"})
 
 
 @dataclass(frozen=True)
-class Styled:
+class StyledTable:
     """A table to write as CSV, Markdown and LaTeX, with its style.
 
     Attributes:
@@ -130,9 +130,9 @@ class Styled:
     wide: Mapping[str, float] = field(default_factory=dict)
 
 
-def write_table(table: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> None:
+def write_table(table: pd.DataFrame | StyledTable, outputs: Sequence[str | Path]) -> None:
     """Write a table to files, in the formats of their suffixes: .csv, .md or .tex."""
-    styled = table if isinstance(table, Styled) else Styled(table)
+    styled = table if isinstance(table, StyledTable) else StyledTable(table)
     shown = styled.table if styled.shown is None else styled.shown
     cells = shown.astype(object).where(shown.notna(), EMPTY)
     cells = cells.map(lambda value: f"{value:.5g}" if isinstance(value, float) else str(value))
@@ -164,7 +164,7 @@ def _format_latex(
     """Format a table as a LaTeX ``tabular``.
 
     The table uses booktabs. If it is wider than the text, graphicx scales it down. The arguments
-    correspond to the attributes of `Styled`. The cells of ``table`` are text.
+    correspond to the attributes of `StyledTable`. The cells of ``table`` are text.
     """
     latex = table.style.hide(axis="index").format(escape="latex")
     latex = latex.format_index(escape="latex", axis="columns")
@@ -279,7 +279,7 @@ def empty_figure() -> "Figure":
     return figure
 
 
-def name_panel(
+def label_panel(
     panel: "Axes", title: str, metric: str, model: str | None = None, grid: str = "0.9"
 ) -> None:
     """Set the title and the y label of a panel, and draw its grid.

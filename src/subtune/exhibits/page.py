@@ -67,11 +67,11 @@ def render_page(
         "path": Path,
         "heading": format_heading,
         "table": lambda path: markdown_table(path.read_text(encoding="utf-8")),
-        "data": data_address,
+        "data": data_url,
         "inline": lambda text: Markup(MARKDOWN.renderInline(text)),
         "width": figure_width,
     }
-    first = top_of_page(answer or sections[0]["exhibits"])
+    first = build_report_header(answer or sections[0]["exhibits"])
     replaced = first["exhibits"] if first else []
     answer = [exhibit for exhibit in answer if exhibit not in replaced]
     with_runs = []
@@ -111,7 +111,7 @@ def markdown_table(text: str) -> Markup:
     return Markup(MARKDOWN.render(text))
 
 
-def data_address(path: Path) -> str:
+def data_url(path: Path) -> str:
     """Return a data URL that contains the whole file."""
     content = base64.b64encode(path.read_bytes()).decode()
     return f"data:{mimetypes.guess_type(path)[0]};base64,{content}"
@@ -204,7 +204,7 @@ def _list_distinct(runs: pd.DataFrame, column: str) -> str:
     return ", ".join(names)
 
 
-def top_of_page(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def build_report_header(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return the content of the top of the page, or None without the tables of answers.
 
     Returns:

@@ -6,7 +6,7 @@ import pandas as pd
 
 from subtune.analysis.chosen_runs import count_encoder_parameters, drop_masked_runs
 from subtune.analysis.statistics import SIGNIFICANCE, wilcoxon
-from subtune.exhibits.output import EMPTY, MARK, ExperimentResults, Styled, format_scores
+from subtune.exhibits.output import EMPTY, MARK, ExperimentResults, StyledTable, format_scores
 from subtune.methods import SELECTION, method_title
 from subtune.models.model_config import count_parameters, read_dimensions
 from subtune.tasks import TASKS
@@ -108,7 +108,7 @@ def comparison_table(
     printed_tasks: Collection[str] = (),
     quoted: Mapping[str, str] | None = None,
     not_competing: Collection[str] = (),
-) -> Styled:
+) -> StyledTable:
     """Build a table of our scores, followed by the scores printed in the paper.
 
     There is one row for each model and method, and one column for each task:
@@ -163,7 +163,7 @@ def comparison_table(
     competing = numbers[~table["method"].isin(map(method_title, not_competing))]
     best = competing == competing.groupby(table["scores of"]).transform("max")
     best = best.reindex(table.index, fill_value=False)
-    return Styled(table, marked, bold=best, note=NOTE)
+    return StyledTable(table, marked, bold=best, note=NOTE)
 
 
 def _methods_printed_elsewhere(
@@ -278,7 +278,7 @@ def mark_differences(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame
     return marked
 
 
-def sizes_table(results: ExperimentResults, methods: Sequence[str] | None = None) -> Styled:
+def sizes_table(results: ExperimentResults, methods: Sequence[str] | None = None) -> StyledTable:
     """Build a table of scores by number of training examples, with one column for each method.
 
     There is one row for each model, task, metric and number of training examples. In each row, the
@@ -299,7 +299,7 @@ def sizes_table(results: ExperimentResults, methods: Sequence[str] | None = None
     table = pd.DataFrame(cells, columns=["model", "task", "metric", "training rows", *titles])
     numbers = pd.DataFrame(means, columns=titles)
     best = numbers.eq(numbers.max(axis=1), axis=0) & (table[titles] != EMPTY)
-    return Styled(table, bold=best)
+    return StyledTable(table, bold=best)
 
 
 def gap_table(results: ExperimentResults) -> pd.DataFrame:
@@ -324,7 +324,7 @@ def gap_table(results: ExperimentResults) -> pd.DataFrame:
     )
 
 
-def parameters_table(results: ExperimentResults, labels: int) -> Styled:
+def parameters_table(results: ExperimentResults, labels: int) -> StyledTable:
     """Build a table of each method's trained parameters, with our counts and those of the paper.
 
     Args:
@@ -344,4 +344,4 @@ def parameters_table(results: ExperimentResults, labels: int) -> Styled:
     for model, rows in results.printed("parameter_counts").groupby("model", sort=False):
         count = rows.set_index("method")["printed"]
         table[f"paper: {model}"] = [count.get(method, EMPTY) for method in selections]
-    return Styled(table, wide={"trains": 0.5})
+    return StyledTable(table, wide={"trains": 0.5})

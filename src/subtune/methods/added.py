@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, GetJsonSchemaHandler, model_validator
 
 from subtune.core.errors import SubtuneError
-from subtune.core.ids import Value, canonical_json
+from subtune.core.ids import HashableModel, canonical_json
 from subtune.methods.roles import ADDED, LAYERS, Shape, is_added, is_embedding, is_norm
 from subtune.methods.selection import (
     AbstractSelection,
@@ -15,14 +15,14 @@ from subtune.methods.selection import (
     Patterns,
     Ranks,
     Shapes,
+    TrainingCost,
     Whole,
-    Work,
-    list_patterns,
+    format_patterns,
     match_names,
 )
 
 
-class LoraSettings(Value):
+class LoraSettings(HashableModel):
     """The settings of low-rank updates.
 
     * ``targets``: patterns of the matrices that are updated.
@@ -41,11 +41,11 @@ class Lora(AbstractSelection):
     ``parameters`` are patterns of whole tensors that are trained in addition to the updates.
     """
 
-    usual_work = Work.LOW_RANK
+    usual_work = TrainingCost.LOW_RANK
     lora: LoraSettings
     parameters: Patterns | None = None
 
-    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         lora = self.lora
         entries: Entries = dict.fromkeys(match_names(self.parameters or (), shapes), Whole())
         for name in match_names(lora.targets, shapes):
@@ -63,11 +63,13 @@ class Lora(AbstractSelection):
 
     def describe(self) -> str:
         lora = self.lora
-        adapted = f"LoRA (rank {lora.rank}, alpha {lora.alpha:g}) on {list_patterns(lora.targets)}"
-        return adapted + (f"; {list_patterns(self.parameters)}" if self.parameters else "")
+        adapted = (
+            f"LoRA (rank {lora.rank}, alpha {lora.alpha:g}) on {format_patterns(lora.targets)}"
+        )
+        return adapted + (f"; {format_patterns(self.parameters)}" if self.parameters else "")
 
 
-class AdapterSettings(Value):
+class AdapterSettings(HashableModel):
     """The settings of adapters. An adapter is two linear layers with a bottleneck between them.
 
     ``houlsby`` adapters (Houlsby et al., 2019, section 2.1) follow attention and the feed-forward
@@ -122,10 +124,10 @@ class AdapterSettings(Value):
 class Adapter(AbstractSelection):
     """Adapters. With Houlsby adapters, every LayerNorm is trained too."""
 
-    usual_work = Work.LOW_RANK
+    usual_work = TrainingCost.LOW_RANK
     adapter: AdapterSettings
 
-    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         if not any(map(is_added, shapes)):
             raise SubtuneError("selection: adapters support only BERT, RoBERTa and XLM-RoBERTa")
         norms = self.adapter.type == "houlsby"
@@ -149,7 +151,7 @@ def adapter_layers(part: str) -> tuple[str, str]:
     return f"{ADDED}.{part}.dense.adapter.down", f"{ADDED}.{part}.dense.adapter.up"
 
 
-class PeftSettings(Value):
+class PeftSettings(HashableModel):
     """The settings of a PEFT config.
 
     `subtune.models.peft` checks the settings later, because importing PEFT takes seconds.
@@ -196,10 +198,10 @@ class PeftSettings(Value):
 class Peft(AbstractSelection):
     """The parameters that a PEFT method adds to a model or unfreezes."""
 
-    usual_work = Work.LOW_RANK
+    usual_work = TrainingCost.LOW_RANK
     peft: PeftSettings
 
-    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         entries: Entries = dict.fromkeys(filter(is_added, shapes), Whole())
         if not entries:
             raise SubtuneError(f"selection: PEFT's {self.peft.type} trains nothing in this model")
@@ -210,16 +212,16 @@ class Peft(AbstractSelection):
         return f"PEFT {self.peft.type}" + (f" ({fields})" if fields else "")
 
 
-class RegressionSettings(Value):
+class RegressionSettings(HashableModel):
     """The settings of a regression. There are none."""
 
 
 class FittedRegression(AbstractSelection):
     """A regression that scikit-learn fits. The pretrained model is not trained."""
 
-    usual_work = Work.NOTHING
+    usual_work = TrainingCost.NOTHING
 
-    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         return {}
 
 

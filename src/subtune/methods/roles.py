@@ -71,7 +71,7 @@ class Naming:
     positions_behind_padding: bool = False
     pooling_field: str = ""
 
-    def canonical(self, name: str, backbone: str) -> str:
+    def canonical_name(self, name: str, backbone: str) -> str:
         """Return the canonical name of a parameter.
 
         Args:

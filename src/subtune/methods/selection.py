@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from subtune.core.errors import SubtuneError
-from subtune.core.ids import Value
+from subtune.core.ids import HashableModel
 from subtune.methods.roles import is_classifier, is_norm
 
 # Maps a tensor's name to the ranks of its entries. Rank 0 has the highest Fisher information.
@@ -60,7 +60,7 @@ Entry = Whole | Indices | LowRank
 Entries = dict[str, Entry]
 
 
-def count_trained(entries: Entries, shapes: Shapes) -> int:
+def count_trained_parameters(entries: Entries, shapes: Shapes) -> int:
     """Count the trained parameters of a model."""
     total = 0
     for name, entry in entries.items():
@@ -74,7 +74,7 @@ def count_trained(entries: Entries, shapes: Shapes) -> int:
     return total
 
 
-class Work(Enum):
+class TrainingCost(Enum):
     """The most expensive kind of parameter that a selection trains.
 
     A member's value is the cost of a training step, divided by the cost of a forward pass. The
@@ -93,10 +93,10 @@ class Work(Enum):
     @property
     def trains_matrices(self) -> bool:
         """Whether matrices or single entries of matrices are trained."""
-        return self in (Work.ENTRIES, Work.MATRICES, Work.DIFFERENCES)
+        return self in (TrainingCost.ENTRIES, TrainingCost.MATRICES, TrainingCost.DIFFERENCES)
 
 
-class AbstractSelection(Value):
+class AbstractSelection(HashableModel):
     """A description of the encoder's parameters that a method trains.
 
     Each kind of selection is a subclass. In a configuration, a kind is recognised by the name of
@@ -104,7 +104,7 @@ class AbstractSelection(Value):
     """
 
     # The result of `work`, if it is the same for all selections of this kind.
-    usual_work: ClassVar[Work]
+    usual_work: ClassVar[TrainingCost]
 
     def resolve(self, shapes: Shapes, seed: int, ranks: Ranks | None = None) -> Entries:
         """Return the trained entries of a model, including those of the classifier.
@@ -119,7 +119,7 @@ class AbstractSelection(Value):
                 with more than two dimensions are selected.
         """
         classifier = dict.fromkeys(filter(is_classifier, shapes), Whole())
-        entries = self.encoder_entries(shapes, seed, ranks or {})
+        entries = self.select_encoder_entries(shapes, seed, ranks or {})
         for name, entry in entries.items():
             if isinstance(entry, Indices) and len(shapes[name]) > 2:
                 raise SubtuneError(
@@ -129,10 +129,10 @@ class AbstractSelection(Value):
         return entries | classifier
 
     @abstractmethod
-    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         """Return the trained entries of the encoder. `resolve` describes the arguments."""
 
-    def work(self) -> Work:
+    def work(self) -> TrainingCost:
         """Return the most expensive kind of parameter that is trained."""
         return self.usual_work
 
@@ -178,7 +178,7 @@ def _suggest_vectors(pattern: str, shapes: Shapes) -> str:
     return f", whose vectors are {', '.join(dict.fromkeys(vectors))}"
 
 
-def list_patterns(patterns: Iterable[str]) -> str:
+def format_patterns(patterns: Iterable[str]) -> str:
     """Format patterns as a comma-separated line."""
     return ", ".join("every parameter" if pattern == "**" else pattern for pattern in patterns)
 
@@ -218,22 +218,22 @@ class WholeTensors(AbstractSelection):
         left_out = set(match_names(self.without or (), shapes))
         return [name for name in match_names(self.parameters, shapes) if name not in left_out]
 
-    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         return dict.fromkeys(self.names(shapes), Whole())
 
-    def work(self) -> Work:
+    def work(self) -> TrainingCost:
         if set(self.parameters) <= set(self.without or ()):
-            return Work.NOTHING
+            return TrainingCost.NOTHING
         # The last parts of a pattern, as of a parameter's name, show whether the pattern selects
         # biases or norms.
         vectors = (name.endswith(".bias") or is_norm(name) for name in self.parameters)
-        return Work.VECTORS if all(vectors) else Work.MATRICES
+        return TrainingCost.VECTORS if all(vectors) else TrainingCost.MATRICES
 
     def describe(self) -> str:
         if "**" in (self.without or ()):
             return "nothing"
-        without = f" without {list_patterns(self.without)}" if self.without else ""
-        return list_patterns(self.parameters) + without
+        without = f" without {format_patterns(self.without)}" if self.without else ""
+        return format_patterns(self.parameters) + without
 
 
 def require_whole(selection: AbstractSelection) -> WholeTensors:

@@ -19,7 +19,7 @@ import safetensors.numpy
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from subtune.core.errors import SubtuneError, convert_errors
-from subtune.core.ids import Value
+from subtune.core.ids import HashableModel
 from subtune.methods.roles import is_pretrained
 from subtune.methods.selection import (
     AbstractSelection,
@@ -28,10 +28,10 @@ from subtune.methods.selection import (
     Patterns,
     Ranks,
     Shapes,
+    TrainingCost,
     Whole,
     WholeTensors,
-    Work,
-    list_patterns,
+    format_patterns,
     match_names,
 )
 
@@ -42,7 +42,7 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 Information = Mapping[str, np.ndarray]
 
 
-class Draw(Value):
+class Draw(HashableModel):
     """Entries that are drawn uniformly, without replacement.
 
     * ``count``: the number of drawn entries.
@@ -87,11 +87,11 @@ class Draw(Value):
         }
 
     def describe(self) -> str:
-        size = self.count or f"as many as in {list_patterns(self.as_many_as or ())}"
-        return f"random entries of {list_patterns(self.within)}: {size}"
+        size = self.count or f"as many as in {format_patterns(self.as_many_as or ())}"
+        return f"random entries of {format_patterns(self.within)}: {size}"
 
 
-class Lines(Value):
+class Lines(HashableModel):
     """Random columns or rows of matrices.
 
     One random column of each matrix is drawn. If the matrix has at least as many rows as columns,
@@ -126,8 +126,8 @@ class Lines(Value):
         return entries
 
     def describe(self) -> str:
-        whole = list_patterns(self.whole or ())
-        return f"random rows or columns of {list_patterns(self.lines_of)}; {whole}"
+        whole = format_patterns(self.whole or ())
+        return f"random rows or columns of {format_patterns(self.lines_of)}; {whole}"
 
 
 def _find_draw_tag(value: Any) -> str:
@@ -138,20 +138,20 @@ def _find_draw_tag(value: Any) -> str:
 class Random(AbstractSelection):
     """Entries that are drawn at random with the run's seed."""
 
-    usual_work = Work.ENTRIES
+    usual_work = TrainingCost.ENTRIES
     random: Annotated[
         Annotated[Draw, Tag("[draw]")] | Annotated[Lines, Tag("[lines]")],
         Discriminator(_find_draw_tag),
     ]
 
-    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         return self.random.entries(shapes, np.random.default_rng(seed))
 
     def describe(self) -> str:
         return self.random.describe()
 
 
-class Ranked(Value):
+class Ranked(HashableModel):
     """The first entries of a ranking: ``ceil(fraction * n)`` of its ``n`` entries.
 
     Attributes:
@@ -167,10 +167,10 @@ class Top(AbstractSelection):
     """A mask: the entries at the top of a ranking by Fisher information."""
 
     # This is an upper bound: a run costs less if only entries of vectors are ranked.
-    usual_work = Work.ENTRIES
+    usual_work = TrainingCost.ENTRIES
     top: Ranked
 
-    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         # A ranking for several tasks may contain tensors that the head of the run's task lacks.
         ranks = {name: rank for name, rank in ranks.items() if name in shapes}
         every = np.concatenate([rank.ravel() for rank in ranks.values()])
@@ -195,7 +195,7 @@ def count_of_fraction(fraction: float, n: int) -> int:
     return math.ceil(Decimal(repr(fraction)) * n)
 
 
-class DiffPruningSettings(Value):
+class DiffPruningSettings(HashableModel):
     """The settings of Diff pruning's first training, which selects entries for the second training.
 
     * ``share``: the fraction of all entries that are kept.
@@ -217,10 +217,10 @@ class DiffPruningSettings(Value):
 class DiffPruning(AbstractSelection):
     """The entries that a first training changes most. The second training trains only these."""
 
-    usual_work = Work.DIFFERENCES
+    usual_work = TrainingCost.DIFFERENCES
     diff_pruning: DiffPruningSettings
 
-    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         """Return as many entries as the second training will train, with arbitrary indices.
 
         The first training replaces these entries by the selected entries.
@@ -277,7 +277,7 @@ def read_entry_values(path: Path) -> dict[str, np.ndarray]:
         return safetensors.numpy.load_file(path)
 
 
-def rank_files(ranked: WholeTensors, paths: Sequence[Path]) -> dict[str, np.ndarray]:
+def rank_entries_in_files(ranked: WholeTensors, paths: Sequence[Path]) -> dict[str, np.ndarray]:
     """Rank the entries of a selection by their Fisher information, summed over tasks.
 
     Args:

@@ -56,7 +56,7 @@ class TransformersModule:
 
     Attributes:
         module: transformers' model, with parameters on the device ``meta``.
-        own_names: maps the canonical name of each parameter to its name in ``module``.
+        transformers_names: maps the canonical name of each parameter to its name in ``module``.
         transposed: the names of the matrices that ``module`` stores as ``[i, o]``.
         buffers: the buffers of ``module``, by name.
         without_effect: the canonical names of parameters that do not affect the outputs.
@@ -65,7 +65,7 @@ class TransformersModule:
     """
 
     module: nn.Module
-    own_names: Mapping[str, str]
+    transformers_names: Mapping[str, str]
     transposed: frozenset[str]
     buffers: Mapping[str, Tensor]
     without_effect: frozenset[str]
@@ -108,7 +108,7 @@ class Encoder:
         return HEADS[self.head]
 
     @property
-    def averages(self) -> bool:
+    def averages_logits(self) -> bool:
         """True if the logits are averaged over the tokens of a text."""
         return self.head == MEAN_CLASSIFICATION
 
@@ -132,13 +132,13 @@ class Encoder:
     def exported_name(self, name: str) -> str:
         """Convert a canonical parameter name to the name in transformers' model."""
         if self.transformers is not None:
-            return self.transformers.own_names[name]
+            return self.transformers.transformers_names[name]
         return self.family.exported_name(name, self.head)
 
     def is_transposed(self, name: str) -> bool:
         """Return whether transformers' model stores a matrix as ``[i, o]``, not as ``[o, i]``."""
         theirs = self.transformers
-        return theirs is not None and theirs.own_names[name] in theirs.transposed
+        return theirs is not None and theirs.transformers_names[name] in theirs.transposed
 
     def export_parameters(self) -> dict[str, Tensor]:
         """Return all parameters with the names and the layout of transformers' model."""

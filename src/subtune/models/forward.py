@@ -93,7 +93,7 @@ def compute_logits(
         x = _apply_dropout(forward, x, layer.dropout_probability(encoder.config))
         x = _apply_linear(forward, layer.module, x)
         x = activation(layer.activation)(x)
-    return average_logits_per_example(x, batch) if encoder.averages else x
+    return average_logits_per_example(x, batch) if encoder.averages_logits else x
 
 
 def _has_flash_attention(device: torch.device) -> bool:

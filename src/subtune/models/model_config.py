@@ -13,7 +13,7 @@ from subtune.core.files import read_package_yaml
 from subtune.methods import Selection
 from subtune.methods.added import Adapter, Peft, PeftSettings
 from subtune.methods.roles import Shape, family_naming, first_position, is_classifier, is_embedding
-from subtune.methods.selection import count_trained
+from subtune.methods.selection import count_trained_parameters
 from subtune.models.families import (
     FAMILIES,
     MEAN_CLASSIFICATION,
@@ -356,7 +356,9 @@ def count_parameters(
             row: dict[str, Any] = {"model": model, "method": method, "classifier": classifier}
             try:
                 shapes = shapes_of_selection(selection, dimensions, outputs, head)
-                row["parameters"] = count_trained(selection.resolve(shapes, seed=0), shapes)
+                row["parameters"] = count_trained_parameters(
+                    selection.resolve(shapes, seed=0), shapes
+                )
                 row["share"] = (row["parameters"] - classifier) / pretrained
             except SubtuneError as error:
                 row["problem"] = str(error)

@@ -37,8 +37,8 @@ from subtune.models.transformers_models import (
     canonical_parameters,
     make_empty_model,
     make_transformers_model,
-    own_names,
     strip_values,
+    transformers_names,
 )
 
 # The PEFT task type of each head. Question answering has no task type here, because PEFT's class
@@ -179,7 +179,7 @@ def peft_shapes(
             module.to_empty(device=device)
             for value in (*module.parameters(), *module.buffers()):
                 value.data.zero_()
-        return _inject_modules(module, names or own_names(module), settings, head, seed=0)
+        return _inject_modules(module, names or transformers_names(module), settings, head, seed=0)
 
     # Only a forward pass with values shows whether the model accepts virtual tokens.
     try:

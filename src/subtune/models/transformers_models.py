@@ -56,7 +56,7 @@ def load_transformers_encoder(
     if pooling and field:
         setattr(config, field, {"first": "cls", "mean": "mean"}[pooling])
     module = _load_module(directory, config, head)
-    names = own_names(module)
+    names = transformers_names(module)
     parameters = {
         name: torch.zeros(value.shape)
         if is_classifier(name)
@@ -143,7 +143,7 @@ def read_shapes(
     else:
         with convert_errors(f"{directory / CONFIG} does not describe a model that can be built"):
             module = make_empty_model(config, head)
-    parameters = canonical_parameters(module, own_names(module))
+    parameters = canonical_parameters(module, transformers_names(module))
     return {name: tuple(value.shape) for name, value in parameters.items()}
 
 
@@ -181,14 +181,15 @@ def _load_module(
     return module
 
 
-def own_names(module: PreTrainedModel) -> dict[str, str]:
+def transformers_names(module: PreTrainedModel) -> dict[str, str]:
     """Map canonical parameter names to the names in transformers' model.
 
     The parameters are in the model's order, except that the classifier comes last.
     """
     naming = family_naming(module.config.model_type)
     names = {
-        naming.canonical(own, module.base_model_prefix): own for own, _ in module.named_parameters()
+        naming.canonical_name(own, module.base_model_prefix): own
+        for own, _ in module.named_parameters()
     }
     return dict(sorted(names.items(), key=lambda item: is_classifier(item[0])))
 
@@ -222,7 +223,9 @@ def _check_loaded_weights(
         SubtuneError: a weight is missing, has the wrong shape, or is unknown to the model.
     """
     prefix = f"{module.base_model_prefix}."
-    pretrained = {own for name, own in own_names(module).items() if not is_classifier(name)}
+    pretrained = {
+        own for name, own in transformers_names(module).items() if not is_classifier(name)
+    }
     unexpected = sorted(loading["unexpected_keys"])
 
     def module_in_any_layer(own: str) -> str:

@@ -43,11 +43,11 @@ def transformers_logits(
     """
     theirs = encoder.transformers
     assert theirs is not None, "this model has subtune's own forward pass"
-    shared = {theirs.own_names[name]: value for name, value in encoder.parameters.items()}
+    shared = {theirs.transformers_names[name]: value for name, value in encoder.parameters.items()}
     own: dict[str, Tensor] = {}
     updates: dict[str, tuple[Tensor, Tensor]] = {}
     for name, weight in (trained or {}).items():
-        own_name = theirs.own_names[name]
+        own_name = theirs.transformers_names[name]
         match weight:
             case _ if name in theirs.without_effect:
                 pass
@@ -118,7 +118,7 @@ def _compute_run_logits(
         return logits
     # The logits of PEFT's virtual tokens come first, and are removed.
     logits = logits[:, logits.shape[1] - batch.longest :]
-    if encoder.averages:
+    if encoder.averages_logits:
         is_token = inputs["attention_mask"][:, :, None]
         return (logits * is_token).sum(1) / is_token.sum(1)
     return _pick_tokens(logits, batch, batch.reads)

@@ -51,7 +51,7 @@ def assign_papers(config: Config) -> Config:
     return config.model_copy(update={"experiments": named})
 
 
-def experiments_with_information(config: Config) -> set[str]:
+def experiments_showing_fisher_information(config: Config) -> set[str]:
     """Return the names of the experiments whose tables or figures show Fisher information."""
     return {
         name
@@ -63,12 +63,12 @@ def experiments_with_information(config: Config) -> set[str]:
 def runs_scored_on_training_set(config: Config, plan: Plan, name: str) -> set[str]:
     """Return the keys of an experiment's runs that are also scored on their training set.
 
-    These are the runs of the methods in `Paper.scored_on_training_rows` on the largest training
+    These are the runs of the methods in `Paper.scored_on_training_set` on the largest training
     set, for all tasks except `Paper.tasks_apart`.
     """
     paper = find_paper(config.experiments[name].paper)
     return {
         run.key
         for run in plan.runs_on_most_rows(name)
-        if run.method in paper.scored_on_training_rows and run.task_name not in paper.tasks_apart
+        if run.method in paper.scored_on_training_set and run.task_name not in paper.tasks_apart
     }

@@ -71,7 +71,7 @@ class Table:
         name: the stem of the file names. ``table2`` is shown as Table 2.
         title: the heading.
         caption: a text with everything that a reader needs to know.
-        make: a function that takes `ExperimentResults` and returns a data frame or a `Styled`
+        make: a function that takes `ExperimentResults` and returns a data frame or a `StyledTable`
             table. For a `Figure`, the function returns a matplotlib figure.
         needs: the results that are needed. The table is left out if any of them is missing.
         tasks: the tasks to show. By default, a paper's tables and figures show all tasks except
@@ -106,7 +106,7 @@ class Paper:
         metrics: maps a task to the metric that the paper uses, if this is not the task's first
             metric. Epochs and learning rates are chosen by this metric, but predictions and changes
             are recorded at the best epoch by the task's first metric.
-        scored_on_training_rows: methods whose runs are also scored on their training set.
+        scored_on_training_set: methods whose runs are also scored on their training set.
         printed_data: maps the name of one of our tables to the paper's table with the corresponding
             numbers. Each number in its column ``value`` is divided by the sum over the task.
         printed_learning_rates: maps a method to the paper's table of its best learning rates.
@@ -118,7 +118,7 @@ class Paper:
     exhibits: Sequence[Table] = ()
     claims: Sequence[Claim] = ()
     metrics: Mapping[str, str] = field(default_factory=dict)
-    scored_on_training_rows: tuple[str, ...] = ()
+    scored_on_training_set: tuple[str, ...] = ()
     printed_data: Mapping[str, str] = field(default_factory=dict)
     printed_learning_rates: Mapping[str, str] = field(default_factory=dict)
     tasks_apart: tuple[str, ...] = ()

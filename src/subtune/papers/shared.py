@@ -12,7 +12,7 @@ from subtune.exhibits.failure_exhibits import (
     MOST_IN_MATRIX,
     classes_table,
     draw_confusion,
-    draw_predicted,
+    draw_predictions_against_labels,
     more_labels_table,
     suspect_labels_table,
 )
@@ -82,7 +82,7 @@ def metric_table(name: str) -> Table:
     )
 
 
-def change_figure(name: str, title: str, method: str, task: str) -> Figure:
+def declare_change_heat_map(name: str, title: str, method: str, task: str) -> Figure:
     """Declare a heat map that shows how much a method changes each parameter on one task."""
     return Figure(
         name,
@@ -271,7 +271,7 @@ PREDICTED = Figure(
     "The points compare predicted with true numbers, for the method that the answer names and for "
     "full fine-tuning. The runs were not trained on these examples. On the line, the prediction "
     "equals the true number.",
-    make=draw_predicted,
+    make=draw_predictions_against_labels,
     needs=Needs(tables=("predicted",)),
 )
 MORE_LABELS = Table(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 from subtune.config.schema import Pace, Trains
 from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.files import CHECKPOINTS_KEPT, read_package_yaml
-from subtune.methods.selection import Work
+from subtune.methods.selection import TrainingCost
 from subtune.models.families import Dimensions
 from subtune.models.model_config import (
     AnyDimensions,
@@ -62,9 +62,11 @@ SMALL_SHARE = 0.03
 # The mean number of learning rates that a search trains side by side. A search begins with three
 # learning rates, and on average continues with one more.
 RATES_AT_ONCE = 2
-# Maps each kind of trained parameters to the name of its pace, such as `Work.LOW_RANK` to
+# Maps each kind of trained parameters to the name of its pace, such as `TrainingCost.LOW_RANK` to
 # ``low_rank``.
-STEP_KINDS: dict[Work, Trains] = {work: cast(Trains, work.name.lower()) for work in Work}
+STEP_KINDS: dict[TrainingCost, Trains] = {
+    work: cast(Trains, work.name.lower()) for work in TrainingCost
+}
 # Maps each kind of step to its operations, as a multiple of the operations of a forward pass.
 FORWARD_PASSES = {"evaluation": 1.0} | {kind: work.value for work, kind in STEP_KINDS.items()}
 # The columns of the cost table, and the name of its last row.
@@ -361,7 +363,11 @@ def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.D
         tests = {
             (
                 name,
-                *(run for task in tasks for run in plan.runs_by_method(name, model, task).values()),
+                *(
+                    run
+                    for task in tasks
+                    for run in plan.run_keys_by_method(name, model, task).values()
+                ),
             )
             for model in (experiment.models if tasks else ())
         }

@@ -18,7 +18,7 @@ from subtune.data import sources
 from subtune.data.sources import OF_GLUE, REPOSITORIES, mini_version, task_size
 from subtune.methods.added import Peft
 from subtune.methods.roles import family_naming
-from subtune.methods.selection import Work
+from subtune.methods.selection import TrainingCost
 from subtune.models.families import Dimensions
 from subtune.models.model_config import (
     NO_POOLING,
@@ -213,7 +213,7 @@ def _check_methods(
         selected.append(("fractions.of", experiment.fractions.of))
     for (head, task), (key, method) in product(task_of_head.items(), selected):
         selection = config.selection(method, model)
-        if selection.work() is Work.ENTRIES:
+        if selection.work() is TrainingCost.ENTRIES:
             continue
         place = f"experiments.{name}.{key}: {method!r} of model {model!r} on task {task!r}"
         with locate_errors(place):

@@ -10,7 +10,7 @@ from functools import cached_property
 from subtune.config.schema import Config
 from subtune.core.files import hash_text
 from subtune.core.ids import content_id
-from subtune.methods.selection import WholeTensors, Work, require_whole
+from subtune.methods.selection import TrainingCost, WholeTensors, require_whole
 from subtune.plan.grid import Grid
 from subtune.plan.inputs import (
     choose_labels,
@@ -108,7 +108,7 @@ class Plan:
         return {r.model_name: r.spec.model.id for runs in self.experiments.values() for r in runs}
 
     @cached_property
-    def needed_by(self) -> dict[str, frozenset[str]]:
+    def experiments_by_run(self) -> dict[str, frozenset[str]]:
         """Maps the key of each run to the names of the experiments that need the run."""
         experiments: dict[str, set[str]] = {}
         for name, runs in self.experiments.items():
@@ -151,7 +151,7 @@ class Plan:
         for group in _group_by_key(self.runs.values(), _job_key):
             parts = [group]
             if sum(self.weighted_examples[run.key] for run in group) > FEW_EXAMPLES:
-                parts = _group_by_key(group, lambda run: self.needed_by[run.key])
+                parts = _group_by_key(group, lambda run: self.experiments_by_run[run.key])
             for part in parts:
                 if self.config.jobs_at_once:
                     jobs = _group_by_key(
@@ -182,7 +182,7 @@ class Plan:
             jobs = [[run] for run in first_runs.values()]
         else:
             groups = _group_by_key(
-                first_runs.values(), lambda run: (_job_key(run), self.needed_by[run.key])
+                first_runs.values(), lambda run: (_job_key(run), self.experiments_by_run[run.key])
             )
             jobs = [
                 job
@@ -241,7 +241,7 @@ class Plan:
         return [
             key
             for key, sweep in self.sweeps.items()
-            if any(experiment in self.needed_by[run.key] for run in sweep)
+            if any(experiment in self.experiments_by_run[run.key] for run in sweep)
         ]
 
     def find_search_jobs(self, *sweeps: str) -> list[str]:
@@ -249,7 +249,9 @@ class Plan:
         needed = {run.search for sweep in sweeps for run in self.sweeps[sweep]}
         return [key for key, job in self.search_jobs.items() if not needed.isdisjoint(job)]
 
-    def runs_by_method(self, experiment: str, model_name: str, task_name: str) -> dict[str, str]:
+    def run_keys_by_method(
+        self, experiment: str, model_name: str, task_name: str
+    ) -> dict[str, str]:
         """Map each method to the key of one run. Runs with masks and regressions are left out."""
         return {
             run.method: run.key
@@ -324,7 +326,7 @@ def _plan_fisher(
     in_full = None
     if experiment.fractions:
         ranked = require_whole(config.selection(experiment.fractions.of))
-        in_full = ranked if ranked.work() is Work.MATRICES else None
+        in_full = ranked if ranked.work() is TrainingCost.MATRICES else None
     return FisherSpec(
         model=model,
         tokens=find_tokens(config, sizes, name, model, task),

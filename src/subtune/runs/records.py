@@ -39,7 +39,7 @@ import safetensors.numpy
 from pyarrow.parquet import ParquetFile
 
 from subtune.core.errors import SubtuneError
-from subtune.core.files import Layout, checksum, new_directory
+from subtune.core.files import Layout, hash_bytes, new_directory
 from subtune.core.ids import content_id
 from subtune.runs.spec import RunSpec
 
@@ -80,7 +80,7 @@ def find_run_id(store: Path, start: str) -> str:
     return matches[0]
 
 
-def write_files(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> None:
+def write_record_files(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> None:
     """Write the record of a run, unless the record exists.
 
     Args:
@@ -108,7 +108,7 @@ def write_files(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> N
 def write_checksums(folder: Path) -> None:
     """Write ``checksums.json``. All other files of the record must be in the folder already."""
     paths = [path for path in sorted(folder.iterdir()) if path.name != CHECKSUMS]
-    sums = {path.name: checksum(path.read_bytes()) for path in paths}
+    sums = {path.name: hash_bytes(path.read_bytes()) for path in paths}
     (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n")
 
 
@@ -163,7 +163,7 @@ def read_predictions_of_epochs(store: Path, run_id: str) -> dict[str, np.ndarray
     return _read_columns(store / run_id / EPOCHS)
 
 
-def count_rows(predicted: Mapping[str, np.ndarray], split: str) -> int:
+def count_examples(predicted: Mapping[str, np.ndarray], split: str) -> int:
     """Count the examples of a split in predictions that `read_recorded_predictions` returned."""
     return len(set(predicted["idx"][predicted["split"] == split]))
 
@@ -291,7 +291,7 @@ def _read_and_check(path: Path, sums: Mapping[str, str]) -> bytes:
         raise _damage_error(store, f"{missing} is missing") from None
     except OSError as error:
         raise SubtuneError(f"{path} cannot be read: {error.strerror}") from None
-    if path.name in sums and sums[path.name] != checksum(content):
+    if path.name in sums and sums[path.name] != hash_bytes(content):
         raise _damage_error(store, f"{path} has the wrong checksum")
     return content
 
@@ -329,7 +329,7 @@ def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:
     for table in sorted(Path(layout.sweep("*")).parent.glob("[!.]*.csv")):
         # Damaged tables are skipped, because they do not show which runs the sweep has.
         with contextlib.suppress(OSError, ValueError, KeyError, csv.Error):
-            sweeps[table] = {*filter(RUN_ID.fullmatch, read_sweep(table).values())}
+            sweeps[table] = {*filter(RUN_ID.fullmatch, read_sweep_run_ids(table).values())}
     damage = {}
     for run_id in sorted({*list_stored_ids(layout)}.union(*sweeps.values())):
         try:
@@ -344,7 +344,7 @@ def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:
     ]
 
 
-def read_sweep(table: str | Path) -> dict[str, str]:
+def read_sweep_run_ids(table: str | Path) -> dict[str, str]:
     """Read the table of a finished sweep, as a mapping from the keys of planned runs to run ids.
 
     The key and the id of a run differ if a search chose its learning rate.

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, field_validator
 
-from subtune.core.ids import Value, content_id
+from subtune.core.ids import HashableModel, content_id
 from subtune.methods import Selection
 from subtune.methods.added import TfIdf
-from subtune.methods.selection import WholeTensors, Work
+from subtune.methods.selection import TrainingCost, WholeTensors
 from subtune.methods.single_entries import Scope
 from subtune.tasks import Task, TaskSpec
 
@@ -36,7 +36,7 @@ Precision = Literal["fp32", "tf32", "bf16"]
 ClassWeights = Literal["balanced"]
 
 
-class ModelSpec(Value):
+class ModelSpec(HashableModel):
     """A pretrained model, and the pooling of its sequence classifier.
 
     The path of local files and the model's name in a configuration are not part of the spec.
@@ -55,7 +55,7 @@ class ModelSpec(Value):
     pooling: Literal["first", "mean"] | None = None
 
 
-class DataSpec(Value):
+class DataSpec(HashableModel):
     """Examples of some splits of one task. The path of local files is not part of the spec.
 
     Attributes:
@@ -81,7 +81,7 @@ class DataSpec(Value):
         return f"{self.task.name}-{self.id}"
 
 
-class TokensSpec(Value):
+class TokensSpec(HashableModel):
     """The token ids of a task's examples.
 
     Attributes:
@@ -106,7 +106,7 @@ class TokensSpec(Value):
         return f"{self.data.task.name}-{self.id}"
 
 
-class FisherSpec(Value):
+class FisherSpec(HashableModel):
     """The Fisher information of a model's parameters on one task, before fine-tuning.
 
     The information of every entry is stored for vectors and for the tensors that ``in_full``
@@ -133,7 +133,7 @@ class FisherSpec(Value):
         return f"{self.tokens.data.task.name}-{self.id}"
 
 
-class RankingSpec(Value):
+class RankingSpec(HashableModel):
     """A ranking of the entries of a selection by their Fisher information, summed over tasks.
 
     Attributes:
@@ -147,7 +147,7 @@ class RankingSpec(Value):
     ranking_version: int = RANKING_VERSION
 
 
-class Fold(Value):
+class Fold(HashableModel):
     """A fold on which a run is scored in cross-validation. The run trains on all other folds.
 
     The fold's examples replace the task's first evaluation split.
@@ -165,7 +165,7 @@ class Fold(Value):
     rows: int | None = Field(default=None, ge=1)
 
 
-class Recipe(Value):
+class Recipe(HashableModel):
     """The hyperparameters of a run that trains the selected entries with AdamW.
 
     The run is evaluated after every epoch.
@@ -202,7 +202,7 @@ class Recipe(Value):
     class_weights: ClassWeights | None = None
 
 
-class Fit(Value):
+class Fit(HashableModel):
     """The hyperparameters of a run that fits a regression to texts or embeddings.
 
     Attributes:
@@ -226,7 +226,7 @@ class Fit(Value):
     precision: ClassVar[Precision] = "fp32"
 
 
-class RunSpec(Value):
+class RunSpec(HashableModel):
     """The settings that affect the result of a run, and no other settings."""
 
     model: ModelSpec
@@ -247,7 +247,7 @@ class RunSpec(Value):
         """True if the run reads texts as they are, without token ids and without a model."""
         return isinstance(self.selection, TfIdf)
 
-    def work(self, ranked: Mapping[str, WholeTensors]) -> Work:
+    def work(self, ranked: Mapping[str, WholeTensors]) -> TrainingCost:
         """Return the most expensive kind of parameter that the run trains.
 
         For a mask, the kind is that of the tensors in the mask's ranking.
@@ -272,10 +272,10 @@ class RunSpec(Value):
             on_gpu: whether the run trains on a GPU.
         """
         work = self.work(ranked)
-        if work is Work.DIFFERENCES or (work.trains_matrices and not on_gpu):
+        if work is TrainingCost.DIFFERENCES or (work.trains_matrices and not on_gpu):
             return self.id
         recipe = self.recipe.model_dump_json(exclude={"learning_rate"})
-        selection = None if work in (Work.NOTHING, Work.VECTORS) else self.selection
+        selection = None if work in (TrainingCost.NOTHING, TrainingCost.VECTORS) else self.selection
         return self.model.id, self.tokens.id, recipe, self.seed, work, selection
 
     def with_learning_rate(self, learning_rate: float) -> "RunSpec":
@@ -294,7 +294,7 @@ class RunSpec(Value):
         return self.replace(recipe=recipe)
 
 
-class SearchSpec(Value):
+class SearchSpec(HashableModel):
     """A search for the learning rate of a method. All seeds and folds use the chosen rate.
 
     Attributes:
@@ -309,7 +309,7 @@ class SearchSpec(Value):
     search_version: int = SEARCH_VERSION
 
 
-class PlannedRun(Value):
+class PlannedRun(HashableModel):
     """A run in a plan, with its names in the tables and figures of an experiment.
 
     The names change the id of the planned run, but neither its `key` nor the id of ``spec``.

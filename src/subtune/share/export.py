@@ -94,7 +94,7 @@ def export_model(layout: Layout, run: str, target: Path, minutes: float = MINUTE
             parameters = model.parameters | changed_tensors(model.parameters, delta)
             trained = replace(model, config=config, parameters=parameters)
             whole = make_transformers_model(trained)
-            if trained.averages:
+            if trained.averages_logits:
                 values = whole.base_model.state_dict()
                 _write_encoder(draft, Path(layout.model(spec.model.id)), config, values)
                 *_, weight, bias = trained.parameters.values()
@@ -125,7 +125,7 @@ def _write_other_files(
         path = Path(layout.model(spec.model.id)) / name
         if path.is_file():
             shutil.copyfile(path, draft / name)
-    if model.transformers is not None or model.averages:
+    if model.transformers is not None or model.averages_logits:
         _complete_tokenizer(draft, model.config, spec.tokens.data.task.of_kind.head)
     (draft / README).write_text(card, encoding="utf-8")
 

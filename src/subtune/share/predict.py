@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from subtune.analysis.chosen_runs import SETTING
-from subtune.analysis.tables import find_numbers, read_table
+from subtune.analysis.tables import find_table_files, read_table
 from subtune.core.errors import SubtuneError, convert_errors, format_allowed, join_names
 from subtune.core.files import Layout, require_new, write_text
 from subtune.core.process import prepare_device
@@ -154,7 +154,7 @@ def find_refit(layout: Layout, run_id: str) -> Refit:
     """
     store = Path(layout.records())
     given, similar_ids = records.read_spec(store, run_id), []
-    for path in find_numbers(layout.results, "chosen"):
+    for path in find_table_files(layout.results, "chosen"):
         chosen = read_table(path, "scores")
         for _, runs in chosen[chosen["decides"]].groupby(SETTING, sort=False, dropna=False):
             if run_id in set(runs["run"]):

@@ -48,14 +48,14 @@ class Context:
         """The resources of a job that may download files."""
         return {"hub_cache": self.config.hub_cache or self.paths.hub_cache()}
 
-    def computing_inputs(self, run: RunSpec | FisherSpec) -> Paths:
+    def model_inputs(self, run: RunSpec | FisherSpec) -> Paths:
         """Return the inputs of a job that runs a model."""
         return {
             "tokens": self.paths.tokens(run.tokens.key),
             "model": self.paths.model(run.model.id),
         }
 
-    def computing_resources(self, spec: RunSpec | FisherSpec, cost: Cost) -> dict[str, Any]:
+    def model_resources(self, spec: RunSpec | FisherSpec, cost: Cost) -> dict[str, Any]:
         """Return the resources of a job that runs a model."""
         needed = {
             "mem_mb": self.estimates.job_memory(spec),
@@ -70,7 +70,7 @@ class Context:
         texts = {
             self.paths.dataset(run.spec.tokens.data.key) for run in runs if run.spec.reads_texts
         }
-        return self.computing_inputs(runs[0].spec) | {"rankings": paths, "texts": sorted(texts)}
+        return self.model_inputs(runs[0].spec) | {"rankings": paths, "texts": sorted(texts)}
 
     def training_resources(
         self, runs: Sequence[PlannedRun], cost: Cost, checkpoints: str
@@ -80,8 +80,8 @@ class Context:
         ``scored_selections`` in the result lists the ids of the selections whose runs are also
         scored on their training set.
         """
-        scored = [run for run in runs if run.key in self.scored_on_training_rows]
-        return self.computing_resources(runs[0].spec, cost) | {
+        scored = [run for run in runs if run.key in self.scored_on_training_set]
+        return self.model_resources(runs[0].spec, cost) | {
             "checkpoints": self.paths.checkpoints(checkpoints),
             "checkpoint_minutes": self.config.checkpoint_minutes,
             "scored_selections": sorted({run.spec.selection.id for run in scored}),
@@ -96,7 +96,7 @@ class Context:
         }
 
     @cached_property
-    def scored_on_training_rows(self) -> set[str]:
+    def scored_on_training_set(self) -> set[str]:
         """The keys of the runs that are also scored on their training set."""
         found = (
             papers.runs_scored_on_training_set(self.config, self.plan, name)

@@ -207,9 +207,9 @@ def failure_tables(
     found: dict[str, list[pd.DataFrame]] = {}
     for each in failures.read_predicted(tables["chosen"], tables["row_scores"], store):
         if each.task.labels is None:
-            found.setdefault("predicted", []).append(failures.list_numbers(each))
+            found.setdefault("predicted", []).append(failures.list_regression_predictions(each))
         else:
-            found.setdefault("classes", []).append(failures.count_by_class(each))
+            found.setdefault("classes", []).append(failures.score_by_class(each))
             if each.label.ndim == 1:
                 found.setdefault("confusion", []).append(failures.count_confusions(each))
         if each.is_named:
@@ -234,7 +234,7 @@ def list_computed_tables(paper: "Paper", tasks: Collection[str]) -> list[str]:
     made = {
         "claims": bool(paper.claims_for_tasks(tasks)),
         "reproduction": bool(printed_tasks),
-        "train_scores": bool(paper.scored_on_training_rows),
+        "train_scores": bool(paper.scored_on_training_set),
     } | dict.fromkeys(INFORMATION, paper.shows_information())
     return [name for name, is_made in made.items() if is_made]
 

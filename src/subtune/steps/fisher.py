@@ -21,8 +21,8 @@ def jobs(context: "Context") -> Iterator[Job]:
             "entries": context.paths.fisher_entries(key),
             "sums": context.paths.fisher_sums(key),
         }
-        needed = context.computing_resources(fisher, context.estimates.fisher_cost(key))
-        inputs = context.computing_inputs(fisher)
+        needed = context.model_resources(fisher, context.estimates.fisher_cost(key))
+        inputs = context.model_inputs(fisher)
         yield Job("fisher", key, fisher.to_json_types(), inputs, outputs, needed)
 
 

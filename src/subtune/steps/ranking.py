@@ -25,9 +25,9 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """
     import safetensors.numpy
 
-    from subtune.methods.single_entries import rank_files
+    from subtune.methods.single_entries import rank_entries_in_files
     from subtune.runs.spec import RankingSpec
 
     of = RankingSpec.model_validate(job.spec).of
-    ranks = rank_files(of, [Path(path) for path in job.inputs["fishers"]])
+    ranks = rank_entries_in_files(of, [Path(path) for path in job.inputs["fishers"]])
     safetensors.numpy.save_file(ranks, outputs["ranking"])

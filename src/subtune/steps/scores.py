@@ -141,7 +141,9 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
     chosen = chosen.assign(margin=asked["margin"])
     drawn = {(method, task) for method, task in asked["drawn"]}
     # Scores with smaller training sets show the gain from more labels, which papers do not report.
-    row_scores = run_scores.compute_row_scores(chosen if asked["paper"] else best, store, columns)
+    row_scores = run_scores.tabulate_pseudo_values(
+        chosen if asked["paper"] else best, store, columns
+    )
     predictions = {
         name: read_external_predictions(
             TaskSpec.model_validate(brought["task"]),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from subtune.core.process import log_line
 from subtune.steps.jobs import Job
-from subtune.steps.train import open_trainer
+from subtune.steps.train import open_training_function
 
 if TYPE_CHECKING:
     from subtune.steps.context import Context
@@ -31,7 +31,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     from subtune.runs.spec import SearchSpec
 
     specs = map(SearchSpec.model_validate, job.spec["searches"])
-    with open_trainer(job, threads) as train:
+    with open_training_function(job, threads) as train:
         found = find_learning_rates(specs, Path(job.resources["store"]), train)
         for id, outcome in found.items():
             log_line(f"search {id} found learning rate {outcome['learning_rate']:g}")

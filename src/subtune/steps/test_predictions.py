@@ -20,7 +20,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     for name, experiment in config.experiments.items():
         tasks = [*filter(config.is_submitted, experiment.tasks)]
         for model in experiment.models if list_submissions(config, experiment) else ():
-            runs = [[*plan.runs_by_method(name, model, task).values()] for task in tasks]
+            runs = [[*plan.run_keys_by_method(name, model, task).values()] for task in tasks]
             # All methods have the same model and token ids, so one run of each task is enough here.
             firsts = [plan.runs[run].spec for run, *_ in runs]
             inputs = {
@@ -32,7 +32,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             cost = context.estimates.prediction_cost(chain(*runs))
             outputs = {"predictions": paths.test_predictions(name, model)}
             spec = {"model": model, "tasks": tasks}
-            needed = context.computing_resources(largest, cost)
+            needed = context.model_resources(largest, cost)
             yield Job("test_predictions", f"{name}/{model}", spec, inputs, outputs, needed)
 
 

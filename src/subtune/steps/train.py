@@ -46,7 +46,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     runs = {run.key: run.with_chosen_rate(rates) for run in planned}
     missing = [spec for spec in runs.values() if not records.is_recorded(store, spec.id)]
     log_line(f"{len(runs)} runs: {len(runs) - len(missing)} recorded, {len(missing)} to train")
-    with open_trainer(job, threads) as train:
+    with open_training_function(job, threads) as train:
         if missing:
             train([*runs.values()])
     # When `compare` trains a sweep or a search in parts, no table is written.
@@ -98,7 +98,7 @@ def make_trainer(
 
 
 @contextmanager
-def open_trainer(job: Job, threads: int) -> "Iterator[Train]":
+def open_training_function(job: Job, threads: int) -> "Iterator[Train]":
     """Yield a function that trains and records the runs of a job, until a signal stops training.
 
     If the block ends without an error, the checkpoints are removed.

@@ -19,7 +19,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from subtune.core.process import StoppedError, job_log, log_line, message_for_user
+from subtune.core.process import StoppedError, log_line, message_for_user, redirect_job_output
 from subtune.steps.jobs import Job
 
 
@@ -68,7 +68,7 @@ def _run_order(job: Job, log: Path) -> dict[str, Any]:
     from subtune.steps.jobs import run_job
 
     log.parent.mkdir(parents=True, exist_ok=True)
-    with job_log(log, job.resources.get("hub_cache")):
+    with redirect_job_output(log, job.resources.get("hub_cache")):
         try:
             run_job(job)
         except StoppedError as error:

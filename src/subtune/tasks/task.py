@@ -8,7 +8,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from subtune.core.files import read_package_yaml
-from subtune.core.ids import Value
+from subtune.core.ids import HashableModel
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.sentences import Classification, MultiLabel, Regression
 from subtune.tasks.task_kind import TaskKind
@@ -31,7 +31,7 @@ def default_kind(labels: Sequence[str] | None) -> str:
     return "classification" if labels else "regression"
 
 
-class TaskSpec(Value):
+class TaskSpec(HashableModel):
     """The fields of a task that affect results, validated for the kind of the task.
 
     Attributes:
@@ -127,7 +127,7 @@ def _make_error(key: str, found: str | tuple[str, ...] | None, expected: str) ->
     return ValueError(f"{key}: found {listed}, expected {expected}")
 
 
-class TaskSize(Value):
+class TaskSize(HashableModel):
     """The size of a task's data, and properties of the data that a plan needs.
 
     Attributes:

@@ -60,7 +60,7 @@ def select_entries(
     Raises:
         StoppedError: the job was asked to stop.
     """
-    training = FirstTraining(model, train, task, recipe, seed, settings)
+    training = GateTraining(model, train, task, recipe, seed, settings)
     earlier = keeper.read_newest() if keeper else None
     if earlier is not None:
         training.restore(*earlier)
@@ -79,7 +79,7 @@ def compute_gates(alpha: Tensor, uniform: Tensor) -> Tensor:
     return stretched.clamp(0, 1)
 
 
-class FirstTraining:
+class GateTraining:
     """The state of the first training between two steps: ``w`` and ``α`` of every entry.
 
     Each entry has a gate. With structured gates, each tensor has an additional gate, by which the

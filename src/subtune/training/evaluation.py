@@ -123,7 +123,7 @@ def compute_split_logits(
     tokens = EVALUATION_TOKENS
     if model.device.type != "cpu":
         tokens = min(GPU_EVALUATION_TOKENS, GPU_EVALUATION_TOKENS_OF_RUNS // _count_runs(trained))
-    counts = np.ones(len(examples), np.int64) if model.averages else examples.read_counts
+    counts = np.ones(len(examples), np.int64) if model.averages_logits else examples.read_counts
     ends = counts.cumsum()
     parts, order = [], []
     with torch.inference_mode(), autocast(model.device, precision):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.methods.selection import Entries, count_trained
+from subtune.methods.selection import Entries, count_trained_parameters
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import compute_logits
 from subtune.models.operations import DropoutMasks, compile_operations
@@ -31,7 +31,7 @@ from subtune.training.evaluation import (
     evaluate_runs,
     without_scores,
 )
-from subtune.training.training_set import draw_training_set, to_original_unit
+from subtune.training.training_set import draw_training_set, restore_label_unit
 from subtune.training.training_step import AdamW, Graphs, learning_rate_at
 from subtune.training.values import TrainedValues, mean_changes
 
@@ -148,7 +148,7 @@ class _RunningGroup:
         for position, optimizer in enumerate(self.optimizers):
             optimizer.leaves = self.values.leaves(position)
         self.losses = torch.zeros(len(positions), device=self.values.device)
-        self.graphs = self.graphs and self.graphs.for_fewer_runs(len(positions))
+        self.graphs = self.graphs and self.graphs.copy_for_fewer_runs(len(positions))
 
     def state(self, position: int) -> State:
         """Return the state of the run at a position, from which `restore` continues."""
@@ -197,7 +197,9 @@ class _Group:
         self._batches = self._draw_batches()
         self._masks = DropoutMasks(seed, model.device)
         self._frozen = self._training_model = cast_frozen_weights(model, recipe.precision)
-        self.results = [TrainingResult(count_trained(run.entries, model.shapes)) for run in runs]
+        self.results = [
+            TrainingResult(count_trained_parameters(run.entries, model.shapes)) for run in runs
+        ]
         self.steps = len(self._batches) * recipe.epochs
         self.last_epoch = recipe.refit or recipe.epochs
         self.epoch, self.step = 1, 0
@@ -316,7 +318,7 @@ class _Group:
                 parameters = self._model.parameters
                 # After a checkpoint is read, the delta is on the CPU.
                 delta = {key: values.to(self.device) for key, values in result.delta.items()}
-                delta = to_original_unit({} if result.diverged else delta, parameters, unit)
+                delta = restore_label_unit({} if result.diverged else delta, parameters, unit)
                 result.changes = mean_changes(parameters, delta)
                 result.delta = {key: values.cpu() for key, values in delta.items()}
         return numbers

@@ -87,7 +87,7 @@ def train_and_record(
         spec = by_name[name]
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         if spec.id in scored_runs:
-            scores = score_training_rows(spec, model, result.delta, run_examples["train"])
+            scores = score_training_examples(spec, model, result.delta, run_examples["train"])
             result.best.scores[records.TRAIN] = scores
         write_record(store, spec, result, run_examples, origin | {"recorded": now})
         report(f"recorded {number}/{len(by_name)}: {spec.id}")
@@ -141,7 +141,7 @@ def write_record(
         table.to_csv(folder / "changes.csv", index=False)
         safetensors.torch.save_file(result.delta, folder / records.DELTA)
 
-    records.write_files(store, spec, fill)
+    records.write_record_files(store, spec, fill)
 
 
 def _scores_content(result: TrainingResult, share_read: float | None) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def provenance(device: torch.device) -> dict[str, Any]:
 NO_PREDICTIONS = pd.DataFrame({"run": [], "split": [], "idx": []})
 
 
-def score_training_rows(
+def score_training_examples(
     spec: RunSpec, model: Encoder, delta: Delta, train: Examples
 ) -> dict[str, float]:
     """Compute the metrics of a run on its training examples.

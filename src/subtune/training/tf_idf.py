@@ -70,7 +70,7 @@ class TextRegression:
 
         In a regression task, the logits are the predicted numbers.
         """
-        return self.logits(join_features([self.vectorizer.transform(column) for column in texts]))
+        return self.logits(build_features([self.vectorizer.transform(column) for column in texts]))
 
     def logits(self, features: Any) -> np.ndarray:
         """Compute logits ``[n, o]`` from features ``[n, f]``."""
@@ -132,7 +132,7 @@ def fit_texts(
     vectorizer = make_vectorizer()
     vectors = vectorizer.fit_transform([text for column in texts for text in column])
     starts = range(0, vectors.shape[0], len(index))
-    features = join_features([vectors[start : start + len(index)] for start in starts])
+    features = build_features([vectors[start : start + len(index)] for start in starts])
     if task.labels is None:
         from sklearn.linear_model import Ridge
 
@@ -158,7 +158,7 @@ def make_vectorizer() -> Any:
     return make_union(TfidfVectorizer(**WORDS, **settings), TfidfVectorizer(**LETTERS, **settings))
 
 
-def join_features(vectors: Sequence[Any]) -> Any:
+def build_features(vectors: Sequence[Any]) -> Any:
     """Build the features of rows, a sparse matrix ``[n, f]``, from TF-IDF vectors of their texts.
 
     The features of a single text are its TF-IDF vector. If the TF-IDF vectors of a pair are u and

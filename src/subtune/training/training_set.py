@@ -106,7 +106,7 @@ def to_training_labels(
     return standardised, unit
 
 
-def to_original_unit(delta: Delta, names: Iterable[str], unit: Unit) -> Delta:
+def restore_label_unit(delta: Delta, names: Iterable[str], unit: Unit) -> Delta:
     """Rescale the last layer of a delta, so that it predicts labels in their original unit.
 
     The last layer is always part of a delta, because every run trains the whole layer.

@@ -143,7 +143,7 @@ class Graphs:
         self._pool = torch.cuda.graph_pool_handle()
         self._can_capture = True
 
-    def for_fewer_runs(self, runs: int) -> "Graphs":
+    def copy_for_fewer_runs(self, runs: int) -> "Graphs":
         """Return new graphs for fewer runs, without the captured steps, which compute all runs."""
         fewer = Graphs(runs, self._generators, self._report)
         fewer._can_capture = self._can_capture

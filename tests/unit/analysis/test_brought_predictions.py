@@ -24,7 +24,7 @@ def compare_brought(store, task, brought, seeds=1):
     columns = list_score_columns([examples.TASKS[task]], {})
     best = chosen_runs.choose_rates(collected(store, task, runs))
     chosen = set_types(best.assign(margin=0.02, curve="converged", encoder_size=100), "scores")
-    rows = run_scores.compute_row_scores(chosen, store, columns)
+    rows = run_scores.tabulate_pseudo_values(chosen, store, columns)
     if callable(brought):
         row = chosen.iloc[0].to_dict()
         brought = brought(run_scores.read_scored_predictions(store, row, "validation")[1])

@@ -9,10 +9,10 @@ from subtune.analysis import chosen_runs, run_scores
 from subtune.analysis.failures import (
     MOST_SUSPECTS,
     Predicted,
-    count_by_class,
     count_confusions,
     find_suspects,
     read_predicted,
+    score_by_class,
     wilson_interval,
 )
 from subtune.tasks import Task
@@ -43,7 +43,7 @@ def random_predictions(rows=200):
 
 def test_labels_have_the_scores_of_scikit_learn():
     label, output = random_predictions()
-    found = count_by_class(predicted(COLOURS, label, output))
+    found = score_by_class(predicted(COLOURS, label, output))
     scores = precision_recall_fscore_support(label, output.argmax(1))
     np.testing.assert_allclose(
         found[["precision", "recall", "f1", "support"]].to_numpy(float).T, scores
@@ -64,7 +64,7 @@ def test_intervals_of_shares_are_those_of_scipy(successes, total):
 def test_each_label_of_a_multi_label_task_has_its_scores():
     rng = np.random.default_rng(0)
     label, output = rng.integers(0, 2, (100, 3)), rng.random((100, 3))
-    found = count_by_class(predicted(TOPICS, label, output))
+    found = score_by_class(predicted(TOPICS, label, output))
     scores = precision_recall_fscore_support(label, output > 0.5)
     np.testing.assert_allclose(
         found[["precision", "recall", "f1", "support"]].to_numpy(float).T, scores
@@ -72,7 +72,7 @@ def test_each_label_of_a_multi_label_task_has_its_scores():
 
 
 def test_a_label_that_nothing_has_or_predicts_has_no_scores():
-    found = count_by_class(predicted(COLOURS, [0, 1], np.eye(3)[:2])).set_index("label")
+    found = score_by_class(predicted(COLOURS, [0, 1], np.eye(3)[:2])).set_index("label")
     assert found.loc["blue", ["precision", "recall", "f1"]].isna().all()
 
 
@@ -81,7 +81,7 @@ def test_confusions_are_counted_in_rows_even_if_several_seeds_predict_them():
     twice = predicted(COLOURS, [*label, *label], [*output, *output], [*range(200)] * 2)
     found = count_confusions(twice)["rows"].to_numpy().reshape(3, 3)
     assert found == pytest.approx(confusion_matrix(label, output.argmax(1)))
-    assert (count_by_class(twice)["support"] == np.bincount(label)).all()
+    assert (score_by_class(twice)["support"] == np.bincount(label)).all()
 
 
 def test_the_least_probable_labels_are_the_first_suspects():
@@ -142,7 +142,7 @@ def test_a_table_of_suspects_ends():
 def test_records_give_probabilities_of_texts(task, is_read, tmp_path):
     runs = {recorded(tmp_path, task, tables_of(task), seed=s): {"seed": s} for s in range(2)}
     chosen = chosen_runs.choose_rates(collected(tmp_path, task, runs)).assign(margin=0.02, curve="")
-    rows = run_scores.compute_row_scores(
+    rows = run_scores.tabulate_pseudo_values(
         chosen, tmp_path, list_score_columns([examples.TASKS[task]], {})
     )
     found = read_predicted(chosen, rows, tmp_path)

@@ -10,8 +10,8 @@ from subtune.analysis import chosen_runs, run_scores
 from subtune.analysis.run_scores import (
     EPOCH_PARTS,
     PART_COLUMNS,
-    compute_row_scores,
     require_scores_of_predictions,
+    tabulate_pseudo_values,
 )
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
@@ -141,7 +141,7 @@ def test_own_experiments_are_judged_apart_and_papers_at_the_best_epoch(task, tmp
     every = run_scores.score_in_all_metrics(chosen_runs.choose_rates(table), tmp_path, columns)
     assert every.set_index("metric")["value"][metric] == score
     assert every["metric"].tolist() == list(spec.metrics)
-    [values] = compute_row_scores(table, tmp_path, columns).to_dict("records")
+    [values] = tabulate_pseudo_values(table, tmp_path, columns).to_dict("records")
     whole = len(found["idx"].unique())
     without = found[found["idx"] != np.argmin(np.random.default_rng(0).permutation(whole))]
     without = run_scores.make_masked_metric(spec, metric, without)(np.full(len(without), True))
@@ -171,7 +171,7 @@ def test_rows_are_scored_at_the_epoch_that_a_paper_shows(tmp_path):
     columns = list_score_columns([examples.TASKS["mrpc"]], {"mrpc": "accuracy"})
     table = collected(tmp_path, "mrpc", {run: {}}, apart=False, columns=columns)
     assert table["best_epoch"].item() != 3
-    found = compute_row_scores(table, tmp_path, columns)
+    found = tabulate_pseudo_values(table, tmp_path, columns)
     assert found[PART_COLUMNS].mean(axis=1).item() == pytest.approx(table["value"].item())
 
 

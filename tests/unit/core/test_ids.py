@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from subtune.core.files import hash_files
-from subtune.core.ids import Value
+from subtune.core.ids import HashableModel
 from subtune.methods import METHODS, SELECTION, added, single_entries
 from subtune.methods.selection import WholeTensors
 from subtune.runs import spec
@@ -20,7 +20,7 @@ from tests.helpers.examples import recipe, run_spec
 
 # Every default of every value that has an id. Defaults are left out of ids and of records, so an
 # old record would be read with a new default.
-FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
+FIXED_DEFAULTS: dict[type[HashableModel], dict[str, Any]] = {
     spec.ModelSpec: {"repository": None, "pooling": None},
     TaskSpec: {
         "label": "label",
@@ -118,7 +118,7 @@ def test_every_value_that_has_an_id_stands_in_the_table_of_defaults():
     pending: list[Any] = [spec.PlannedRun, spec.SearchSpec, spec.RankingSpec]
     while pending:
         kind = pending.pop()
-        if isinstance(kind, type) and issubclass(kind, Value) and kind not in found:
+        if isinstance(kind, type) and issubclass(kind, HashableModel) and kind not in found:
             found.add(kind)
             pending += [field.annotation for field in kind.model_fields.values()]
         pending += getattr(kind, "__args__", ())

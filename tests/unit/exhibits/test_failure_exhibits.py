@@ -11,7 +11,7 @@ from subtune.exhibits.failure_exhibits import (
     MOST_SHOWN,
     classes_table,
     draw_confusion,
-    draw_predicted,
+    draw_predictions_against_labels,
     more_labels_table,
     suspect_labels_table,
 )
@@ -53,13 +53,13 @@ def test_of_many_labels_the_most_frequent_confusions_are_drawn():
 
 
 def test_numbers_are_drawn_against_their_predictions():
-    table = failures.list_numbers(predicted(NUMBERS, [1.0, 2.0], [[1.5], [1.0]]))
-    [panel] = draw_predicted(results({"mine": "Mine"}, predicted=table)).axes
+    table = failures.list_regression_predictions(predicted(NUMBERS, [1.0, 2.0], [[1.5], [1.0]]))
+    [panel] = draw_predictions_against_labels(results({"mine": "Mine"}, predicted=table)).axes
     assert panel.collections[0].get_offsets().tolist() == [[1.0, 1.5], [2.0, 1.0]]
 
 
 def test_of_many_labels_those_with_the_lowest_f1_are_shown():
-    table = failures.count_by_class(of_labels(50))
+    table = failures.score_by_class(of_labels(50))
     made = classes_table(results({"mine": "Mine"}, classes=table))
     assert (len(made.table), len(made.shown)) == (50, MOST_SHOWN)
     assert f"lowest F1, out of {50}" in made.note

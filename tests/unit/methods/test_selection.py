@@ -7,10 +7,10 @@ from subtune.methods import METHODS, SELECTION
 from subtune.methods.added import Lora, LoraSettings
 from subtune.methods.selection import (
     LowRank,
+    TrainingCost,
     Whole,
     WholeTensors,
-    Work,
-    count_trained,
+    count_trained_parameters,
     match_names,
     require_whole,
 )
@@ -65,35 +65,35 @@ def test_where_whole_tensors_are_needed_another_kind_is_an_error(method):
 KINDS = {
     "whole": (
         '{"parameters":["pooler.**"],"without":["**.bias"]}',
-        Work.MATRICES,
+        TrainingCost.MATRICES,
         "pooler.** without **.bias",
     ),
-    "everything": ('{"parameters":["**"]}', Work.MATRICES, "every parameter"),
-    "nothing": ('{"parameters":["**"],"without":["**"]}', Work.NOTHING, "nothing"),
+    "everything": ('{"parameters":["**"]}', TrainingCost.MATRICES, "every parameter"),
+    "nothing": ('{"parameters":["**"],"without":["**"]}', TrainingCost.NOTHING, "nothing"),
     "embeddings": (
         '{"embeddings":{}}',
-        Work.NOTHING,
+        TrainingCost.NOTHING,
         "nothing: logistic or ridge regression on frozen embeddings",
     ),
     "tf-idf": (
         '{"tf_idf":{}}',
-        Work.NOTHING,
+        TrainingCost.NOTHING,
         "nothing: logistic or ridge regression on TF-IDF of words and letters",
     ),
     "draw": (
         '{"random":{"count":5,"within":["**.bias"]}}',
-        Work.ENTRIES,
+        TrainingCost.ENTRIES,
         "random entries of **.bias: 5",
     ),
     "lines": (
         '{"random":{"lines_of":["pooler.dense.weight"],"whole":["pooler.dense.bias"]}}',
-        Work.ENTRIES,
+        TrainingCost.ENTRIES,
         "random rows or columns of pooler.dense.weight; pooler.dense.bias",
     ),
     "lora": (
         '{"lora":{"alpha":8.0,"rank":4,"targets":["pooler.dense.weight"]},'
         '"parameters":["pooler.dense.bias"]}',
-        Work.LOW_RANK,
+        TrainingCost.LOW_RANK,
         "LoRA (rank 4, alpha 8) on pooler.dense.weight; pooler.dense.bias",
     ),
 }
@@ -132,7 +132,7 @@ def test_an_update_has_its_rank_and_is_scaled_by_alpha_to_rank(bert_large):
     assert {entries[name] for name in queries} == {LowRank(4, 1.5)}
     assert entries["pooler.dense.bias"] == Whole()
     assert entries.keys() == {*queries, "pooler.dense.bias", *CLASSIFIER}
-    assert count_trained(entries, bert_large) == 24 * 4 * 2048 + 1024 + 2050
+    assert count_trained_parameters(entries, bert_large) == 24 * 4 * 2048 + 1024 + 2050
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
 from subtune.methods import METHODS
-from subtune.methods.selection import Indices, WholeTensors, count_trained
+from subtune.methods.selection import Indices, WholeTensors, count_trained_parameters
 from subtune.methods.single_entries import (
     Draw,
     Lines,
@@ -18,7 +18,7 @@ from subtune.methods.single_entries import (
     Ranked,
     Top,
     rank_entries,
-    rank_files,
+    rank_entries_in_files,
     read_entry_values,
     sum_information,
 )
@@ -32,7 +32,7 @@ def indices(entries):
 
 def test_random_draws_as_many_as_layernorm_by_tensor_size(bert_large):
     entries = METHODS["random"].resolve(bert_large, seed=0)
-    assert count_trained(entries, bert_large) == 51_202
+    assert count_trained_parameters(entries, bert_large) == 51_202
     drawn = indices(entries)
     words = "embeddings.word_embeddings.weight"
     total = sum(math.prod(shape) for n, shape in bert_large.items() if "classifier" not in n)
@@ -89,7 +89,7 @@ def test_a_mask_keeps_exactly_the_ceiling_of_f_times_n(n, thousandths):
 def test_a_mask_is_of_those_ranked_tensors_that_the_model_has():
     rank = {"pooler.dense.bias": np.array([0, 2, 3]), "v": np.array([1, 4, 5, 6])}
     top = Top(top=Ranked(ranking="r", fraction=0.5))
-    entries = top.encoder_entries({"v": (4,)}, seed=0, ranks=rank)
+    entries = top.select_encoder_entries({"v": (4,)}, seed=0, ranks=rank)
     assert {name: list(indices.flat) for name, indices in entries.items()} == {"v": [0, 1]}
 
 
@@ -111,7 +111,7 @@ def test_a_ranking_holds_every_entry_of_its_selection_matrices_too(tmp_path):
     stored = {f"{module}.weight": weight, f"{module}.bias": bias}
     path = tmp_path / "fisher.safetensors"
     safetensors.numpy.save_file(stored | {"pooler.dense.bias": np.ones(2)}, path)
-    ranking = rank_files(of, [path])
+    ranking = rank_entries_in_files(of, [path])
     assert ranking[f"{module}.weight"].tolist() == [1, 3, 2, 0]
     assert list(ranking) == [f"{module}.bias", f"{module}.weight"]
 

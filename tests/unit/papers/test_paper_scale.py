@@ -8,7 +8,7 @@ from subtune import papers
 from subtune.config.checks import read_config
 from subtune.exhibits.score_tables import select_printed_scores
 from subtune.methods import METHODS, is_built_in
-from subtune.papers import assign_papers, experiments_with_information, find_paper
+from subtune.papers import assign_papers, experiments_showing_fisher_information, find_paper
 from subtune.plan.cost import Estimates, cost_table
 from subtune.plan.plan import make_plan
 from tests.helpers.project import ROOT
@@ -147,7 +147,7 @@ def test_a_day_is_enough_for_every_exhibit_and_claim(day, plan_of_day):
         }
 
     assert shown(day) == shown(assign_papers(read_config(ROOT / "config.yaml")))
-    every = cost_table(Estimates(plan_of_day), experiments_with_information(day)).iloc[-1]
+    every = cost_table(Estimates(plan_of_day), experiments_showing_fisher_information(day)).iloc[-1]
     assert every["hours"] <= 24 and every["sweeps"] <= 50
     assert f"has {every['runs']} runs in {every['jobs']} jobs" in DAY.read_text()
 

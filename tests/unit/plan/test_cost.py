@@ -17,7 +17,7 @@ from subtune.data.corpora import read_glue_rows
 from subtune.data.load import load_rows, tokenize
 from subtune.data.sources import task_size
 from subtune.methods import METHODS
-from subtune.methods.selection import Work
+from subtune.methods.selection import TrainingCost
 from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.model_config import bytes_per_run, known_dimensions, papers_models
@@ -73,10 +73,10 @@ def test_a_models_parameters_are_counted_without_it(name):
 @pytest.mark.parametrize(
     ("method", "trains"),
     [
-        ("frozen", Work.NOTHING),
-        ("layernorm", Work.VECTORS),
-        ("lora-II", Work.LOW_RANK),
-        ("full", Work.MATRICES),
+        ("frozen", TrainingCost.NOTHING),
+        ("layernorm", TrainingCost.VECTORS),
+        ("lora-II", TrainingCost.LOW_RANK),
+        ("full", TrainingCost.MATRICES),
     ],
 )
 def test_a_training_steps_operations_are_counted_without_it(method, trains, minilm):

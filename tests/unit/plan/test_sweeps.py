@@ -160,7 +160,7 @@ def test_embeddings_have_a_sweep_of_their_own_and_no_part_in_submissions():
     made, planned = embedded(tasks=["cola"])
     keys = [[run.key for run in sweep] for sweep in made.sweeps.values()]
     assert [planned[0].spec.id] in keys
-    assert set(made.runs_by_method("layernorm", "minilm", "cola")) == {"full"}
+    assert set(made.run_keys_by_method("layernorm", "minilm", "cola")) == {"full"}
 
 
 def test_searches_share_a_job_unless_jobs_train_at_once():

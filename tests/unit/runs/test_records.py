@@ -202,7 +202,7 @@ def test_a_record_with_all_fields_is_read_under_its_own_id(tmp_path):
 def test_jobs_that_record_the_same_run_leave_one_whole_record(recorded, tmp_path):
     def write(job):
         fill = partial(shutil.copytree, recorded / "runs" / FIRST, dirs_exist_ok=True)
-        records.write_files(tmp_path, SPECS[0], fill)
+        records.write_record_files(tmp_path, SPECS[0], fill)
 
     with ThreadPoolExecutor(8) as jobs:
         assert [*jobs.map(write, range(8))] == [None] * 8

@@ -12,7 +12,7 @@ import pytest
 
 from subtune import cli
 from subtune.core.files import Layout
-from subtune.core.process import job_log
+from subtune.core.process import redirect_job_output
 from subtune.exhibits.answer_tables import answers_table
 from subtune.exhibits.output import write_table
 from subtune.steps.snakemake_calls import CallEvents, Failure, format_failures
@@ -50,7 +50,7 @@ def test_a_failed_job_is_named_with_its_last_words(tmp_path, log, said, reason):
 
 def test_the_log_of_a_job_ends_with_an_error_that_nobody_expected(tmp_path):
     log = tmp_path / "own.log"
-    with pytest.raises(KeyError), job_log(log):
+    with pytest.raises(KeyError), redirect_job_output(log):
         raise KeyError("b")
     assert format_failures([Failure("train a", [str(log)], "")]).startswith(
         "train a failed: KeyError: 'b'"

@@ -7,7 +7,7 @@ from transformers import AutoModelForSequenceClassification
 
 from subtune.core.errors import SubtuneError
 from subtune.methods import METHODS, SELECTION
-from subtune.methods.selection import count_trained
+from subtune.methods.selection import count_trained_parameters
 from subtune.models.encoder import add_adapters, draw_classifier, load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.model_config import known_dimensions, read_dimensions, shapes_of_selection
@@ -73,7 +73,7 @@ def theirs_of(name, base):
 def test_the_adapters_of_bert_large_have_as_many_parameters_as_published(method, parameters):
     selection, dimensions = METHODS[method], known_dimensions("bert-large-cased")
     shapes = shapes_of_selection(selection, dimensions, 2)
-    assert count_trained(selection.resolve(shapes, seed=0), shapes) == parameters
+    assert count_trained_parameters(selection.resolve(shapes, seed=0), shapes) == parameters
 
 
 def test_a_model_of_another_family_has_no_adapters(directory_of):

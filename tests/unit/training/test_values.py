@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from subtune.methods.added import Lora, LoraSettings
 from subtune.methods.roles import is_embedding
-from subtune.methods.selection import WholeTensors, count_trained
+from subtune.methods.selection import WholeTensors, count_trained_parameters
 from subtune.methods.single_entries import Draw, Lines, Random, Ranked, Top
 from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import SEQUENCE_CLASSIFICATION
@@ -155,7 +155,9 @@ def test_as_many_values_may_change_as_count_says_and_the_pass_reads_them(
                     continue
             changed += int((after[name] != model.parameters[name]).sum())
         assert (
-            changed == count_trained(entries, shapes) == sum(map(torch.numel, values.leaves(run)))
+            changed
+            == count_trained_parameters(entries, shapes)
+            == sum(map(torch.numel, values.leaves(run)))
         )
 
 

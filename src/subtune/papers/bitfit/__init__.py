@@ -25,7 +25,7 @@ from subtune.papers.paper import Figure, Needs, Paper, Table, read_claims
 from subtune.papers.shared import (
     COMPARED,
     SEVERAL_SEEDS,
-    change_figure,
+    declare_change_heat_map,
     dev_score_table,
     metric_table,
     test_score_table,
@@ -57,7 +57,7 @@ EXHIBITS = (
     ),
     test_score_table("table1_test", ["table1"]),
     dev_score_table("table2", "Dev scores by model", ["table2"]),
-    change_figure("figure1", "Changes in the biases, RTE", "bitfit", "rte"),
+    declare_change_heat_map("figure1", "Changes in the biases, RTE", "bitfit", "rte"),
     dev_score_table("table3", "Subsets of the biases, and random parameters", ["table3"]),
     Table(
         "generalisation_gap",
@@ -84,9 +84,9 @@ EXHIBITS = (
         "runs and in the paper.",
         make=lambda results: learning_rates_table(results, "table6", method="bitfit"),
     ),
-    change_figure("figure3", "Changes in the biases, CoLA", "bitfit", "cola"),
-    change_figure("figure4", "Changes in the biases, MRPC", "bitfit", "mrpc"),
-    change_figure("figure5", "Changes in the biases, STS-B", "bitfit", "stsb"),
+    declare_change_heat_map("figure3", "Changes in the biases, CoLA", "bitfit", "cola"),
+    declare_change_heat_map("figure4", "Changes in the biases, MRPC", "bitfit", "mrpc"),
+    declare_change_heat_map("figure5", "Changes in the biases, STS-B", "bitfit", "stsb"),
     on_squad("figure6", "f1", "F1"),
 )
 
@@ -190,6 +190,6 @@ PAPER = Paper(
     claims=read_claims(__package__, globals()),
     printed_data={"train_rows": "train_rows"},
     printed_learning_rates={"bitfit": "table6"},
-    scored_on_training_rows=COMPARED_IN_DETAIL,
+    scored_on_training_set=COMPARED_IN_DETAIL,
     tasks_apart=(*PART_OF_SPEECH, *SQUAD),
 )

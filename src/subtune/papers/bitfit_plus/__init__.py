@@ -9,7 +9,7 @@ from subtune.analysis.chosen_runs import drop_masked_runs, pivot_methods
 from subtune.analysis.statistics import (
     FEWEST_PAIRS,
     average_changes,
-    drop_diverged_methods,
+    drop_columns_with_diverged_runs,
     empty_values,
     method_scores,
     minus,
@@ -19,7 +19,7 @@ from subtune.analysis.statistics import (
 )
 from subtune.exhibits.finding_tables import variance_table
 from subtune.papers.paper import Needs, Paper, Table, read_claims
-from subtune.papers.shared import change_figure, dev_score_table
+from subtune.papers.shared import declare_change_heat_map, dev_score_table
 
 # Methods whose scores the paper cites from another paper.
 QUOTED = {"full": "Full (from the BitFit paper)"}
@@ -30,9 +30,9 @@ EXHIBITS = (
         ["figure3", "figure3 (original paper, in parentheses)"],
         quoted=QUOTED,
     ),
-    change_figure("figure4", "Changes in the biases, RTE", "bitfit", "rte"),
-    change_figure("figure5", "Changes in the biases, MRPC", "bitfit", "mrpc"),
-    change_figure("figure6", "Changes in the biases, CoLA", "bitfit", "cola"),
+    declare_change_heat_map("figure4", "Changes in the biases, RTE", "bitfit", "rte"),
+    declare_change_heat_map("figure5", "Changes in the biases, MRPC", "bitfit", "mrpc"),
+    declare_change_heat_map("figure6", "Changes in the biases, CoLA", "bitfit", "cola"),
     dev_score_table(
         "figure7", "Ablations", ["figure3", "figure7 (averages quoted in the text)"], quoted=QUOTED
     ),
@@ -46,7 +46,7 @@ EXHIBITS = (
         needs=Needs(seeds=2),
     ),
     *(
-        change_figure(f"figure{number}", f"Changes, {method}, RTE", method, "rte")
+        declare_change_heat_map(f"figure{number}", f"Changes, {method}, RTE", method, "rte")
         for number, method in (
             (8, "g_LN1"),
             (9, "g_LN2"),
@@ -70,7 +70,7 @@ def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.S
     """
     rows = drop_masked_runs(chosen)
     firsts, seconds = split_families(rows["method"].unique(), first, second)
-    rows = drop_diverged_methods(rows[rows["method"].isin(firsts + seconds)])
+    rows = drop_columns_with_diverged_runs(rows[rows["method"].isin(firsts + seconds)])
     means = pivot_methods(rows).dropna().mean()
     averages = [means.reindex(family).dropna() for family in (firsts, seconds)]
     if any(average.empty for average in averages):
