@@ -93,8 +93,8 @@ def component_ranking(shares: pd.DataFrame) -> pd.Series:
 def global_layernorm_information(shares: pd.DataFrame) -> pd.DataFrame:
     """Compute LayerNorm's global information (LayerNorm paper, Figure 4).
 
-    For each task, the shares of the weights are divided by the sum of these shares without missing
-    values, and so are the shares of the biases. The quotients are then summed over tasks.
+    For each task, the weights' shares are divided by their sum, in which missing values count as 0.
+    The biases' shares are divided by the biases' sum. The quotients are then summed over tasks.
 
     Args:
         shares: the table ``layernorm_information``.

@@ -158,7 +158,7 @@ def _list_marks(row: Mapping[str, Any]) -> list[str]:
         return []
     found, unit = [], row["unit"]
     if row["seeds"] < row["planned"]:
-        paired = f"compared on the {unit}s that the reference has too"
+        paired = f"compared with the same {unit}s of the reference"
         found.append(f"{row['seeds']} of {row['planned']} {unit}s, {paired}")
     if row["seeds"] == 1:
         found.append(f"one {unit}, so differences between {unit}s are unknown")
