@@ -25,7 +25,7 @@ MOST_ROWS, FEWEST_ROWS, LONGEST_NAME = 16, 3, 22
 LOOKS: dict[str, dict[str, Any]] = {
     "method": {"color": "#0072b2", "marker": "o", "markersize": 5},
     "floor": {"color": "0.4", "marker": "s", "markersize": 4.5},
-    "brought": {"color": "#d55e00", "marker": "D", "markersize": 4.5},
+    "external": {"color": "#d55e00", "marker": "D", "markersize": 4.5},
     "reference": {"color": "black", "marker": "o", "markersize": 5},
 }
 BAND: dict[str, Any] = {"color": "#009e73", "alpha": 0.18, "linewidth": 0}
@@ -118,7 +118,7 @@ def _choose_rows(rows: pd.DataFrame, is_shown: pd.Series) -> pd.DataFrame:
         rows.index,
     )
     kind = pd.Series("method", rows.index).mask(rows["trained"] == 0, "floor")
-    kind = kind.mask(rows["encoder_size"].isna(), "brought").mask(is_reference, "reference")
+    kind = kind.mask(rows["encoder_size"].isna(), "external").mask(is_reference, "reference")
     centre = rows.loc[is_reference, "score"]
     rows = rows.assign(kind=kind, centre=centre.iloc[0] if len(centre) else math.nan)[is_shown]
     ranked = rows.assign(first=rows["kind"] != "method")
@@ -205,7 +205,7 @@ def format_count(count: int, kind: str = "method") -> str:
 
     For external predictions, this number is unknown.
     """
-    if kind == "brought":
+    if kind == "external":
         return EMPTY
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if count >= size:

@@ -116,7 +116,7 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
     import pandas as pd
 
     from subtune.analysis import chosen_runs, parameters, run_scores
-    from subtune.analysis.brought_predictions import score_brought_predictions
+    from subtune.analysis.external_predictions import score_external_predictions
     from subtune.data.predictions import read_external_predictions
     from subtune.models.model_config import read_dimensions
     from subtune.tasks.task import ScoreColumn, TaskSpec
@@ -146,19 +146,19 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
     )
     predictions = {
         name: read_external_predictions(
-            TaskSpec.model_validate(brought["task"]),
+            TaskSpec.model_validate(external["task"]),
             Path(job.resources["files"][name]["rows"]),
             job.resources["files"][name]["systems"],
         )
-        for name, brought in asked["predictions"].items()
+        for name, external in asked["predictions"].items()
     }
-    brought, brought_rows = score_brought_predictions(chosen, store, columns, predictions)
-    if len(brought):
+    external, external_rows = score_external_predictions(chosen, store, columns, predictions)
+    if len(external):
         # Models with identical files share their runs, which must not be counted twice.
-        row_scores = pd.concat([row_scores, brought_rows]).drop_duplicates("run")
+        row_scores = pd.concat([row_scores, external_rows]).drop_duplicates("run")
     return {
         "scores": every,
-        "chosen": pd.concat([chosen, brought], ignore_index=True) if len(brought) else chosen,
+        "chosen": pd.concat([chosen, external], ignore_index=True) if len(external) else chosen,
         "row_scores": row_scores,
         "sizes": run_scores.score_in_all_metrics(best, store, columns),
         "learning_curves": chosen_runs.read_learning_curves(every, store),

@@ -313,9 +313,9 @@ def test_models_of_a_paper_have_an_answer_each():
 
 def test_predictions_that_the_user_brings_are_compared_and_never_named():
     table = runs({"full": [0.9] * 3, "bitfit": [0.85] * 3, "gpt": [0.95] * 3})
-    brought = table["method"] == "gpt"
-    table["encoder_size"] = pd.array(np.where(brought, None, 20_000), "Int64")
-    table.loc[brought, "trainable"] = CLASSIFIER
+    external = table["method"] == "gpt"
+    table["encoder_size"] = pd.array(np.where(external, None, 20_000), "Int64")
+    table.loc[external, "trainable"] = CLASSIFIER
     row = answer_of(table)
     assert (row["decision"], row["method"], row["reference"]) == ("everything", "BitFit", "Full")
     rows = candidates.summarise_methods(table).set_index("method")

@@ -78,10 +78,10 @@ def test_a_sure_method_is_filled_and_what_trains_nothing_looks_different():
     assert shown["Frozen"].get_marker() != shown["LayerNorm"].get_marker()
 
 
-def test_predictions_that_were_brought_are_last_and_look_different():
+def test_external_predictions_are_last_and_look_different():
     table = runs(SCORES | {"gpt": [0.9, 0.9, 0.9]})
-    is_brought = table["method"] == "gpt"
-    table["encoder_size"] = pd.array(np.where(is_brought, None, 20_000), "Int64")
+    is_external = table["method"] == "gpt"
+    table["encoder_size"] = pd.array(np.where(is_external, None, 20_000), "Int64")
     [panel] = panels_of(table)
     assert names(panel)[-1] == "gpt" and points(panel)["gpt"][0].get_marker() == "D"
 

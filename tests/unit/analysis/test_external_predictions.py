@@ -8,7 +8,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from subtune.analysis import chosen_runs, run_scores
 from subtune.analysis.answer import find_answers
-from subtune.analysis.brought_predictions import score_brought_predictions
+from subtune.analysis.external_predictions import score_external_predictions
 from subtune.analysis.candidates import summarise_methods
 from subtune.analysis.tables import set_types
 from subtune.tasks.task import list_score_columns
@@ -16,8 +16,8 @@ from tests.helpers import examples
 from tests.unit.analysis.test_run_scores import ROWS, collected, recorded, tables_of
 
 
-def compare_brought(store, task, brought, seeds=1):
-    """Return ``chosen`` and the row scores of full's runs, and of brought predictions."""
+def compare_external(store, task, external, seeds=1):
+    """Return ``chosen`` and the row scores of full's runs, and of external predictions."""
     runs = {
         recorded(store, task, tables_of(task), seed=seed): {"seed": seed} for seed in range(seeds)
     }
@@ -25,10 +25,10 @@ def compare_brought(store, task, brought, seeds=1):
     best = chosen_runs.choose_rates(collected(store, task, runs))
     chosen = set_types(best.assign(margin=0.02, curve="converged", encoder_size=100), "scores")
     rows = run_scores.tabulate_pseudo_values(chosen, store, columns)
-    if callable(brought):
+    if callable(external):
         row = chosen.iloc[0].to_dict()
-        brought = brought(run_scores.read_scored_predictions(store, row, "validation")[1])
-    added, added_rows = score_brought_predictions(chosen, store, columns, {task: brought})
+        external = external(run_scores.read_scored_predictions(store, row, "validation")[1])
+    added, added_rows = score_external_predictions(chosen, store, columns, {task: external})
     return pd.concat([chosen, added], ignore_index=True), pd.concat([rows, added_rows])
 
 
@@ -37,7 +37,7 @@ def test_full_fine_tunings_own_predictions_lose_nothing_against_it(task, tmp_pat
     def own(table):
         return {"own": table.sort_values("idx").filter(like="logit_").to_numpy()}
 
-    chosen, rows = compare_brought(tmp_path, task, own)
+    chosen, rows = compare_external(tmp_path, task, own)
     full, system = chosen.to_dict("records")
     assert system["value"] == full["value"]
     assert np.array_equal(*rows.iloc[:, 1:].to_numpy(float), equal_nan=True)
@@ -58,8 +58,8 @@ def test_a_system_is_scored_as_scikit_learn_and_scipy_score_it(seeds, tmp_path):
     }
     for task, score in expected.items():
         outputs = examples.TASKS[task].outputs
-        brought = {"guesses": guesses[:, :outputs]}
-        chosen, rows = compare_brought(tmp_path / task, task, brought, seeds)
+        external = {"guesses": guesses[:, :outputs]}
+        chosen, rows = compare_external(tmp_path / task, task, external, seeds)
         systems = chosen[chosen["method"] == "guesses"]
         assert len(systems) == seeds
         assert systems["value"].to_numpy() == pytest.approx(score)
@@ -68,7 +68,7 @@ def test_a_system_is_scored_as_scikit_learn_and_scipy_score_it(seeds, tmp_path):
 
 def test_a_system_is_compared_but_never_what_to_train(tmp_path):
     truth = np.eye(2)[tables_of("mrpc")[1]["label"]]
-    chosen, rows = compare_brought(tmp_path, "mrpc", {"truth": truth}, seeds=3)
+    chosen, rows = compare_external(tmp_path, "mrpc", {"truth": truth}, seeds=3)
     assert accuracy_score(tables_of("mrpc")[1]["label"], truth.argmax(1)) == 1
     [answer] = find_answers(chosen, rows)
     assert (answer.reference, answer.candidate) == ("Full", None)

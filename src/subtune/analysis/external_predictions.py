@@ -33,11 +33,11 @@ NO_RUN: dict[str, Any] = {
 }
 
 
-def score_brought_predictions(
+def score_external_predictions(
     chosen: pd.DataFrame,
     store: Path,
     columns: Sequence[ScoreColumn],
-    brought: Mapping[str, Mapping[str, np.ndarray]],
+    external: Mapping[str, Mapping[str, np.ndarray]],
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Score external predictions.
 
@@ -45,7 +45,7 @@ def score_brought_predictions(
     instead.
 
     Args:
-        brought: maps the name of each task to the predictions for its dev or test examples: a
+        external: maps the name of each task to the predictions for its dev or test examples: a
             mapping from the name of each system to an array ``[n, o]``.
 
     Returns:
@@ -54,7 +54,7 @@ def score_brought_predictions(
     """
     split_of = {column.key: column.split for column in columns}
     judged = drop_masked_runs(chosen[chosen["judges"]]).dropna(subset=["value"])
-    judged = judged[judged["task"].isin([*brought])]
+    judged = judged[judged["task"].isin([*external])]
     rows, parts = [], list[list[Any]]()
     for (_, task_name), runs in judged.groupby(["model", "task"], sort=False):
         names = runs["method"]
@@ -62,7 +62,7 @@ def score_brought_predictions(
         for row in runs[names == method].to_dict("records"):
             task, table = read_scored_predictions(store, row, split_of[row["column"]])
             table = table.drop(columns=[*table.filter(like="logit_")])
-            for system, logits in brought[str(task_name)].items():
+            for system, logits in external[str(task_name)].items():
                 own = {f"logit_{n}": logits[table["idx"], n] for n in range(logits.shape[1])}
                 predicted = table.assign(**own)
                 score = make_masked_metric(task, row["metric"], predicted)
