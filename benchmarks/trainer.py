@@ -26,7 +26,7 @@ from subtune.methods.selection import Whole
 from subtune.models.model_files import package_directory
 from subtune.runs.spec import Recipe
 from subtune.tasks import Task
-from subtune.tasks.metrics import compute_all
+from subtune.tasks.metrics import compute_metrics
 from subtune.training.recipe import Run
 
 
@@ -104,7 +104,7 @@ def _run_trainer(setting: Setting, member: Run, clock: Clock, **options: Any) ->
 
 def _scores(task: Task, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     predictions = logits.argmax(axis=1) if task.labels else logits[:, 0]
-    return compute_all(task.of_kind.value_type, task.metrics, list(predictions), list(labels))
+    return compute_metrics(task.of_kind.value_type, task.metrics, list(predictions), list(labels))
 
 
 def training_arguments(recipe: Recipe, seed: int, folder: str, **options: Any) -> TrainingArguments:

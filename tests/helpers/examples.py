@@ -20,7 +20,7 @@ from subtune.models.model_config import papers_models
 from subtune.runs.spec import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
-from subtune.tasks.task_kind import number_rows
+from subtune.tasks.task_kind import pair_with_places
 
 # A multi-label task; none of the built-in tasks is one.
 TOXIC = Task(
@@ -57,7 +57,7 @@ def rows_of(task: Task, rows: int = 12, evaluation: int = 6) -> datasets.Dataset
 
 def split_of(task: Task, rows: Iterable[dict], source: str = "example") -> datasets.Dataset:
     """Build a split from labelled rows, which map column names to cells."""
-    placed = number_rows(rows)
+    placed = pair_with_places(rows)
     return make_split(task, task.of_kind.from_rows(task, placed, labelled=True, source=source))
 
 

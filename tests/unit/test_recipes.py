@@ -29,10 +29,10 @@ from subtune.methods import METHODS
 from subtune.runs.spec import Recipe
 from subtune.steps.exhibits import list_computed_tables
 from subtune.tasks import TASKS
-from subtune.tasks.metrics import TITLES, compute_all
+from subtune.tasks.metrics import TITLES, compute_metrics
 from tests.helpers.examples import run_spec
 
-scores = compute_all("classes", ["balanced_accuracy"], [0, 0, 1], [0, 1, 1])
+scores = compute_metrics("classes", ["balanced_accuracy"], [0, 0, 1], [0, 1, 1])
 assert scores == {"balanced_accuracy": 0.75}
 assert TITLES["balanced_accuracy"] == "balanced accuracy"
 assert METHODS["queries"].parameters == ("encoder.layer.*.attention.self.query.*",)

@@ -168,7 +168,9 @@ def read_learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def add_verdicts(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
+def add_curve_verdicts(
+    chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
+) -> pd.DataFrame:
     """Add the column ``curve``: the verdict on the learning curves of a setting's seeds.
 
     There is no verdict for a setting that diverged.

@@ -37,7 +37,7 @@ MOST_SUSPECTS = 1000
 SECOND_TEXT = "second text"
 
 
-class Predicted(NamedTuple):
+class MethodPredictions(NamedTuple):
     """The predictions of one method on one task, for the examples on which it is scored.
 
     Attributes:
@@ -84,7 +84,9 @@ class Predicted(NamedTuple):
         return rows, self.label[first], sums
 
 
-def read_predicted(chosen: pd.DataFrame, row_scores: pd.DataFrame, store: Path) -> list[Predicted]:
+def read_method_predictions(
+    chosen: pd.DataFrame, row_scores: pd.DataFrame, store: Path
+) -> list[MethodPredictions]:
     """Read the predictions of each answer's method, and of full fine-tuning.
 
     Only classification and regression of whole texts are included. If the answer is full
@@ -108,7 +110,9 @@ def read_predicted(chosen: pd.DataFrame, row_scores: pd.DataFrame, store: Path) 
     return found
 
 
-def _read_method(task: TaskSpec, runs: pd.DataFrame, store: Path, is_named: bool) -> Predicted:
+def _read_method(
+    task: TaskSpec, runs: pd.DataFrame, store: Path, is_named: bool
+) -> MethodPredictions:
     """Read the predictions of a method's runs on one task, and turn logits into probabilities."""
     split = TEST if TEST in task.evaluation else task.evaluation[0]
     parts = (read_scored_predictions(store, row, split)[1] for row in runs.to_dict("records"))
@@ -122,10 +126,10 @@ def _read_method(task: TaskSpec, runs: pd.DataFrame, store: Path, is_named: bool
     if split != TEST and runs["fold"].notna().all():
         split = "train"
     title = str(runs["title"].iloc[0])
-    return Predicted(task, title, is_named, split, table["idx"].to_numpy(), label, output)
+    return MethodPredictions(task, title, is_named, split, table["idx"].to_numpy(), label, output)
 
 
-def score_by_class(predicted: Predicted) -> pd.DataFrame:
+def score_by_class(predicted: MethodPredictions) -> pd.DataFrame:
     """Compute precision, recall and F1 of each label, with 95 % intervals.
 
     The intervals of precision and recall are Wilson's (1927). F1 is ``2 * J / (1 + J)``, where
@@ -170,7 +174,7 @@ def wilson_interval(successes: float, total: float) -> tuple[float, float, float
     return share, max(0.0, centre - half), min(1.0, centre + half)
 
 
-def count_confusions(predicted: Predicted) -> pd.DataFrame:
+def count_confusions(predicted: MethodPredictions) -> pd.DataFrame:
     """Compute the confusion matrix of a method.
 
     Returns:
@@ -189,14 +193,14 @@ def count_confusions(predicted: Predicted) -> pd.DataFrame:
     )
 
 
-def list_regression_predictions(predicted: Predicted) -> pd.DataFrame:
+def list_regression_predictions(predicted: MethodPredictions) -> pd.DataFrame:
     """List the ``label`` and the mean ``prediction`` of each example of a regression."""
     _, label, output = predicted.mean_over_seeds()
     about = {"task": predicted.task.name, "method": predicted.title}
     return pd.DataFrame(about | {"label": label, "prediction": output[:, 0]})
 
 
-def find_suspects(predicted: Predicted, texts: Mapping[str, list]) -> pd.DataFrame:
+def find_suspects(predicted: MethodPredictions, texts: Mapping[str, list]) -> pd.DataFrame:
     """Find the examples whose labels may be wrong.
 
     In classification, the examples with suspect labels are returned, sorted by the predicted

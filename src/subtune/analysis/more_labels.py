@@ -55,7 +55,7 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
         numbers = [*table["value"].columns]
         if len(numbers) < 2 or table.empty or numbers[-1] < largest[task]:
             continue
-        weights = gain_weights(numbers)
+        weights = compute_gain_weights(numbers)
         gains = table["value"].to_numpy(float) @ weights
         values = np.tensordot(weights, [pseudo_values.loc[table["run"][n]] for n in numbers], 1)
         folds = table.index.get_level_values("fold").nunique() if are_scored_on_folds(runs) else 0
@@ -69,7 +69,7 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
 
-def gain_weights(numbers: Sequence[int]) -> np.ndarray:
+def compute_gain_weights(numbers: Sequence[int]) -> np.ndarray:
     """Compute the weights of the scores in the weighted sum that estimates the gain.
 
     Args:

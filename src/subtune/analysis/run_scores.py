@@ -198,7 +198,7 @@ def score_in_all_metrics(
             if len(epochs) > 1:
                 split = split_of[row["column"]]
                 task, tables = read_epoch_predictions(store, row["run"], split)
-                scores = task.of_kind.score(task, join_parts(tables, epochs))
+                scores = task.of_kind.score(task, concatenate_parts(tables, epochs))
                 best = {f"{split}/{metric}": score for metric, score in scores.items()}
         for name in history[0]:
             split, _, metric = name.rpartition("/")
@@ -240,10 +240,10 @@ def choose_part_epochs(
     scores = {epoch: make_masked_metric(task, metric, table) for epoch, table in tables.items()}
     part = part_indices(next(iter(tables.values())), EPOCH_PARTS)
     epochs = [max(scores, key=lambda e: scores[e](part != number)) for number in range(EPOCH_PARTS)]
-    return join_parts(tables, epochs), epochs
+    return concatenate_parts(tables, epochs), epochs
 
 
-def join_parts(tables: Mapping[int, pd.DataFrame], epochs: Sequence[int]) -> pd.DataFrame:
+def concatenate_parts(tables: Mapping[int, pd.DataFrame], epochs: Sequence[int]) -> pd.DataFrame:
     """Concatenate the predictions for all parts of the examples, each part at its own epoch."""
     part = part_indices(tables[epochs[0]], len(epochs))
     parts = [tables[epoch][part == number] for number, epoch in enumerate(epochs)]
@@ -267,7 +267,7 @@ def make_masked_metric(
     The rows of ``table`` are recorded predictions.
     """
     predicted, expected = map(_to_array, task.of_kind.metric_inputs(table))
-    compute = partial(metrics.compute_all, task.of_kind.value_type, [metric])
+    compute = partial(metrics.compute_metrics, task.of_kind.value_type, [metric])
     return lambda mask: compute(predicted[mask], expected[mask])[metric]
 
 
@@ -336,7 +336,7 @@ def read_scored_predictions(
         row: the run's row in a table of scores.
     """
     task, tables = read_epoch_predictions(store, row["run"], split)
-    return task, join_parts(tables, row["judged_at"])
+    return task, concatenate_parts(tables, row["judged_at"])
 
 
 def build_pseudo_value_row(

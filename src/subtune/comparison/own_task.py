@@ -195,7 +195,7 @@ def choose_rows(
         numbers = draw_dev_set(task, columns["train"], dev_share)
         rows["validation"], columns["validation"] = rows["train"], columns["train"]
     chosen = ChosenRows(task, files, rows, columns, numbers, external)
-    return chosen.write(numbers, Path(Layout(results).rows())) if dev_share else chosen
+    return chosen.write(numbers, Path(Layout(results).split_tables())) if dev_share else chosen
 
 
 def write_predictions(

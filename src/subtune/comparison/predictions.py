@@ -13,7 +13,7 @@ from subtune.data.predictions import find_prediction_columns, parse_predictions
 from subtune.data.table_files import is_file
 from subtune.methods import is_built_in
 from subtune.tasks import TaskSpec
-from subtune.tasks.task_kind import Cells, PlacedRow, number_rows
+from subtune.tasks.task_kind import Cells, PlacedRow, pair_with_places
 
 
 class CheckedPredictions(NamedTuple):
@@ -105,4 +105,4 @@ def _read_rows(predictions: Any) -> tuple[str, str, list[PlacedRow]]:
     if frame is None:
         frame = pd.DataFrame({"prediction": [*predictions]})
     cells = ({str(c): cell_text(v) for c, v in row.items()} for row in frame.to_dict("records"))
-    return str(name), "--predictions", [*number_rows(cells)]
+    return str(name), "--predictions", [*pair_with_places(cells)]

@@ -225,10 +225,10 @@ def _configure(place: Path, question: ComparisonRequest, say: Say) -> None:
     lines = write_first_configuration(
         paths, options, target, str(place), question.dev_share, DEFAULTS.seeds
     )
-    _say_all(lines, say)
+    _print_lines(lines, say)
     written_as = hash_text(target.read_text("utf-8"))
     _record_call(place, question, options.minutes, options.predictions, written_as)
-    _say_all([f"{target} contains these settings"], say)
+    _print_lines([f"{target} contains these settings"], say)
 
 
 def _record_call(
@@ -290,13 +290,13 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
             write_text(path, text)
             raise
         if old_predictions and options.predictions is None:
-            _say_all(
+            _print_lines(
                 ["--predictions: not given, so the earlier predictions are no longer compared"], say
             )
         return
     if planned < options.minutes:
         settings = f"its settings were chosen for {planned:g} minutes"
-        _say_all([f"{path} is used unchanged: it may have been edited; {settings}"], say)
+        _print_lines([f"{path} is used unchanged: it may have been edited; {settings}"], say)
     # The text is edited to keep the user's comments. No run depends on the margin or predictions.
     new = text
     if written.experiments[EXPERIMENT].margin != options.margin:
@@ -344,7 +344,7 @@ def _set_value(text: str, key: str, value: object, path: Path) -> str:
     return new
 
 
-def _say_all(lines: Iterable[str], say: Say) -> None:
+def _print_lines(lines: Iterable[str], say: Say) -> None:
     """Call ``say`` with each line, with paths relative to the current directory."""
     for line in lines:
         say(line.replace(f"{Path.cwd()}{os.sep}", ""))

@@ -124,7 +124,7 @@ def find_splits(
 
     def named_or_own(key: str, rows: Any) -> Split:
         is_name = isinstance(rows, str) and not Path(rows).suffix and "/" not in rows
-        return named(key, rows) if has_splits and is_name else _split_of_rows(key, rows, how)
+        return named(key, rows) if has_splits and is_name else _read_split(key, rows, how)
 
     splits = {"train": named("train", "train") if has_splits else named_or_own("train", train)}
     # A mapping with other splits than train and test needs a dev set: a name may be misspelt.
@@ -151,7 +151,7 @@ def _find_split(
         names: the possible names of the split.
     """
     if isinstance(train, Mapping):
-        return _split_of_rows(key, train[_find_name(names, key, train, "the mapping")], how)
+        return _read_split(key, train[_find_name(names, key, train, "the mapping")], how)
 
     def frame(results: Path) -> pd.DataFrame | None:
         dataset = _download_dataset(train, revision, results)
@@ -211,7 +211,7 @@ def _download_dataset(reference: str, revision: str | None, results: Path) -> Ma
         return datasets.load_dataset(repository, subset, revision=commit)
 
 
-def _split_of_rows(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
+def _read_split(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
     if isinstance(rows, str | Path):
         path = Path(rows)
         if not is_file(path):

@@ -225,7 +225,7 @@ def reason_against_label(table: UserTable, column: str) -> str | None:
     different = len({*words})
     if different < 2:
         return "always the same" if words else "empty"
-    if other := ids_or_dates(table, column):
+    if other := detect_ids_or_dates(table, column):
         return other
     if _holds_sentences(table.cells(column)):
         return "sentences"
@@ -235,7 +235,7 @@ def reason_against_label(table: UserTable, column: str) -> str | None:
     return None
 
 
-def ids_or_dates(table: UserTable, column: str) -> str | None:
+def detect_ids_or_dates(table: UserTable, column: str) -> str | None:
     """Return ``ids`` or ``dates`` if a column contains ids or dates, or else None.
 
     A column of ids or dates is neither a text column nor a label column.
@@ -267,7 +267,7 @@ def guess_text_columns(table: UserTable, labels: Collection[str]) -> tuple[str, 
         SubtuneError: no column can be the text, or more than two can.
     """
     others = [column for column in table.columns if column not in labels]
-    likely = [column for column in others if ids_or_dates(table, column) is None]
+    likely = [column for column in others if detect_ids_or_dates(table, column) is None]
     texts = [column for column in likely if _holds_sentences(table.cells(column))]
     words = [column for column in likely if _holds_words(table.cells(column))]
     names = [column for column in words if _share_of_different(table.cells(column)) > 0.5]
@@ -366,14 +366,14 @@ def guess_kind(table: UserTable, label: LabelColumns) -> Kind:
     if not isinstance(label, str):
         return "multilabel"
     cells = table.cells(label)
-    if _are_sets(cells) or find_separators(cells):
+    if _are_label_sets(cells) or find_separators(cells):
         return "multilabel"
     labels = {word for _, row in table.rows for word in read_row_labels(row, label, None) or ()}
     # Programs write powers of ten with a sign or a point, so 1E5 is a name and not a number.
     words = [word for word in labels if not POWER.fullmatch(word)]
     numbers = {word: n for word in words if (n := parse_number(word)) is not None}
     others = len(labels) - len(numbers)
-    if _are_codes(numbers):
+    if _are_numeric_codes(numbers):
         are_measured = False
     elif len(numbers) > DEFAULTS.classes_of_numbers:
         # A few words among many numbers are mistakes; a later check reports them with their lines.
@@ -383,13 +383,13 @@ def guess_kind(table: UserTable, label: LabelColumns) -> Kind:
     return "regression" if are_measured else "classification"
 
 
-def _are_codes(numbers: Collection[str]) -> bool:
+def _are_numeric_codes(numbers: Collection[str]) -> bool:
     """Return whether all numbers are integers of equal length, some with a leading zero (0101)."""
     lengths = {len(number) if number.isdecimal() else 0 for number in numbers}
     return len(lengths) == 1 and min(lengths) > 1 and any(n.startswith("0") for n in numbers)
 
 
-def _are_sets(cells: Sequence[Any]) -> bool:
+def _are_label_sets(cells: Sequence[Any]) -> bool:
     """Return whether the cells of a column are sets of labels.
 
     They are sets of labels if a cell is a list of several labels, or if most cells are lists and

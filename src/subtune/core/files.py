@@ -44,7 +44,7 @@ class Layout:
     def model(self, model: str) -> str:
         return f"{self.results}/models/{model}"
 
-    def rows(self) -> str:
+    def split_tables(self) -> str:
         """Return the directory of the tables from which `compare` or `init` drew a dev set."""
         return f"{self.results}/rows"
 

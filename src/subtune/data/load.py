@@ -20,7 +20,7 @@ from subtune.runs.spec import DataSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import GROUP
 from subtune.tasks.sentences import TEXT_COLUMNS, separate_texts
-from subtune.tasks.task_kind import Columns, number_rows
+from subtune.tasks.task_kind import Columns, pair_with_places
 
 
 def load_rows(spec: DataSpec, paths: Mapping[str, Path] | None = None) -> datasets.DatasetDict:
@@ -68,7 +68,7 @@ def read_hub_split(
     """Read one split of a repository from its Parquet files."""
     rows = datasets.Dataset.from_parquet(list(paths))
     if repository.row is not None:
-        placed = number_rows(map(repository.row, rows))
+        placed = pair_with_places(map(repository.row, rows))
         kind, name = task.of_kind, repository.name
         return make_split(task, kind.from_rows(task, placed, labelled=labelled, source=name))
     # GLUE's labels on the hub are already numbers.

@@ -29,7 +29,7 @@ from subtune.runs.spec import DataSpec
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
 from subtune.tasks.examples import GROUP
 from subtune.tasks.task import USUAL_SIZE, TaskSize
-from subtune.tasks.task_kind import NO_LABEL, Cells, Columns, PlacedRow, number_rows
+from subtune.tasks.task_kind import NO_LABEL, Cells, Columns, PlacedRow, pair_with_places
 
 MINI_TASKS = ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp", "ud_ewt", "squad")
 # Estimates for English text: special tokens per example, and subword tokens per word.
@@ -158,7 +158,7 @@ def read_columns(
         return dict(_read_cached_columns(task, tuple(paths.items()), source, files_version(paths)))
     split_of = partial(task.of_kind.from_rows, task, source=f"mini task {task.name}")
     return {
-        split: split_of(number_rows(rows), labelled=split in task.labelled_splits)
+        split: split_of(pair_with_places(rows), labelled=split in task.labelled_splits)
         for split, rows in mini_rows(task.name).items()
     }
 

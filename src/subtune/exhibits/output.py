@@ -76,7 +76,7 @@ class ExperimentResults:
         """The table from `summarise_methods`, cached because computing it takes a second."""
         return summarise_methods(self["chosen"], self["row_scores"])
 
-    def on_tasks(self, tasks: Collection[str]) -> "ExperimentResults":
+    def select_tasks(self, tasks: Collection[str]) -> "ExperimentResults":
         """Select the results of some tasks.
 
         If all tasks are selected, ``self`` is returned, with its cached summary.

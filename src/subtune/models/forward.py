@@ -28,8 +28,8 @@ from subtune.models.operations import (
     LowRankUpdate,
     PerRun,
     Weight,
-    activation,
-    look_up,
+    find_activation,
+    look_up_embeddings,
     stacked_linear,
     to_product_dtype,
 )
@@ -38,7 +38,7 @@ from subtune.models.packing import (
     AttentionBucket,
     PackedBatch,
     average_logits_per_example,
-    bucket_of_all,
+    make_single_bucket,
 )
 
 # A function that is called with the name, the input and the output of a module.
@@ -86,13 +86,15 @@ def compute_logits(
         return transformers_logits(encoder, batch, trained, masks)
     p = encoder.config.attention_probs_dropout_prob
     if masks is not None and p and not batch.buckets and not _has_flash_attention(batch.ids.device):
-        batch = replace(batch, buckets=(bucket_of_all(batch, encoder.config.num_attention_heads),))
+        batch = replace(
+            batch, buckets=(make_single_bucket(batch, encoder.config.num_attention_heads),)
+        )
     forward = _ForwardPass(encoder, trained or {}, batch, masks, watch)
     x = _compute_states(forward)
     for layer in encoder.family.heads[encoder.head]:
         x = _apply_dropout(forward, x, layer.dropout_probability(encoder.config))
         x = _apply_linear(forward, layer.module, x)
-        x = activation(layer.activation)(x)
+        x = find_activation(layer.activation)(x)
     return average_logits_per_example(x, batch) if encoder.averages_logits else x
 
 
@@ -152,7 +154,9 @@ def _look_up_rows(forward: _ForwardPass, module: str, ids: Tensor) -> Tensor:
     """Return the rows ``[k, t, h]`` of an embedding table for ids ``[t]``."""
     match table := forward.find_weight(f"{module}.weight"):
         case PerRun(values, rows):
-            return look_up(ids if rows is None else torch.searchsorted(rows, ids), values)
+            return look_up_embeddings(
+                ids if rows is None else torch.searchsorted(rows, ids), values
+            )
     return functional.embedding(ids, _require_shared(table))[None]
 
 
@@ -174,7 +178,7 @@ def _apply_layer(forward: _ForwardPass, layer: str, x: Tensor, first_only: bool)
     attended = _apply_add_and_norm(forward, f"{layer}.attention.output", attended, queries)
     between, fused = f"{layer}.intermediate.dense", forward.encoder.fused
     if fused is None:
-        activated = activation(forward.encoder.config.hidden_act)(
+        activated = find_activation(forward.encoder.config.hidden_act)(
             _apply_linear(forward, between, attended)
         )
     else:

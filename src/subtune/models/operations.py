@@ -79,7 +79,7 @@ class CompiledOperations(NamedTuple):
 
 
 @cache
-def activation(name: str) -> Callable[[Tensor], Tensor]:
+def find_activation(name: str) -> Callable[[Tensor], Tensor]:
     """Return the activation function with this name in transformers."""
     if name in COMMON_ACTIVATIONS:
         return COMMON_ACTIVATIONS[name]
@@ -94,7 +94,7 @@ def to_product_dtype(x: Tensor) -> Tensor:
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
 
-def look_up(ids: Tensor, tables: Tensor) -> Tensor:
+def look_up_embeddings(ids: Tensor, tables: Tensor) -> Tensor:
     """Return the rows ``[k, t, h]`` of the embedding tables of all runs for the same indices.
 
     Args:
@@ -257,7 +257,7 @@ def _try_operations(fused: CompiledOperations, parameters: Mapping[str, Tensor])
 # Without the cache, torch would compile the functions again for every group of runs.
 @cache
 def _compile_operations(activation_name: str, eps: float) -> CompiledOperations:
-    activate = activation(activation_name)
+    activate = find_activation(activation_name)
     # torch compiles one version for each combination of vectors that are shared or not, and trained
     # or frozen.
     torch._dynamo.config.recompile_limit = 64

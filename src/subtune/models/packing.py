@@ -113,7 +113,7 @@ class PackedBatch:
     longest: int
 
     @property
-    def first(self) -> Tensor:
+    def first_tokens(self) -> Tensor:
         """The index of the first token of each example, ``[n]``, without the tail."""
         return self.starts[: self.examples]
 
@@ -140,7 +140,7 @@ def pack_batch(
     example = np.arange(len(index)).repeat(lengths)
     position = np.arange(count) - starts[example]
     reads, read_of = _find_tokens_read(examples, index, starts)
-    labels = examples.labels_at(index)
+    labels = examples.select_labels(index)
     longest, tail, unread = int(lengths.max()), 0, 0
     if fixed_shape:
         size, longest = compute_fixed_size(lengths, int(examples.lengths.max()), encoder)
@@ -322,7 +322,7 @@ def make_bucket(
     )
 
 
-def bucket_of_all(batch: PackedBatch, heads: int) -> AttentionBucket:
+def make_single_bucket(batch: PackedBatch, heads: int) -> AttentionBucket:
     """Build one bucket with all examples of a batch. The tail counts as a further example.
 
     The bucket is built on the batch's device. Its shape depends only on the shape of the batch.

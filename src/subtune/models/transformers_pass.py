@@ -82,7 +82,7 @@ def transformers_hidden_states(encoder: Encoder, batch: PackedBatch) -> Tensor:
     tensors = {own.removeprefix(prefix): t for own, t in tensors.items() if own.startswith(prefix)}
     with _shorten_errors(encoder):
         outputs = functional_call(base, tensors, (), _pad_inputs(encoder, batch))
-    reads = batch.first if batch.reads is None else batch.reads
+    reads = batch.first_tokens if batch.reads is None else batch.reads
     return _pick_tokens(outputs.last_hidden_state, batch, reads)
 
 
@@ -133,7 +133,7 @@ def _pad_inputs(encoder: Encoder, batch: PackedBatch) -> dict[str, Tensor]:
     """Return the named inputs of transformers' model, padded on the right to ``[n, l]``."""
     # An extra row receives the tokens of the tail, which belong to no example. ``[:-1]`` removes
     # the row.
-    size = len(batch.first) + 1, batch.longest
+    size = len(batch.first_tokens) + 1, batch.longest
     indices = batch.example, batch.positions
     columns = {
         "input_ids": (batch.ids.new_full(size, encoder.config.pad_token_id), batch.ids),

@@ -300,7 +300,7 @@ def exhibits_with_data(
             apart = paper.tasks_apart if exhibit in paper.exhibits else ()
             tasks = [task for task in results.tasks if task not in apart]
         if tasks and exhibit.needs.are_met(results):
-            yield exhibit, results.on_tasks(tasks)
+            yield exhibit, results.select_tasks(tasks)
 
 
 def all_exhibits(paper: Paper) -> list[Table]:

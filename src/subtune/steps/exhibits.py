@@ -154,7 +154,7 @@ def read_results(
         made["train_scores"] = train_dev_scores(tables["chosen"], store)
     if not paper.name:
         datasets = dict(zip(tasks, inputs["datasets"], strict=True))
-        made |= failure_tables(tables, store, datasets, resources["judging"])
+        made |= make_error_tables(tables, store, datasets, resources["judging"])
     if inputs["test_scores"]:
         returned = read_test_scores(Path(inputs["test_scores"]))
         returned = returned[returned["experiment"] == spec["experiment"]]
@@ -179,7 +179,7 @@ def read_results(
     return ExperimentResults(tables, tasks, paper.read_printed, models, spec["selections"])
 
 
-def failure_tables(
+def make_error_tables(
     tables: "Mapping[str, pd.DataFrame]",
     store: Path,
     datasets: Mapping[str, str],
@@ -205,7 +205,7 @@ def failure_tables(
     from subtune.data.sample import read_whole_table
 
     found: dict[str, list[pd.DataFrame]] = {}
-    for each in failures.read_predicted(tables["chosen"], tables["row_scores"], store):
+    for each in failures.read_method_predictions(tables["chosen"], tables["row_scores"], store):
         if each.task.labels is None:
             found.setdefault("predicted", []).append(failures.list_regression_predictions(each))
         else:

@@ -137,7 +137,9 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
     every = run_scores.collect_scores(with_sizes, store, columns, apart=not asked["paper"])
     best = chosen_runs.choose_rates(every)
     run_scores.require_scores_of_predictions(best["run"], store)
-    chosen = chosen_runs.add_verdicts(chosen_runs.select_largest_training_set(best), store, columns)
+    chosen = chosen_runs.add_curve_verdicts(
+        chosen_runs.select_largest_training_set(best), store, columns
+    )
     chosen = chosen.assign(margin=asked["margin"])
     drawn = {(method, task) for method, task in asked["drawn"]}
     # Scores with smaller training sets show the gain from more labels, which papers do not report.

@@ -7,7 +7,7 @@
 import datasets
 import evaluate
 
-from subtune.tasks.metrics import compute_all
+from subtune.tasks.metrics import compute_metrics
 
 VALUE_TYPES = {"classes": "int64", "label_sets": "int64", "numbers": "float64", "answers": "string"}
 
@@ -28,4 +28,4 @@ class MetricOfTasks(evaluate.Metric):
 
     def _compute(self, predictions, references) -> dict[str, float]:
         value_type, name = self.config_name.split(".")
-        return compute_all(value_type, [name], predictions, references)
+        return compute_metrics(value_type, [name], predictions, references)

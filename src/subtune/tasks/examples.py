@@ -128,7 +128,7 @@ class Examples:
         starts = (first - counts.cumsum() + counts).repeat(counts)
         return starts + np.arange(counts.sum())
 
-    def labels_at(self, index: np.ndarray) -> np.ndarray:
+    def select_labels(self, index: np.ndarray) -> np.ndarray:
         """Return the labels of the examples with the indices ``index``.
 
         If examples have one label per word, the labels of the examples are concatenated.

@@ -163,7 +163,7 @@ COEFFICIENTS = frozenset(
 )
 
 
-def compute_all(
+def compute_metrics(
     value_type: str, names: Iterable[str], predictions: Sequence, references: Sequence
 ) -> dict[str, float]:
     """Compute several metrics.

@@ -79,7 +79,7 @@ def plain_label(label: str) -> str:
 
 
 @lru_cache(maxsize=100)
-def label_numbers(words: tuple[str, ...]) -> Mapping[str, int]:
+def map_labels_to_indices(words: tuple[str, ...]) -> Mapping[str, int]:
     """Map each label word to its number, from 0.
 
     The keys are normalised by `plain_label`. If no label word contains a digit, the numbers as text
@@ -91,13 +91,13 @@ def label_numbers(words: tuple[str, ...]) -> Mapping[str, int]:
     return numbers
 
 
-def label_number(text: str, task: TaskSpec, place: str) -> int:
+def find_label_index(text: str, task: TaskSpec, place: str) -> int:
     """Return the number of a label word of a task.
 
     Raises:
         SubtuneError: the text at ``place`` is not a label word.
     """
-    numbers, text = label_numbers(task.labels or ()), plain_label(text)
+    numbers, text = map_labels_to_indices(task.labels or ()), plain_label(text)
     if text not in numbers:
         raise SubtuneError(f"{place}: label: {format_allowed(text, numbers)}")
     return numbers[text]
@@ -255,7 +255,7 @@ class Classification(Sentences):
         [column] = task.label_columns
         if row[column] not in (task.labels or ()):
             row = {column: parse_label(row[column])}
-        return label_number(self._read_text_cell(row, column, place), task, place)
+        return find_label_index(self._read_text_cell(row, column, place), task, place)
 
     def metric_inputs(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
         return table.filter(like="logit_").to_numpy().argmax(axis=1), table["label"].to_numpy()
@@ -322,13 +322,13 @@ class MultiLabel(Sentences):
         """Read a row's labels as a list with 0 or 1 for each label word."""
         if isinstance(task.label, str):
             cell, known = row[task.label], task.labels or ()
-            words = _parse_known_labels(cell, label_numbers(known))
+            words = _parse_known_labels(cell, map_labels_to_indices(known))
             if words is None:
                 raise SubtuneError(
                     f"{place}: label: found {quote(cell)}, expected a list such as "
                     f"[\"{known[0]}\"], or labels separated by '|', ';', ',' or '#'"
                 )
-            numbers = [label_number(word, task, place) for word in words]
+            numbers = [find_label_index(word, task, place) for word in words]
             return [int(number in numbers) for number in range(len(known))]
         flags: dict[str, Any] = {column: parse_flag(row[column]) for column in task.label}
         if wrong := [column for column, flag in flags.items() if flag is None]:

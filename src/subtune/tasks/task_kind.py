@@ -48,7 +48,7 @@ def _require_text(text: str) -> str:
 Text = Annotated[str, AfterValidator(_require_text)]
 
 
-def number_rows(rows: Iterable[Cells]) -> Iterator[PlacedRow]:
+def pair_with_places(rows: Iterable[Cells]) -> Iterator[PlacedRow]:
     """Pair each row with its place, such as ``row 1`` for the first row."""
     return ((f"row {number}", row) for number, row in enumerate(rows, start=1))
 
@@ -238,7 +238,7 @@ class TaskKind(ABC):
 
     def score(self, task: TaskSpec, table: pd.DataFrame) -> dict[str, float]:
         """Compute the metrics of the task from a table that `prediction_table` has built."""
-        return metrics.compute_all(self.value_type, task.metrics, *self.metric_inputs(table))
+        return metrics.compute_metrics(self.value_type, task.metrics, *self.metric_inputs(table))
 
 
 def require_weightable_labels(task: TaskSpec, counts: np.ndarray, labels: int) -> None:

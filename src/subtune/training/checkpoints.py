@@ -50,7 +50,7 @@ class Checkpoints:
     seconds: float
     stop_reason: Callable[[], str | None] = lambda: None
 
-    def groups(self, runs: Iterable[str]) -> list[list[str]]:
+    def group_by_step(self, runs: Iterable[str]) -> list[list[str]]:
         """Group runs by the step of their newest checkpoint.
 
         All runs without a checkpoint form one group.

@@ -188,7 +188,7 @@ def _fit_logistic(
 
     def score(regression: Any, features: np.ndarray, labels: Any) -> float:
         predicted = regression.predict(features)
-        return metrics.compute_all("classes", [metric], predicted, labels)[metric]
+        return metrics.compute_metrics("classes", [metric], predicted, labels)[metric]
 
     weight, bias = np.zeros((outputs, features.shape[1]), "f"), np.full(outputs, ABSENT, "f")
     classes, counts = np.unique(labels, return_counts=True)

@@ -205,7 +205,7 @@ def score_splits(
     If a logit of any split is not finite, all scores are NaN, and there are no predictions.
     """
     if not all(np.isfinite(logits).all() for logits in computed.values()):
-        return without_scores(task)
+        return make_empty_evaluation(task)
     kind, scores, predictions = task.of_kind, {}, {}
     for split, values in computed.items():
         predictions[split] = kind.predict(examples[split], values)
@@ -214,7 +214,7 @@ def score_splits(
     return Evaluation(scores, predictions)
 
 
-def without_scores(task: TaskSpec) -> Evaluation:
+def make_empty_evaluation(task: TaskSpec) -> Evaluation:
     """Return the evaluation of a run that diverged, in which every score is NaN."""
     return Evaluation({split: dict.fromkeys(task.metrics, math.nan) for split in task.evaluation})
 

@@ -180,7 +180,7 @@ def train_side_by_side(
         line = "padding changes this model's results: each forward pass gets texts of equal length"
         report(line, WITHOUT_PADDING)
     waiting: list[list[str]] = []
-    for ids in checkpoints.groups(runs) if checkpoints else [runs]:
+    for ids in checkpoints.group_by_step(runs) if checkpoints else [runs]:
         same_step = {run_id: runs[run_id] for run_id in ids}
         waiting += split_into_groups(model, examples["train"], same_step, report)
     while waiting:
@@ -255,7 +255,10 @@ def train_runs(
             by_step.setdefault(key, {})[spec.id] = name, spec
     for named in by_step.values():
         _, first = next(iter(named.values()))
-        initial, splits = add_modules(first, model), _select_examples(first, examples, split_off)
+        initial, splits = (
+            add_adapter_modules(first, model),
+            _select_examples(first, examples, split_off),
+        )
         runs = {}
         for id, (name, spec) in named.items():
             entries, start = _resolve_entries(
@@ -311,7 +314,7 @@ def _resolve_entries(
     return spec.selection.resolve(model.shapes, spec.seed, ranks), {}
 
 
-def add_modules(spec: RunSpec, pretrained: Encoder) -> Encoder:
+def add_adapter_modules(spec: RunSpec, pretrained: Encoder) -> Encoder:
     """Add the adapters or PEFT modules of a run's selection to the pretrained model.
 
     Returns:

@@ -29,7 +29,7 @@ from subtune.training.evaluation import (
     cast_frozen_weights,
     epoch_line,
     evaluate_runs,
-    without_scores,
+    make_empty_evaluation,
 )
 from subtune.training.training_set import draw_training_set, restore_label_unit
 from subtune.training.training_step import AdamW, Graphs, learning_rate_at
@@ -190,7 +190,7 @@ class _Group:
         # The loss of an epoch is a mean over examples or, in token classification, over words. So
         # the summed losses are divided by the number of labels, or by the sum of the labels'
         # weights.
-        labels = torch.from_numpy(self._training.examples.labels_at(self._training.index))
+        labels = torch.from_numpy(self._training.examples.select_labels(self._training.index))
         self._loss_divisor = task.of_kind.loss_divisor(
             labels.to(model.device), self._training.label_weights
         )
@@ -310,7 +310,7 @@ class _Group:
         for position, number, evaluation in zip(positions, numbers, evaluations, strict=True):
             result, mean = self.results[number], means[position] * unit.standard_deviation**2
             if not math.isfinite(mean):
-                evaluation = without_scores(self._task)
+                evaluation = make_empty_evaluation(self._task)
             result.end_epoch(self.epoch, mean, seconds, evaluation)
             if result.best_epoch == self.epoch:
                 result.delta = running.values.delta(position)

@@ -32,7 +32,7 @@ from subtune.training import embeddings
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.embeddings import compute_features, pooled_tokens
 from subtune.training.evaluation import TrainingResult, check_padding, compute_split_logits
-from subtune.training.groups import add_modules, train_runs
+from subtune.training.groups import add_adapter_modules, train_runs
 from subtune.training.training_set import draw_training_indices
 from subtune.training.values import Delta, changed_tensors
 
@@ -302,7 +302,7 @@ def with_delta(spec: RunSpec, model: Encoder, delta: Mapping[str, Any]) -> Encod
     Args:
         delta: arrays or tensors, with the keys of a saved delta.
     """
-    initial = add_modules(spec, model)
+    initial = add_adapter_modules(spec, model)
     tensors = {key: torch.as_tensor(v, device=model.device) for key, v in delta.items()}
     changed = changed_tensors(initial.parameters, tensors)
     return replace(initial, parameters=initial.parameters | changed)

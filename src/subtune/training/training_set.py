@@ -143,5 +143,5 @@ def compute_label_weights(
     if recipe.class_weights is None:
         return None
     with locate_errors("class_weights"):
-        weights = task.of_kind.balanced_weights(task, examples.labels_at(index))
+        weights = task.of_kind.balanced_weights(task, examples.select_labels(index))
     return torch.from_numpy(weights).to(device)

@@ -184,7 +184,9 @@ def test_other_folds_choose_an_epoch_by_their_mean_score(tmp_path):
 def test_scores_have_the_declared_columns(tmp_path):
     recorded(tmp_path, "a", "rte", [(0.9,)])
     chosen = chosen_runs.choose_rates(collected(tmp_path, "bitfit", "rte", [("a", 1e-3)]))
-    judged = chosen_runs.add_verdicts(chosen, tmp_path, list_score_columns([TASKS["rte"]], {}))
+    judged = chosen_runs.add_curve_verdicts(
+        chosen, tmp_path, list_score_columns([TASKS["rte"]], {})
+    )
     of_experiment = {"planned": 3, "encoder_size": 9, "across_models": True, "margin": 0.02}
     assert list(judged.assign(**of_experiment)) == [*column_declarations("scores")["column"]]
 
@@ -248,7 +250,7 @@ def test_a_curve_has_one_verdict_by_the_metric_that_the_paper_shows(tmp_path):
     table = collected(tmp_path, "spafit", "stsb", runs)
     table["method"] = table["learning_rate"].map({1e-3: "full", 1e-2: "bitfit"})
     columns = list_score_columns([TASKS["stsb"]], papers.find_paper("spafit").metrics)
-    judged = chosen_runs.add_verdicts(chosen_runs.choose_rates(table), tmp_path, columns)
+    judged = chosen_runs.add_curve_verdicts(chosen_runs.choose_rates(table), tmp_path, columns)
     assert judged["curve"].fillna("").tolist() == ["still rising"] * 3 + [""] * 3
 
 

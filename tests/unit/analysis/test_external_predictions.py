@@ -8,8 +8,8 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from subtune.analysis import chosen_runs, run_scores
 from subtune.analysis.answer import find_answers
-from subtune.analysis.external_predictions import score_external_predictions
 from subtune.analysis.candidates import summarise_methods
+from subtune.analysis.external_predictions import score_external_predictions
 from subtune.analysis.tables import set_types
 from subtune.tasks.task import list_score_columns
 from tests.helpers import examples

@@ -8,10 +8,10 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 from subtune.analysis import chosen_runs, run_scores
 from subtune.analysis.failures import (
     MOST_SUSPECTS,
-    Predicted,
+    MethodPredictions,
     count_confusions,
     find_suspects,
-    read_predicted,
+    read_method_predictions,
     score_by_class,
     wilson_interval,
 )
@@ -33,7 +33,9 @@ TOPICS = COLOURS.replace(kind="multilabel", metrics=("f1_micro",))
 
 def predicted(task, label, output, row=None):
     rows = np.arange(len(label)) if row is None else np.array(row)
-    return Predicted(task, "Full", True, "train", rows, np.array(label), np.array(output, float))
+    return MethodPredictions(
+        task, "Full", True, "train", rows, np.array(label), np.array(output, float)
+    )
 
 
 def random_predictions(rows=200):
@@ -145,7 +147,7 @@ def test_records_give_probabilities_of_texts(task, is_read, tmp_path):
     rows = run_scores.tabulate_pseudo_values(
         chosen, tmp_path, list_score_columns([examples.TASKS[task]], {})
     )
-    found = read_predicted(chosen, rows, tmp_path)
+    found = read_method_predictions(chosen, rows, tmp_path)
     assert bool(found) == is_read
     for each in found:
         assert (each.title, each.is_named, each.split) == ("Full", True, "validation")

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from subtune.analysis.more_labels import RATIO, estimate_gains, gain_weights
+from subtune.analysis.more_labels import RATIO, compute_gain_weights, estimate_gains
 from subtune.analysis.run_scores import PART_COLUMNS
 from tests.helpers.examples import scored
 
@@ -36,7 +36,7 @@ def measured(numbers=NUMBERS, scores=None, seeds=5, noise=0.0, folds=True, metho
 def test_of_a_power_law_the_next_doubling_is_found(numbers):
     numbers = (*numbers, 2 * numbers[-1])
     scores = power_law(numbers)
-    gain = gain_weights(numbers[:-1]) @ scores[:-1]
+    gain = compute_gain_weights(numbers[:-1]) @ scores[:-1]
     assert gain == pytest.approx(scores[-1] - scores[-2])
 
 

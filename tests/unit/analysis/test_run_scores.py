@@ -72,7 +72,7 @@ def recorded(store, task, tables, best=1, seed=0, off=0.0, diverged=False):
     rows = []
     for epoch, table in tables.items():
         names = examples.TASKS[task].metrics
-        found = metrics.compute_all(kind.value_type, names, *kind.metric_inputs(table))
+        found = metrics.compute_metrics(kind.value_type, names, *kind.metric_inputs(table))
         scored = {f"validation/{name}": value + off for name, value in found.items()}
         rows.append({"epoch": epoch, "train_loss": 0.5, "seconds": 1.0} | scored)
     pd.DataFrame(rows).to_csv(folder / "history.csv", index=False)
@@ -111,7 +111,7 @@ def test_each_row_is_judged_at_the_epoch_that_other_parts_choose(task, seed):
         for epoch, table in tables.items():
             others = table[[part_of[idx] != part_of[row] for idx in table["idx"]]]
             compared = kind.metric_inputs(others)
-            score = metrics.compute_all(kind.value_type, [metric], *compared)[metric]
+            score = metrics.compute_metrics(kind.value_type, [metric], *compared)[metric]
             if highest is None or score > highest:
                 best, highest = epoch, score
         assert epochs[part_of[row]] == best

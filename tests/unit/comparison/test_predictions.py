@@ -5,7 +5,7 @@ import pytest
 
 from subtune.comparison.predictions import check_predictions, list_predictions
 from subtune.tasks import TaskSpec
-from subtune.tasks.task_kind import number_rows
+from subtune.tasks.task_kind import pair_with_places
 from tests.helpers.messages import refused
 
 ROWS = [
@@ -95,7 +95,7 @@ def test_a_missing_file_is_refused():
 
 def test_a_system_has_not_the_name_of_a_method_or_of_another_system(tmp_path):
     assert checked(pd.Series(["bad", "good"], name="full")).system == "full-predictions"
-    rows = [*number_rows([{"text": "a", "gpt": "bad"}])]
+    rows = [*pair_with_places([{"text": "a", "gpt": "bad"}])]
     assert check_predictions("gpt", rows, CLASSES, taken=["gpt"]).system == "gpt-predictions"
 
 

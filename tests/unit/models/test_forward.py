@@ -33,7 +33,7 @@ from subtune.models.forward import (
     unpad,
 )
 from subtune.models.operations import DropoutMasks, PerRun
-from subtune.models.packing import bucket_of_all, make_bucket, pack_batch
+from subtune.models.packing import make_bucket, make_single_bucket, pack_batch
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from tests.helpers import examples, reference
@@ -77,7 +77,7 @@ def theirs_of(model, parameters, mask=None):
     """Return transformers' logits ``[q, o]`` of all examples, at the tokens that the head reads."""
     logits = reference.logits(model.config, parameters, inputs(model), mask, model.head)
     reads = HEAD_INPUTS[model.head][0]
-    if reads is None or model.averages:
+    if reads is None or model.averages_logits:
         return logits
     numbers = [range(len(row)) for row in ROWS] if reads == "all" else reads
     return torch.cat([logits[example, list(at)] for example, at in enumerate(numbers)])
@@ -200,7 +200,7 @@ def test_a_pass_computes_as_much_as_its_dimensions_say(model):
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_an_activation_is_what_transformers_calls_by_its_name(name):
     x = torch.linspace(-5, 5, 101)
-    assert torch.equal(forward.activation(name)(x), ACT2FN[name](x))
+    assert torch.equal(forward.find_activation(name)(x), ACT2FN[name](x))
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -372,7 +372,7 @@ def test_examples_attend_as_if_they_were_alone(first_only, lengths):
     # On a GPU, the last of them is the tail.
     example = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
     packed = SimpleNamespace(ids=example, example=example, starts=starts, longest=max(lengths) + 2)
-    in_one = bucket_attention(query, key, value, bucket_of_all(packed, HEADS), None, 0.0)
+    in_one = bucket_attention(query, key, value, make_single_bucket(packed, HEADS), None, 0.0)
     torch.testing.assert_close(in_one, expected, rtol=1e-4, atol=1e-5)
 
 

@@ -160,7 +160,7 @@ def test_a_value_read_on_the_host_is_found(model_of, on_a_device, monkeypatch):
 
 def with_tail(batch, tokens, unread=0):
     """Return a batch with tokens of no example at its end, and a longer longest example."""
-    count = len(batch.first)
+    count = len(batch.first_tokens)
 
     def longer(values, value, more=tokens):
         return None if values is None else torch.cat([values, values.new_full((more,), value)])

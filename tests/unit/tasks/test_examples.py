@@ -66,7 +66,7 @@ def test_a_head_reads_first_tokens_or_marked_ones_or_all(reads, labels, position
         assert [of.tolist() for of in examples.reads] == positions
         assert examples.read_counts.tolist() == list(map(len, positions))
     assert [np.asarray(label).tolist() for label in examples.labels] == labels
-    assert len(examples.labels_at(np.array([1, 0]))) == units
+    assert len(examples.select_labels(np.array([1, 0]))) == units
 
 
 def test_lists_in_one_array_are_those_of_the_rows_that_were_selected():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from subtune.tasks.metrics import (
     METRICS,
     MODULE,
-    compute_all,
+    compute_metrics,
     exact_match,
     normalise_answer,
     word_f1,
@@ -39,7 +39,7 @@ SCORES = np.array([0.0, 2.5, 5.0])
     ],
 )
 def test_a_metric_is_what_is_worked_out_by_hand(compares, name, predictions, labels, expected):
-    scores = compute_all(compares, [name], predictions, labels)
+    scores = compute_metrics(compares, [name], predictions, labels)
     assert scores == {name: pytest.approx(expected, abs=1e-15)}
 
 
@@ -62,7 +62,7 @@ def test_evaluate_loads_the_same_metrics_by_their_path(compares, name, monkeypat
         str(MODULE), config_name=f"{compares}.{name}", experiment_id=str(os.getpid())
     )
     expected = loaded.compute(predictions=predictions, references=labels)
-    assert compute_all(compares, (name,), predictions, labels) == expected
+    assert compute_metrics(compares, (name,), predictions, labels) == expected
 
 
 # The list is short, so that texts share words; normalising removes some words and keeps others.

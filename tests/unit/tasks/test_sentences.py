@@ -196,7 +196,7 @@ def test_a_loss_is_transformers_and_nats_are_their_sum_over_labels():
 def test_metrics_compare_whole_sets_and_all_labels_together():
     predicted = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0], [0, 0, 0]])
     labels = np.array([[1, 0, 0], [1, 0, 0], [0, 0, 0], [0, 1, 0]])
-    scores = metrics.compute_all("label_sets", TOXIC.metrics, predicted, labels)
+    scores = metrics.compute_metrics("label_sets", TOXIC.metrics, predicted, labels)
     # By label: 2 of 2 found; one false and one missed; none expected.
     assert scores == pytest.approx({"f1_micro": 2 / 3, "f1_macro": 1 / 3, "accuracy": 1 / 2})
 

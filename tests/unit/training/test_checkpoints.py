@@ -124,7 +124,7 @@ def test_runs_go_on_from_the_newest_step_that_all_of_them_have(tmp_path):
         keeper.write([{"step": step}, {"step": step}])
     (tmp_path / "b" / f"{2:012d}{checkpoints.ENDING}").unlink()
     assert keeper.read_newest() == [{"step": 1}, {"step": 1}]
-    assert Checkpoints(tmp_path, 0).groups("abcd") == [["a"], ["b"], ["c", "d"]]
+    assert Checkpoints(tmp_path, 0).group_by_step("abcd") == [["a"], ["b"], ["c", "d"]]
 
 
 def test_what_another_version_has_kept_is_left_aside(tmp_path, monkeypatch):
