@@ -132,13 +132,13 @@ def _choose_method(compared: Compared, margin: float) -> tuple[Decision | None, 
     4. *Undecided*: the score of a smaller method is within the margin, but the probability is lower
        than `LIKELY` or unknown, for instance because there are few examples. The smallest method
        with such a score is returned.
-    5. *Everything*: full fine-tuning is the method to train. The smaller method with the highest
-       score is returned.
+    5. *Everything*: no smaller method is good enough, so full fine-tuning should be trained. The
+       returned candidate is the smaller method with the highest score.
 
     Rules 1, 2, 4 and 5 consider only methods that are smaller than the reference.
     """
     scored = compared.methods.get(compared.reference)
-    smaller = [c for c in compared.methods.values() if scored and c.size < scored.size]
+    smaller = [c for c in compared.methods.values() if scored and c.sort_key < scored.sort_key]
     sure = [c for c in smaller if c.is_sure and compared.full]
     likely = [c for c in smaller if c.chance >= LIKELY]
     near = [c for c in smaller if c.difference.mean >= -margin]

@@ -90,7 +90,7 @@ class Candidate(NamedTuple):
     over: str
 
     @property
-    def size(self) -> tuple[float, int]:
+    def sort_key(self) -> tuple[float, int]:
         """The key by which methods are sorted. It contains NaN for external predictions."""
         return self.encoder_size, self.trained
 
@@ -217,7 +217,7 @@ def compare_methods(
         if pairs.groupby(TASK).ngroups == tasks and pairs["difference"].notna().all()
     ]
     # External predictions come last. The size of their encoder is NaN.
-    found = sorted(found, key=lambda c: (math.isnan(c.encoder_size), *c.size, -c.score))
+    found = sorted(found, key=lambda c: (math.isnan(c.encoder_size), *c.sort_key, -c.score))
     return {candidate.title: candidate for candidate in found}
 
 

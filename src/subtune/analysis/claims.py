@@ -63,7 +63,7 @@ def claim_holds(expects: Expectation, value: float, equivalence_margin: float) -
     return value >= -equivalence_margin
 
 
-def interval_units(cells: pd.Series) -> tuple[str, pd.Series]:
+def average_by_unit(cells: pd.Series) -> tuple[str, pd.Series]:
     """Choose the units of an interval, and compute the value of each unit.
 
     If seeds are the units, only seeds with a value in every cell are kept, so that all means are
@@ -204,8 +204,9 @@ def evaluate_claims(
 
     Args:
         ours: our tables, by name. A claim that reads a missing table has no cells.
-        printed_tasks: the paper's tables with scores for each task, by the names of our tables.
-        printed_averages: the paper's tables with averages over tasks, by the names of our tables.
+        printed_tasks: maps the names of our tables to the paper's tables with scores on each task.
+        printed_averages: maps the names of our tables to the paper's tables with averages over
+            tasks.
         tasks_apart: tasks that the paper treats separately. Such a task is included only in claims
             that list it in ``tasks``.
 
@@ -255,7 +256,7 @@ def _build_claim_row(
     claim: Claim, data: Sequence[pd.DataFrame], printed: Judgement
 ) -> dict[str, Any]:
     ours = evaluate_criterion(claim, data) or Judgement(math.nan, 0, UNDECIDED)
-    unit, units = interval_units(_compute_cells(claim, data))
+    unit, units = average_by_unit(_compute_cells(claim, data))
     interval = claim_interval(units.tolist())
     decided = interval_verdict(claim.expects, interval, claim.equivalence_margin())
     if claim.measure == "ratio":

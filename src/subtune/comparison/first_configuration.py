@@ -199,7 +199,7 @@ def _choose_in_time(
 def _choose_methods(
     models: Mapping[str, StartingModel], task: Task, options: Options, folds: int | None
 ) -> tuple[dict[str, Any], dict[str, tuple[float, ...]]]:
-    """Choose the settings that do not depend on time, and the learning rates of each method.
+    """Choose the settings that do not depend on the time limit, with each method's learning rates.
 
     The setting ``by_model`` lists the methods that only some models support, and the learning rates
     that differ from those of the first model.

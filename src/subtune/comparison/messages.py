@@ -292,7 +292,7 @@ def reduction_lines(
     if chosen.epochs < usual.epochs:
         changes.append(f"{format_count(chosen.epochs, 'epoch')} instead of {usual.epochs}")
     elif chosen.epochs == usual.epochs and chosen.by_method != usual.by_method:
-        changes.append("fewer additional epochs for some methods")
+        changes.append("fewer epochs for methods with few parameters")
     if chosen.max_length < usual.max_length:
         window = f"max_length {chosen.max_length} instead of {usual.max_length}"
         changes.append(f"{window}, {describe_cut_texts(lengths)}")

@@ -141,10 +141,10 @@ def find_splits(
 def _find_split(
     train: Any, revision: str | None, how: Mapping[str, str | None], key: str, *names: str
 ) -> Split:
-    """Find the split with the first of ``names`` that exists in a mapping or a dataset on the hub.
+    """Read the first split among ``names`` that ``train`` contains.
 
     Args:
-        train: the mapping or the name of the dataset.
+        train: a mapping of splits, or the name of a dataset on the hub.
         revision: commit, branch or tag of the dataset.
         how: the ``encoding`` of files, and the ``sheet`` of Excel files.
         key: the option of the split, without ``--``, for error messages.

@@ -154,7 +154,7 @@ class OwnTask(Section):
         )
 
 
-class Fractions(Section):
+class MaskFractions(Section):
     """Runs that train only those entries of a method that have the highest Fisher information."""
 
     of: str = MASKED_METHOD
@@ -218,7 +218,7 @@ class Experiment(Section):
     `learning_rates`. `embeddings` has no learning rate, and supports only classification and
     regression tasks"""
     learning_rates: LearningRatesOfTask = None
-    fractions: Fractions | None = None
+    fractions: MaskFractions | None = None
     """also train only the entries with the highest Fisher information"""
     fisher_rows: Count | None = None
     """number of training examples from which Fisher information is estimated; default: all"""

@@ -87,7 +87,7 @@ class Encoder:
         adapters: the settings of the adapters, which need subtune's forward pass; None without
             adapters.
         fused: the compiled operations of subtune's forward pass; None without compilation, as on a
-            CPU or in a short training.
+            CPU or if training is short.
     """
 
     config: PretrainedConfig

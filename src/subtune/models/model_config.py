@@ -200,7 +200,7 @@ AnyDimensions = Dimensions | OtherDimensions
 BYTES_OF_TRAINED = 5 * 4 + 2 * 2
 
 
-def numbers_per_token(dimensions: AnyDimensions) -> int:
+def activations_per_token(dimensions: AnyDimensions) -> int:
     """Estimate how many activations a layer stores for each token until the backward pass.
 
     The result does not include attention scores.
@@ -222,7 +222,7 @@ def bytes_per_run(dimensions: AnyDimensions, tokens: float, trained: int) -> flo
         tokens: the number of tokens of a large batch.
         trained: the number of entries of the trained matrices; 0 if only vectors are trained.
     """
-    stored = tokens * dimensions.num_hidden_layers * numbers_per_token(dimensions)
+    stored = tokens * dimensions.num_hidden_layers * activations_per_token(dimensions)
     return 4 * stored + BYTES_OF_TRAINED * trained
 
 

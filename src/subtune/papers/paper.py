@@ -146,7 +146,7 @@ class Paper:
         """The directory of the paper's printed numbers, with one CSV file per table."""
         return Path(__file__).parent / self.name / "printed"
 
-    def version(self) -> str:
+    def files_hash(self) -> str:
         """Return a hash of the paper's claims and printed numbers."""
         paths = [*self.folder.glob("*.csv"), *self.folder.parent.glob("claims.yaml")]
         return hash_files(*sorted(paths))

@@ -267,10 +267,10 @@ SUSPECTS = Table(
 )
 PREDICTED = Figure(
     "predicted",
-    "Errors: predicted and true numbers",
-    "The points compare predicted with true numbers, for the method that the answer names and for "
-    "full fine-tuning. The runs were not trained on these examples. On the line, the prediction "
-    "equals the true number.",
+    "Errors: predictions and labels",
+    "Predictions are plotted against labels, for the method that the answer names and for full "
+    "fine-tuning. The runs were not trained on these examples. On the line, the prediction equals "
+    "the label.",
     make=draw_predictions_against_labels,
     needs=Needs(tables=("predicted",)),
 )
@@ -280,8 +280,8 @@ MORE_LABELS = Table(
     "The table lists scores by number of training examples, for methods that were trained on "
     "training sets of several sizes. The last column estimates the gain from doubling the largest "
     "training set, with a 95 % interval over examples and over seeds or folds. Each doubling is "
-    f"assumed to gain {RATIO:g} times as much as the one before. If the interval is wider than "
-    f"±{WIDEST:g}, no sentence states the estimate.",
+    f"assumed to gain {RATIO:g} times as much as the one before. The estimate is also given as "
+    f"a sentence, unless its interval is wider than ±{WIDEST:g}.",
     make=more_labels_table,
     needs=Needs(tables=("more_labels",)),
 )

@@ -22,9 +22,9 @@ from subtune.methods.selection import TrainingCost
 from subtune.models.families import Dimensions
 from subtune.models.model_config import (
     AnyDimensions,
+    activations_per_token,
     choose_head,
     known_dimensions,
-    numbers_per_token,
 )
 from subtune.plan.plan import RUNS_OF_A_SEARCH, Plan
 from subtune.runs.spec import FisherSpec, Fit, PlannedRun, RunSpec, TokensSpec
@@ -140,7 +140,7 @@ class Estimates:
         return {id: known_dimensions(location) or large for id, location in locations.items()}
 
     @cached_property
-    def parameters(self) -> dict[str, int]:
+    def parameter_counts(self) -> dict[str, int]:
         """The number of parameters of each model, by id."""
         return {id: dimensions.parameters for id, dimensions in self.dimensions.items()}
 
@@ -241,9 +241,9 @@ class Estimates:
         tokens = spec.tokens
         batch = spec.recipe.batch_size if isinstance(spec, RunSpec) else FISHER_BATCH
         model = self.dimensions[tokens.tokenizer]
-        layer = numbers_per_token(model) + 2 * model.num_attention_heads * tokens.max_length
+        layer = activations_per_token(model) + 2 * model.num_attention_heads * tokens.max_length
         tokens_at_once = max(CPU_TRAINING_TOKENS, batch * tokens.max_length)
-        floats = (COPIES_OF_MODEL + COPIES_OF_TRAINED) * self.parameters[tokens.tokenizer]
+        floats = (COPIES_OF_MODEL + COPIES_OF_TRAINED) * self.parameter_counts[tokens.tokenizer]
         floats += tokens_at_once * model.num_hidden_layers * layer
         return int(PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self.examples_mb(tokens))
 
@@ -333,7 +333,7 @@ class Estimates:
 
     def _trained_bytes(self, run: PlannedRun) -> float:
         share = 1 if run.spec.work(self.plan.ranked_tensors).trains_matrices else SMALL_SHARE
-        return FLOAT_BYTES * share * self.parameters[run.spec.model.id]
+        return FLOAT_BYTES * share * self.parameter_counts[run.spec.model.id]
 
 
 def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.DataFrame":

@@ -155,7 +155,7 @@ def make_tokens_spec(data: DataSpec, experiment: Experiment, model: ModelSpec) -
 
 
 def _check_max_length(config: Config, name: str, model: str, directory: str) -> None:
-    """Check that an experiment's ``max_length`` fits the positions of a local model.
+    """Check that an experiment's ``max_length`` is at most a local model's number of positions.
 
     PEFT's virtual tokens also need positions.
 

@@ -72,7 +72,7 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
     return {
         "experiment": name,
         "paper": paper.name,
-        "printed": paper.version(),
+        "printed": paper.files_hash(),
         "tasks": {
             task: {
                 "title": tasks[task].title,
@@ -109,11 +109,11 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     (folder / "data").mkdir(parents=True)
     results = read_results(paper, job.spec, job.inputs, job.resources)
     for name in results.tables.keys() - {*SCORE_TABLES}:
-        results[name].to_csv(folder / _data_file(name), index=False)
+        results[name].to_csv(folder / _exhibit_data_path(name), index=False)
     write_exhibits(exhibits_with_data(paper, results), folder)
 
 
-def _data_file(name: str) -> str:
+def _exhibit_data_path(name: str) -> str:
     """Return the path of a table's or figure's data, relative to the experiment's directory."""
     # Users open reproduction.csv, so it is in the same directory as its figure.
     return "reproduction.csv" if name == "reproduction" else f"data/{name}.csv"
@@ -251,7 +251,7 @@ def write_exhibits(exhibits: "Iterable[tuple[Table, Any]]", folder: Path) -> Non
         names = [f"{exhibit.name}.{ending}" for ending in exhibit.endings]
         write_exhibit(exhibit, results, [folder / name for name in names])
         if exhibit is REPRODUCTION:
-            names.append(_data_file(exhibit.name))
+            names.append(_exhibit_data_path(exhibit.name))
         entries.append(describe_exhibit(exhibit, names))
     text = json.dumps(entries, indent=1, ensure_ascii=False)
     (folder / INDEX).write_text(f"{text}\n", encoding="utf-8")

@@ -73,7 +73,7 @@ def add_to_python_path(folder: Path) -> None:
 
 
 def call_snakemake(arguments: Sequence[str]) -> NoReturn:
-    """Replace this process by Snakemake with this workflow.
+    """Replace this process with a Snakemake process that runs this workflow.
 
     By default, Snakemake uses all cores and GPUs. The workflow's own profiles can be given by name.
 
@@ -115,7 +115,8 @@ class CallEvents(logging.Handler):
         self._logs: dict[int, Sequence[str]] = {}
         self._made: set[str] = set()
         self.failures: dict[int, Failure] = {}
-        # Maps each thread to its last error. For a local job, the error is logged before the job.
+        # Maps each thread to its last error. For a local job, Snakemake logs the event ``error``
+        # before the event ``job_error``.
         self._errors: dict[int | None, str] = {}
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -48,7 +48,7 @@ def pooled_tokens(spec: ModelSpec, model: Encoder) -> Reads:
     return "last" if hasattr(module, "score") or model.config.is_encoder_decoder else "first"
 
 
-def fit_embeddings(
+def fit_embedding_regression(
     model: Encoder, examples: Mapping[str, Examples], task: TaskSpec, recipe: Fit, seed: int
 ) -> TrainingResult:
     """Fit a regression to embeddings of the training set, and evaluate it.

@@ -31,9 +31,9 @@ from subtune.training.values import TrainedValues, is_matrix
 # A function that writes a line to the log. If a key is given as well, the line is also stored under
 # this key in the provenance of the runs' records.
 Report = Callable[..., None]
-# In a record's provenance, the reason why runs train one by one has this key.
+# The key in a record's provenance for the reason why runs were trained one by one.
 ONE_BY_ONE = "one_by_one"
-# In a record's provenance, the reason why batches have no padding has this key.
+# The key in a record's provenance for the reason why batches have no padding.
 WITHOUT_PADDING = "without_padding"
 # The number of tokens in a large batch, divided by the number in an average batch.
 LARGE_BATCH = 1.3
@@ -247,7 +247,9 @@ def train_runs(
             if spec.reads_texts:
                 result = tf_idf.fit_tf_idf(splits, task, spec.recipe, spec.seed)
             else:
-                result = embeddings.fit_embeddings(model, splits, task, spec.recipe, spec.seed)
+                result = embeddings.fit_embedding_regression(
+                    model, splits, task, spec.recipe, spec.seed
+                )
             report(f"{name}  {epoch_line(result.history[0], 1, task)}")
             yield name, result, splits
         else:

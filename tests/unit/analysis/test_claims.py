@@ -336,5 +336,5 @@ TWO_MODELS = [("m", "a", 0, 0.2), ("n", "a", 0, 0.4), ("n", "b", 0, 0.1)]
 )
 def test_units_are_seeds_where_there_are_three_and_otherwise_tasks(cells, unit, means):
     table = pd.DataFrame(cells, columns=["model", "column", "seed", "value"])
-    found = claims.interval_units(table.set_index(["model", "column", "seed"])["value"])
+    found = claims.average_by_unit(table.set_index(["model", "column", "seed"])["value"])
     assert found[0] == unit and found[1].tolist() == pytest.approx(means)

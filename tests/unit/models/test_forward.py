@@ -223,7 +223,7 @@ def test_examples_of_any_lengths_have_transformers_logits_and_gradients(lengths,
             in_double, pack_batch(rows, np.arange(len(lengths)), model)
         )
     expected = reference.logits(model.config, leaves, named, head=model.head)
-    if reads and not model.averages:
+    if reads and not model.averages_logits:
         expected = torch.cat([of[:length] for of, length in zip(expected, lengths, strict=True)])
     torch.testing.assert_close(computed, expected, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(

@@ -82,8 +82,8 @@ def test_no_other_file_of_the_library_or_the_workflow_names_a_paper():
 def test_printed_numbers_and_claims_are_part_of_what_decides_a_table(tmp_path):
     paper = replace(papers.NO_PAPER, name=str(tmp_path))
     paper.folder.mkdir()
-    versions = {paper.version()}
+    versions = {paper.files_hash()}
     for path in (tmp_path / "claims.yaml", paper.folder / "scores.csv"):
         path.write_text("[]")
-        versions.add(paper.version())
+        versions.add(paper.files_hash())
     assert len(versions) == 3

@@ -72,7 +72,7 @@ def fitted(name, directory, **recipe):
         for split in ("train", task.evaluation[0])
     )
     order = np.random.default_rng(SEED).permutation(60)
-    result = embeddings.fit_embeddings(model, rows, task, Fit(**recipe), SEED)
+    result = embeddings.fit_embedding_regression(model, rows, task, Fit(**recipe), SEED)
     predicted = torch.tensor(result.best.predictions[task.evaluation[0]])
     labels = rows["train"].row_labels if task.kind != "multilabel" else rows["train"].labels
     return train[order], dev, np.array(labels)[order], predicted, result.history[0]["train_loss"]
@@ -114,7 +114,7 @@ def test_any_number_of_labels_is_a_logistic_regression_for_each(tiny_bert):
 def test_recorded_changes_predict_the_recorded_predictions(tiny_bert):
     task = TASKS["rte"].spec()
     model, rows = read(task, tiny_bert)
-    result = embeddings.fit_embeddings(model, rows, task, Fit(), SEED)
+    result = embeddings.fit_embedding_regression(model, rows, task, Fit(), SEED)
     dev = embeddings.compute_features(model, rows["validation"], np.arange(len(rows["validation"])))
     weight, bias = (result.delta[f"classifier.{name}"] for name in ("weight", "bias"))
     logits = torch.from_numpy(dev) @ weight.T + bias
@@ -126,11 +126,13 @@ def test_a_limit_takes_the_rows_that_train_a_run_of_the_same_seed(tiny_bert):
     task = TASKS["stsb"].spec()
     rows = examples.rows_of(task, rows=60)
     chosen = np.random.default_rng(SEED).permutation(60)[:20]
-    limited = embeddings.fit_embeddings(
+    limited = embeddings.fit_embedding_regression(
         *read(task, tiny_bert, rows=rows), task, Fit(train_rows=20), SEED
     )
     rows["train"] = rows["train"].select(chosen)
-    alone = embeddings.fit_embeddings(*read(task, tiny_bert, rows=rows), task, Fit(), SEED)
+    alone = embeddings.fit_embedding_regression(
+        *read(task, tiny_bert, rows=rows), task, Fit(), SEED
+    )
     predictions = [result.best.predictions["validation"] for result in (limited, alone)]
     np.testing.assert_allclose(*predictions, atol=1e-4)
 
@@ -175,7 +177,9 @@ def test_few_rows_of_a_class_are_enough(labels, tiny_bert):
     task = TASKS["mnli"].spec()
     rows = examples.rows_of(task, rows=len(labels), evaluation=6)
     rows["train"] = rows["train"].remove_columns("label").add_column("label", labels)
-    result = embeddings.fit_embeddings(*read(task, tiny_bert, rows=rows), task, Fit(), SEED)
+    result = embeddings.fit_embedding_regression(
+        *read(task, tiny_bert, rows=rows), task, Fit(), SEED
+    )
     predicted = result.best.predictions["validation_matched"]
     assert np.isfinite(predicted).all()
     assert set(predicted.argmax(1)) <= set(labels)
@@ -184,7 +188,7 @@ def test_few_rows_of_a_class_are_enough(labels, tiny_bert):
 def test_one_row_of_a_regression_is_predicted_everywhere(tiny_bert):
     task = TASKS["stsb"].spec()
     model, rows = read(task, tiny_bert)
-    result = embeddings.fit_embeddings(model, rows, task, Fit(train_rows=1), SEED)
+    result = embeddings.fit_embedding_regression(model, rows, task, Fit(train_rows=1), SEED)
     assert set(result.best.predictions["validation"].ravel()) <= set(rows["train"].labels)
 
 
@@ -193,4 +197,6 @@ def test_embeddings_that_are_not_finite_are_refused_in_one_line(tiny_bert):
     model, rows = read(task, tiny_bert)
     broken = {name: value * torch.nan for name, value in model.parameters.items()}
     with pytest.raises(SubtuneError, match="a hidden state of the bert"):
-        embeddings.fit_embeddings(replace(model, parameters=broken), rows, task, Fit(), SEED)
+        embeddings.fit_embedding_regression(
+            replace(model, parameters=broken), rows, task, Fit(), SEED
+        )

@@ -43,7 +43,7 @@ def loop(model, tokens, task, seed=0):
     for row in tokens:
         inputs = {n: [row[n]] for n in ("input_ids", "token_type_ids") if n in row}
         outputs = torch.func.functional_call(theirs, own, kwargs=reference.padded(inputs))
-        if model.averages:
+        if model.averages_logits:
             outputs.logits = outputs.logits.mean(1)
         match task.kind:
             case "regression":

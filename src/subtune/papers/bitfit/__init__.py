@@ -174,7 +174,7 @@ def measure_minus(
     return pd.Series(left - right).dropna()
 
 
-def rate_to_printed(chosen: pd.DataFrame, printed: pd.DataFrame, method: str) -> pd.Series:
+def log_ratio_of_rates(chosen: pd.DataFrame, printed: pd.DataFrame, method: str) -> pd.Series:
     """Compute ``log(ours / printed)`` for a method's best learning rate on each model and task.
 
     `minus_printed` cannot be used, because it compares scores.
