@@ -45,8 +45,9 @@ def score_external_predictions(
     instead.
 
     Args:
-        external: maps the name of each task to the predictions for its dev or test examples: a
-            mapping from the name of each system to an array ``[n, o]``.
+        external: maps the name of each task to the predictions for its dev or test examples. These
+            predictions map the name of each system to its logits ``[n, o]``, for ``n`` examples
+            with ``o`` logits each.
 
     Returns:
         Two tables of external systems: one with the columns of ``chosen``, and one with the columns
