@@ -226,7 +226,7 @@ def next_step(answer: Answer) -> str:
     if answer.decision == "train":
         return "No more runs are needed."
     if len(candidate.seeds) == 1:
-        return f"One {answer.unit} is not enough: train more, such as `seeds: [0, 1, 2]`."
+        return f"One {answer.unit} is not enough: use more, such as `seeds: [0, 1, 2]`."
     more = [f"{answer.more_rows:,} more {candidate.judged_by}"] if answer.more_rows else []
     if answer.more_seeds:
         unused = (seed for seed in itertools.count() if seed not in candidate.seeds)

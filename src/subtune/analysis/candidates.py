@@ -183,7 +183,7 @@ def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> C
 
 
 def _find_best(runs: pd.DataFrame) -> str:
-    """Find the title of the method with the most runs and, among these, the highest mean score.
+    """Of the methods with the most runs, find the title of the one with the highest mean score.
 
     Methods with a diverged run are left out. The returned title is empty if no method is left.
     """

@@ -88,8 +88,8 @@ class OwnTask(Section):
     those on the test set, and `validation` is only used to select epochs and learning rates. Files
     of texts have the format .csv, .tsv, .jsonl, .json (a list), .xlsx or .parquet. In .csv and .tsv
     files, a cell that begins with a quotation mark is quoted. Files of tokens have the format
-    .conllu, .conll, .txt or .jsonl (with lists). The columns of .conllu have names; those of .conll
-    and .txt are called 1, 2, …. Files of spans have the format .json, as in SQuAD"""
+    .conllu, .conll, .txt or .jsonl (whose values are lists). The columns of .conllu have names;
+    those of .conll and .txt are called 1, 2, …. Files of spans have the format .json, as in SQuAD"""
     encoding: str | None = None
     """encoding of .csv, .tsv, .conll and .txt files; default: UTF-16 if a file begins with the
     byte-order mark of UTF-16, else UTF-8"""
@@ -193,7 +193,7 @@ class ModelSettings(Section):
     """Additional methods for one model."""
 
     methods: dict[MethodName, LearningRatesOfMethod] = Field(min_length=1)
-    """methods that are used with this model only, or with other learning rates for this model"""
+    """methods for this model only, or methods of the experiment with other learning rates"""
 
 
 class Experiment(Section):
@@ -207,7 +207,7 @@ class Experiment(Section):
     tasks: Names
     """names of tasks"""
     by_task: dict[str, TaskSettings] = {}
-    """settings that override those below, by task"""
+    """settings that override those of the experiment, by task"""
     by_method: dict[MethodName, MethodSettings] = {}
     """settings of a method and of its fractions, by method; they override those of `by_task`"""
     by_model: dict[str, ModelSettings] = {}
@@ -219,7 +219,7 @@ class Experiment(Section):
     regression tasks"""
     learning_rates: LearningRatesOfTask = None
     fractions: MaskFractions | None = None
-    """also train only the entries with the highest Fisher information"""
+    """additional runs, which train only the entries with the highest Fisher information"""
     fisher_rows: Count | None = None
     """number of training examples from which Fisher information is estimated; default: all"""
     seeds: Annotated[tuple[FromZero, ...], DISTINCT] = Field(default=(0,), min_length=1)
@@ -332,11 +332,11 @@ class Experiment(Section):
 class Pace(Section):
     """The time of a training step in seconds, without evaluations.
 
-    The time is `per_layer * layers / 1000 + per_teraflop * operations / 10**12`.
+    The time is ``per_layer * layers / 1000 + per_teraflop * operations / 10**12``.
     """
 
     per_layer: float = Field(ge=0)
-    """milliseconds per layer of the model. Runs that train together share this time"""
+    """milliseconds per layer of the model. Runs that share training steps also share this time"""
     per_teraflop: float = Field(ge=0)
     """seconds per 10¹² floating-point operations in the forward pass of the batch"""
 

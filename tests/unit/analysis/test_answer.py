@@ -195,7 +195,7 @@ def test_one_seed_says_something_by_its_rows_and_nothing_without_them():
     assert row["chance"] > 0.99
     row = answer_of(table)
     assert (row["decision"], row["over"]) == ("undecided", "") and math.isnan(row["chance"])
-    assert row["next"] == "One seed is not enough: train more, such as `seeds: [0, 1, 2]`."
+    assert row["next"] == "One seed is not enough: use more, such as `seeds: [0, 1, 2]`."
 
 
 def numbers_of(table, noise, rows=400):

@@ -81,7 +81,7 @@ MISTAKES = {
         ("assumptions", {"pace": {"vectors": {"per_layer": 1, "per_teraflop": 1,
           "per_billion_trained": 1}}}, ".pace.vectors.per_billion_trained",
          "no longer a setting; use `per_layer` and `per_teraflop`"),
-        ("tasks.mood.merge_labels", True, "", "no longer a setting; labels that differ in"),
+        ("tasks.mood.merge_labels", True, "", "no longer a setting; labels that differ only in"),
     ],
     "unknown name": [
         ("source", "hug", "", "found 'hug', expected one of hub, tsv, builtin (did you mean"),
