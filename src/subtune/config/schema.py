@@ -88,8 +88,8 @@ class OwnTask(Section):
     those on the test set, and `validation` is only used to select epochs and learning rates. Files
     of texts have the format .csv, .tsv, .jsonl, .json (a list), .xlsx or .parquet. In .csv and .tsv
     files, a cell that begins with a quotation mark is quoted. Files of tokens have the format
-    .conllu, .conll, .txt or .jsonl (whose values are lists). The columns of .conllu have names;
-    those of .conll and .txt are called 1, 2, …. Files of spans have the format .json, as in SQuAD"""
+    .conllu, .conll, .txt or .jsonl (with lists as values). The columns of .conllu have names;
+    those of .conll and .txt are called 1, 2, …. Files of spans have the format .json (SQuAD)"""
     encoding: str | None = None
     """encoding of .csv, .tsv, .conll and .txt files; default: UTF-16 if a file begins with the
     byte-order mark of UTF-16, else UTF-8"""
