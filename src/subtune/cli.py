@@ -225,7 +225,7 @@ def params(
     Args:
         method: name of a method, 'a,b' for two at once, or 'a without b'; default: all methods
         model: directory of a local model; default: the models of the papers
-        config: configuration file with your own selections; without --model, also with the models
+        config: configuration file with your own selections; without --model, its models are used
         labels: number of outputs of the classifier; default: 2
         json: print JSON
     """
@@ -326,8 +326,8 @@ def verify(*, results: Directory | None = None) -> None:
     if damage:
         raise SubtuneError(
             "\n".join(damage.values())
-            + f"\n{len(damage):,} run(s) have a damaged or missing record. To train those that are "
-            "still in the configuration again, run this command and then call snakemake:\n"
+            + f"\n{len(damage):,} run(s) have a damaged or missing record. To train again those "
+            "that are still in the configuration, run this command and then call snakemake:\n"
             + shlex.join(["rm", "-r", *map(str, paths)])
         )
     stored = records.list_stored_ids(layout)

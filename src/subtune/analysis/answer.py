@@ -1,4 +1,4 @@
-"""Chooses the method to train for each task, and formats this answer and the next step as text."""
+"""Chooses the method to train for each task; formats the answer and the recommended next step."""
 
 import itertools
 from dataclasses import dataclass
@@ -129,9 +129,9 @@ def _choose_method(compared: Compared, margin: float) -> tuple[Decision | None, 
        `LIKELY`. If there is no such method, and full fine-tuning has no score, *probably* train
        the reference.
     3. *Train* the reference, if it surely scores higher than full fine-tuning.
-    4. *Undecided*: the score of a smaller method is within the margin, but the probability is lower
-       than `LIKELY` or unknown, for instance because there are few examples. The smallest method
-       with such a score is returned.
+    4. *Undecided*: the recorded score of a smaller method is within the margin, but the probability
+       that the method is within the margin is lower than `LIKELY` or unknown, for instance because
+       there are few examples. The smallest method with such a score is returned.
     5. *Everything*: no smaller method is good enough, so full fine-tuning should be trained. The
        returned candidate is the smaller method with the highest score.
 
@@ -180,7 +180,7 @@ def short_answer(answer: Answer) -> str:
     if title == answer.reference and not answer.full:
         return f"{scores} best so far: {candidate.score:.3f}."
     if answer.decision == "everything":
-        return f"{reference} is worth it: no smaller method is within {answer.margin:g}."
+        return f"{reference} is worth it: no smaller method scores within {answer.margin:g} of it."
     against = f"{candidate.score:.3f} against {candidate.reference_score:.3f}"
     if answer.reference not in (answer.full, title):
         against += f" of {answer.reference}"
@@ -226,7 +226,7 @@ def next_step(answer: Answer) -> str:
     if answer.decision == "train":
         return "No more runs are needed."
     if len(candidate.seeds) == 1:
-        return f"One {answer.unit} is not enough: train more, such as `seeds: [0, 1, 2]`."
+        return f"One {answer.unit} is not enough: use more, such as `seeds: [0, 1, 2]`."
     more = [f"{answer.more_rows:,} more {candidate.judged_by}"] if answer.more_rows else []
     if answer.more_seeds:
         unused = (seed for seed in itertools.count() if seed not in candidate.seeds)

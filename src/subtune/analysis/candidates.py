@@ -1,7 +1,7 @@
 """Compares each method with a reference, and summarises all methods in a table.
 
 * The *reference* is full fine-tuning of the model with which full fine-tuning scores highest. If
-  another method surely scores higher, that method is the reference instead.
+  another method surely scores higher by at least the margin, that method is the reference instead.
 * A method is *smaller* than another if its encoder is smaller. If both encoders have the same size,
   the method with fewer trained parameters is smaller. The classifier is trained by every method and
   not counted.
@@ -10,9 +10,9 @@
 * A method's *score* is the reference's score plus the mean difference. So methods can be compared
   even if they were run on different folds.
 * The *interval* of the difference accounts for the variance between seeds and between examples.
-  Seeds and examples are paired. With a single seed, the interval accounts for examples only;
-  without recorded predictions, for seeds only. The probability that a method is within the margin
-  of the reference is computed from the same distribution as the interval.
+  Scores are paired by seed and example. With a single seed, the interval accounts for examples
+  only; without recorded predictions, for seeds only. The probability that a method is within the
+  margin of the reference is computed from the same distribution as the interval.
 """
 
 import math
@@ -38,7 +38,7 @@ from subtune.analysis.tables import order_columns, set_types
 SURE = 0.95
 # Metrics that are shares of examples.
 SHARES = {"accuracy", "exact_match"}
-# An answer for all tasks averages differences over the combinations of these columns.
+# An answer for all tasks averages differences over the combinations of values in these columns.
 TASK = ["task", "metric"]
 # These columns are constant within one answer. `scored_runs` adds ``models``.
 QUESTION = ["models", *TASK]
@@ -61,10 +61,11 @@ class Candidate(NamedTuple):
         score: ``reference_score`` plus the mean difference.
         reference_score: the reference's mean score over all of its seeds and folds.
         difference: the mean difference, with its interval.
-        most_lost: the 95 % upper confidence bound of the loss against the reference.
-        chance: the probability that the loss is within the margin.
+        most_lost: the 95 % upper confidence bound of the loss of score against the reference.
+        chance: the probability that the loss of score is at most the margin.
         is_sure: whether ``chance`` is at least `SURE` and there is more than one seed.
-        seeds: the seeds of the differences; of several tasks, that with the fewest seeds counts.
+        seeds: the seeds of the differences; with several tasks, those of the task with the fewest
+            seeds.
         studies: one study per task. If a task has no study, ``studies`` is empty and the difference
             has no interval.
         judged_by: the name of the scored examples: ``dev examples``, ``test examples`` or, in
@@ -182,7 +183,7 @@ def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> C
 
 
 def _find_best(runs: pd.DataFrame) -> str:
-    """Find the title of the method with the most runs and, among these, the highest mean score.
+    """Of the methods with the most runs, find the title of the one with the highest mean score.
 
     Methods with a diverged run are left out. The returned title is empty if no method is left.
     """
@@ -273,9 +274,9 @@ def _compare_method(
 def _estimate_study(pairs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Study | None:
     """Estimate the mean difference of one method on one task, and the variance components.
 
-    The result is None if the variance cannot be estimated, because a single seed has no recorded
-    predictions. The result is also None if the variance is 0 and the metric is not a share of
-    examples.
+    The result is None if there is a single seed without recorded predictions, because the variance
+    cannot be estimated. The result is also None if the variance is 0 and the metric is not a share
+    of examples.
 
     Args:
         pairs: as in `_compare_method`.
@@ -297,7 +298,7 @@ def _estimate_study(pairs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Study |
 
 
 def _is_sure(studies: Sequence[Study], margin: float) -> bool:
-    """Return whether the loss is at most the margin with a probability of at least `SURE`.
+    """Return whether the loss of score is at most the margin with a probability of at least `SURE`.
 
     The result is False for a single seed, because the probability does not account for differences
     between seeds.
@@ -397,7 +398,7 @@ def is_on_front(table: pd.DataFrame) -> pd.Series:
 
 
 def describe_curves(row: Mapping[str, Any]) -> str | None:
-    """List the reasons why different learning rates or epochs may score higher, or return None.
+    """List the reasons why other learning rates or epochs may score higher; None without reasons.
 
     *At the edge* means that the best learning rate is the smallest or largest that was tried. The
     other reasons are the verdicts *still rising* and *fell*.

@@ -111,7 +111,7 @@ def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def add_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
-    """For each scope, append the runs of the whole selection, as the masked runs at fraction 1."""
+    """For each scope, append the runs of the whole selection as masked runs with fraction 1."""
     whole = drop_masked_runs(chosen)
     ends = [
         whole[whole["method"] == method].assign(scope=scope)
@@ -126,7 +126,7 @@ def merge_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
     Only runs on the largest training set of each model and task are kept. If a method was run on a
     task in several experiments, only the runs of the experiment with the highest score are kept. If
-    a task is evaluated by different metrics, each metric is treated as a separate task.
+    experiments evaluate a task by different metrics, the runs of each metric are kept separately.
     """
     tables = [table.assign(experiment=number) for number, table in enumerate(chosen)]
     together = select_largest_training_set(pd.concat(tables, ignore_index=True))
@@ -135,7 +135,7 @@ def merge_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def are_external(chosen: pd.DataFrame) -> pd.Series:
-    """Return whether each row is for external predictions."""
+    """Return, for each row, whether it describes external predictions."""
     # Tables of earlier versions lack this column.
     return chosen.get("encoder_size", pd.Series(0, chosen.index)).isna()
 
@@ -155,7 +155,7 @@ def read_learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
 
     Returns:
         One row per run and epoch, with the columns ``run``, ``epoch``, ``train_loss``, ``metric``
-        and ``score``, by which the best epoch is chosen.
+        and ``score``. The best epoch is the one with the highest ``score``.
     """
     rows = []
     for run in scores[scores["decides"]].drop_duplicates("run").to_dict("records"):

@@ -45,8 +45,8 @@ def score_external_predictions(
     instead.
 
     Args:
-        external: maps the name of each task to the predictions for its dev or test examples: a
-            mapping from the name of each system to an array ``[n, o]``.
+        external: ``external[task][system]`` contains the logits ``[n, o]`` of a system for the
+            ``n`` dev or test examples of a task.
 
     Returns:
         Two tables of external systems: one with the columns of ``chosen``, and one with the columns

@@ -7,8 +7,8 @@ probabilities are means over seeds.
 Label errors are found as in confident learning (Northcutt, Jiang and Chuang, "Confident Learning:
 Estimating Uncertainty in Dataset Labels", 2021). Each label has a threshold: its mean predicted
 probability over the examples that are given this label. The given label of an example is suspect
-if another label is the most probable one, and another label is also the most probable one among
-those that reach their thresholds.
+if it is neither the most probable label nor the most probable of the labels that reach their
+thresholds. At least one label must reach its threshold.
 
 Shapes: ``u`` predictions, ``n`` examples, ``o`` labels.
 """

@@ -1,4 +1,4 @@
-"""Computes intervals and probabilities for a difference averaged over seeds and examples.
+"""Computes intervals and probabilities for a mean difference of scores over seeds and examples.
 
 Seeds and examples are crossed: each seed is scored on all examples. The value of an example with a
 seed is the grand mean plus an effect of the seed, an effect of the example, and a residual. The
@@ -19,7 +19,8 @@ LEVEL = 0.95
 # The jackknife splits the examples into this many parts and leaves out one part at a time. Leaving
 # out one example at a time would be slow.
 JACKKNIFE_PARTS = 50
-# At most this many seeds are suggested, and this many times the present number of examples.
+# The largest number of seeds that is suggested, and the largest multiple of the present number of
+# examples.
 MOST_SEEDS, MOST_TIMES_THE_ROWS = 50, 50
 
 
@@ -94,7 +95,7 @@ def estimate_study(differences: Sequence[float], values: np.ndarray | None, rows
     Args:
         differences: the mean difference of each seed. If ``values`` is None, there must be at least
             two seeds.
-        values: the difference of each part's pseudo-values ``[seeds, parts]``, or None if there are
+        values: the pseudo-values of each seed's difference ``[seeds, parts]``, or None if there are
             no pseudo-values. A seed's mean over parts is nearly the seed's mean difference.
         rows: the number of examples in all parts.
     """
@@ -169,9 +170,10 @@ def probability_within(studies: Sequence[Study], margin: float) -> float:
 
 
 def loss_bound(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: float = 1) -> float:
-    """Compute the one-sided upper confidence bound of the loss, at the level `LEVEL`.
+    """Compute the one-sided upper confidence bound of the loss of score, at the level `LEVEL`.
 
-    Without studies, the bound is NaN. The mean and the variance components are assumed to stay the
+    The loss of score is the mean difference with its sign reversed. Without studies, the bound is
+    NaN. The mean and the variance components are assumed to stay the
     same with more seeds or examples.
 
     Args:

@@ -166,7 +166,8 @@ def _score_by_other_parts(
     """Score each part of the examples at the epoch that is best on the remaining parts.
 
     Returns:
-        The score and the epoch of each part, or None if there are fewer examples than parts.
+        The score over all parts, and a list with the epoch of each part; or None if there are fewer
+        examples than parts.
     """
     task, tables = read_epoch_predictions(store, run_id, column.split)
     if tables[1]["idx"].nunique() < EPOCH_PARTS:
@@ -235,7 +236,8 @@ def choose_part_epochs(
         tables: the predictions on a split, by epoch, from `read_epoch_predictions`.
 
     Returns:
-        The predictions of all examples, each at the epoch of its part; and the epoch of each part.
+        The predictions for all examples, each from the epoch of its part; and a list with the epoch
+        of each part.
     """
     scores = {epoch: make_masked_metric(task, metric, table) for epoch, table in tables.items()}
     part = part_indices(next(iter(tables.values())), EPOCH_PARTS)

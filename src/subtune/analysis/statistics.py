@@ -7,8 +7,8 @@ why none of these five can be used. Statistics for a single paper are in the pap
 A statistic takes tables with our results or with numbers printed in a paper. It returns a series
 with one number per cell: a difference of scores or shares, a rank correlation, or the logarithm of
 a ratio. The number 0 means no difference. The index levels are model, score column (or task) and
-seed, without those that the tables do not contain. The series is empty if the tables contain no
-numbers for the statistic.
+seed, if the tables contain them. The series is empty if the tables contain no numbers for the
+statistic.
 
 The arguments ``first``, ``second``, ``methods`` and ``others`` are regular expressions, which must
 match the whole name of a method or parameter. All names that match form a *family*. A plain name is

@@ -33,11 +33,11 @@ from subtune.tasks.task import KINDS
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
 # Maps each setting of earlier versions to the end of its error message: a reason or a replacement.
 REMOVED = {
-    "figures": "all figures have one look",
+    "figures": "all figures have the same style",
     "million_examples_per_job": "use `runs_per_job`",
     "per_billion_trained": "use `per_layer` and `per_teraflop`",
-    "merge_labels": "labels that differ in invisible characters count as one, and those that "
-    "differ in capitals are separate classes",
+    "merge_labels": "labels that differ only in invisible characters are always merged; labels "
+    "that differ in capitals are different classes",
 }
 
 
@@ -68,7 +68,7 @@ def read_config(path: Path) -> Config:
 
 
 def _list_problems(config: Config) -> Iterator[str]:
-    """Yield an error message for each inconsistency between sections that are valid themselves."""
+    """Yield an error message for each inconsistency between sections that are valid alone."""
     tasks = dict(TASKS)
     for name, definition in config.tasks.items():
         if name in TASKS:

@@ -46,7 +46,7 @@ PATTERNS_IN_WORDS = {
     LINE: "a single line of text",
     RESULTS: "a path without braces, which does not begin with '~'",
     REPOSITORY: f"a repository's name, such as {HUB_MODELS['roberta-base']}",
-    IMAGE: "an image's path or address of letters, digits and ./:@+-_",
+    IMAGE: "the path or address of an image, with only letters, digits and ./:@+-_",
 }
 
 

@@ -88,8 +88,8 @@ class OwnTask(Section):
     those on the test set, and `validation` is only used to select epochs and learning rates. Files
     of texts have the format .csv, .tsv, .jsonl, .json (a list), .xlsx or .parquet. In .csv and .tsv
     files, a cell that begins with a quotation mark is quoted. Files of tokens have the format
-    .conllu, .conll, .txt or .jsonl (with lists). The columns of .conllu have names, those of .conll
-    and .txt are 1, 2, …. Files of spans have the format .json, as in SQuAD"""
+    .conllu, .conll, .txt or .jsonl (with lists as values). The columns of .conllu have names;
+    those of .conll and .txt are called 1, 2, …. Files of spans have the format .json (SQuAD)"""
     encoding: str | None = None
     """encoding of .csv, .tsv, .conll and .txt files; default: UTF-16 if a file begins with the
     byte-order mark of UTF-16, else UTF-8"""
@@ -103,9 +103,9 @@ class OwnTask(Section):
     `label` is a column of lists, such as `["toxic", "insult"]` or `toxic;insult`, or a list of
     columns whose cells are 0 or 1"""
     labels: LabelWords | None = None
-    """label words in order. Leave `labels` out for regression and spans. If `label` lists several
-    columns, the default is their names. Files of texts may contain numbers, from 0, instead of
-    label words, unless a label word contains a digit"""
+    """label words, which are numbered from 0 in this order. Leave `labels` out for regression and
+    spans. If `label` lists several columns, the default is their names. Files of texts may contain
+    these numbers instead of label words, unless a label word contains a digit"""
     group: ColumnName | None = None
     """column with the group of each row, such as its author, patient or thread. With `folds`, all
     rows of a group are in the same fold. Without `group`, rows with equal texts are in the same
@@ -186,14 +186,14 @@ class MethodSettings(Section):
     """passes over the training set; methods with few trained parameters need more passes"""
     train_rows: NumbersOfRows | None = None
     """additional numbers of training examples for this method only, smaller than the experiment's
-    largest number. The scores show how much more labelled data would help"""
+    largest number. The gain from more labelled data is estimated from the scores of these runs"""
 
 
 class ModelSettings(Section):
     """Additional methods for one model."""
 
     methods: dict[MethodName, LearningRatesOfMethod] = Field(min_length=1)
-    """methods that are used with this model only, or with other learning rates for this model"""
+    """methods for this model only, or methods of the experiment with other learning rates"""
 
 
 class Experiment(Section):
@@ -207,7 +207,7 @@ class Experiment(Section):
     tasks: Names
     """names of tasks"""
     by_task: dict[str, TaskSettings] = {}
-    """settings that override those below, by task"""
+    """settings that override those of the experiment, by task"""
     by_method: dict[MethodName, MethodSettings] = {}
     """settings of a method and of its fractions, by method; they override those of `by_task`"""
     by_model: dict[str, ModelSettings] = {}
@@ -219,7 +219,7 @@ class Experiment(Section):
     regression tasks"""
     learning_rates: LearningRatesOfTask = None
     fractions: MaskFractions | None = None
-    """also train only the entries with the highest Fisher information"""
+    """additional runs, which train only the entries with the highest Fisher information"""
     fisher_rows: Count | None = None
     """number of training examples from which Fisher information is estimated; default: all"""
     seeds: Annotated[tuple[FromZero, ...], DISTINCT] = Field(default=(0,), min_length=1)
@@ -298,9 +298,9 @@ class Experiment(Section):
         return [Rate(value) for value in given or ()]
 
     def list_row_numbers(self, rows: int, method: str = "") -> list[int]:
-        """Return the distinct training set sizes for all methods, or those added for one method.
+        """Return the distinct training set sizes for all methods, or those added for ``method``.
 
-        Added sizes are smaller than the largest size for all methods.
+        The added sizes are smaller than the largest size for all methods.
 
         Args:
             rows: the number of examples in the training set. Larger sizes are reduced to ``rows``.
@@ -330,10 +330,13 @@ class Experiment(Section):
 
 
 class Pace(Section):
-    """The time of a training step, without evaluations."""
+    """The time of a training step in seconds, without evaluations.
+
+    The time is ``per_layer * layers / 1000 + per_teraflop * operations / 10**12``.
+    """
 
     per_layer: float = Field(ge=0)
-    """milliseconds per layer of the model. Runs that train together share this time"""
+    """milliseconds per layer of the model. Runs that share training steps also share this time"""
     per_teraflop: float = Field(ge=0)
     """seconds per 10¹² floating-point operations in the forward pass of the batch"""
 
@@ -345,7 +348,7 @@ class Assumptions(Section):
     """machine: `H200`, `CPU core`, `H100`, `H100 tf32`, `A100`, or any name if there is a `pace`.
     Training steps were timed on `H200` and `CPU core`. For the other three machines, the time of a
     step is estimated from these measurements and data sheets. A name with the word `core` denotes a
-    CPU. Any other name denotes a GPU, on which more runs share steps"""
+    CPU. Any other name denotes a GPU, on which more runs can share training steps"""
     pace: dict[Trains, Pace] = {}
     """pace by the kind of trained parameters, as measured by `subtune init`. `nothing` means that
     only the classifier is trained, `differences` means Diff pruning, and `evaluation` means no
@@ -391,8 +394,8 @@ class Config(Section):
     """maximum number of runs in one job"""
     jobs_at_once: Count | None = None
     """number of jobs that train at the same time on this machine. If set, `runs_per_job` is
-    ignored, and a job contains the runs of one seed that share steps. On a CPU, each run that
-    trains whole weight matrices is a job of its own"""
+    ignored, and a job contains the runs of one seed that share training steps. On a CPU, each run
+    that trains whole weight matrices is a job of its own"""
     checkpoint_minutes: FromZero = 10
     """minutes between checkpoints. After an interruption, at most this many minutes of training
     are repeated. 0 means a checkpoint after every step"""

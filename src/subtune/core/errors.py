@@ -1,4 +1,4 @@
-"""Errors for users: one line that states the problem and the expected value or what to do."""
+"""Errors for users: one line that states the problem, and the expected value or what to do."""
 
 import difflib
 import json
@@ -114,7 +114,7 @@ def describe_pydantic_error(problem: "ErrorDetails") -> str:
     """Describe the value that pydantic rejected and what was expected, without the key."""
     value, kind, context = problem["input"], problem["type"], problem.get("ctx", {})
     if kind == "too_short":
-        return f"found {value!r}, expected at least {context['min_length']}"
+        return f"found {value!r}, expected at least {format_count(context['min_length'], 'value')}"
     if kind == "missing":
         return "missing, expected a value"
     if kind == "value_error":

@@ -45,7 +45,7 @@ class Layout:
         return f"{self.results}/models/{model}"
 
     def split_tables(self) -> str:
-        """Return the directory of the tables from which `compare` or `init` drew a dev set."""
+        """Return the directory of the tables that are written when a dev set is drawn."""
         return f"{self.results}/rows"
 
     def sample(self) -> str:
@@ -293,6 +293,6 @@ def read_package_text(package: str, name: str) -> str:
 @cache
 def read_package_yaml(package: str, name: str) -> Any:
     """Read and parse a YAML file of an installed package."""
-    # If it is installed, the loader of libyaml is ten times as fast as the loader in Python.
+    # The loader of libyaml, if it is installed, is ten times as fast as the loader in Python.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load(read_package_text(package, name), loader)

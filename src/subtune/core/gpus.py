@@ -106,7 +106,7 @@ def reserve_gpu(
 
 
 def _try_lock_gpu(name: str, held: ExitStack) -> bool:
-    """Try to lock the file of a GPU until ``held`` is closed.
+    """Try to lock the file of a GPU. The lock is kept until ``held`` is closed.
 
     Returns:
         False if another process has locked the file.

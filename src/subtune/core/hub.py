@@ -153,7 +153,7 @@ def fetch_text(repository: str, commit: str, key: str, name: str) -> str | None:
     import huggingface_hub
 
     problem = f"{key}: missing, and cannot get {name} of {repository} at {commit} from the hub"
-    with explain_hub_errors(problem, "set it, or run this once with internet access"):
+    with explain_hub_errors(problem, f"set {key}, or run this once with internet access"):
         try:
             path = huggingface_hub.hf_hub_download(repository, name, revision=commit)
         except huggingface_hub.errors.RemoteEntryNotFoundError:

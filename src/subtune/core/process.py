@@ -133,8 +133,8 @@ class StoppedError(SubtuneError):
 def stop_requests() -> Iterator[Callable[[], str | None]]:
     """Yield a function that returns the name of the first signal received, or None.
 
-    In this block, `SIGNALS` do not end the process. Ctrl+C ends the process if another signal came
-    before. An existing handler of SIGTERM is still called.
+    In this block, `SIGNALS` do not end the process, with one exception: Ctrl+C ends the process if
+    a signal was received before. An existing handler of SIGTERM is still called.
     """
     received: list[str] = []
     before = {number: signal.getsignal(number) for number in SIGNALS}

@@ -56,7 +56,7 @@ def answer_of(table, task="rte", row_scores=None):
             {"full": [0.9] * 3, "bitfit": [0.7, 0.71, 0.69], "layernorm": [0.6] * 3},
             "everything",
             "BitFit",
-            "Full fine-tuning is worth it: no smaller method is within 0.02.",
+            "Full fine-tuning is worth it: no smaller method scores within 0.02 of it.",
         ),
         (
             {"full": [0.9] * 3, "layernorm": [0.93, 0.87, 0.9], "bitfit": [0.9, 0.901, 0.899]},
@@ -195,7 +195,7 @@ def test_one_seed_says_something_by_its_rows_and_nothing_without_them():
     assert row["chance"] > 0.99
     row = answer_of(table)
     assert (row["decision"], row["over"]) == ("undecided", "") and math.isnan(row["chance"])
-    assert row["next"] == "One seed is not enough: train more, such as `seeds: [0, 1, 2]`."
+    assert row["next"] == "One seed is not enough: use more, such as `seeds: [0, 1, 2]`."
 
 
 def numbers_of(table, noise, rows=400):
@@ -299,7 +299,7 @@ def test_several_models_have_one_answer_which_names_a_model_and_a_method():
     assert row["answer"] == "LayerNorm of large is enough: 0.900 against 0.900 (> 99 %)."
     row = answer_of(of_two_models({"full": [0.7] * 3}, {"full": [0.9] * 3, "bitfit": [0.8] * 3}))
     assert row["answer"] == (
-        "Full fine-tuning of small is worth it: no smaller method is within 0.02."
+        "Full fine-tuning of small is worth it: no smaller method scores within 0.02 of it."
     )
 
 
@@ -383,7 +383,9 @@ def test_methods_on_all_tasks_are_compared_by_their_mean_over_tasks():
     ]
     table = pd.concat([*parts, runs({"layernorm": [0.9] * 3}, task="cola")], ignore_index=True)
     row = answer_of(table)
-    assert row["answer"] == "Full fine-tuning is worth it: no smaller method is within 0.02."
+    assert row["answer"] == (
+        "Full fine-tuning is worth it: no smaller method scores within 0.02 of it."
+    )
     assert row["next"] == "The nearest smaller method is BitFit: 0.850 against 0.900."
     row = answer_of(table, ALL_TASKS)
     assert (row["method"], row["over"]) == ("BitFit", "3 seeds")

@@ -77,11 +77,11 @@ MISTAKES = {
     ],
     "removed key": [
         ("million_examples_per_job", 64, "", "no longer a setting; use `runs_per_job`"),
-        ("figures", {"changes": {}}, "", "no longer a setting; all figures have one look"),
+        ("figures", {"changes": {}}, "", "no longer a setting; all figures have the same style"),
         ("assumptions", {"pace": {"vectors": {"per_layer": 1, "per_teraflop": 1,
           "per_billion_trained": 1}}}, ".pace.vectors.per_billion_trained",
          "no longer a setting; use `per_layer` and `per_teraflop`"),
-        ("tasks.mood.merge_labels", True, "", "no longer a setting; labels that differ in"),
+        ("tasks.mood.merge_labels", True, "", "no longer a setting; labels that differ only in"),
     ],
     "unknown name": [
         ("source", "hug", "", "found 'hug', expected one of hub, tsv, builtin (did you mean"),
@@ -135,7 +135,7 @@ MISTAKES = {
         ("E.methods", {"b_m2" + ",b_q" * 60: [1e-3]}, ".b_m2,b_q,", "expected at most 200"),
         ("models.minilm.hub", "https://huggingface.co/a/b", "", "expected a repository's name, "),
         ("results", "~/runs", "", "found '~/runs', expected a path without braces, which does not"),
-        ("container", "a.sif; touch ran", "", "expected an image's path or address of letters"),
+        ("container", "a.sif; touch ran", "", "expected the path or address of an image, "),
         ("tasks.mood.title", "one\ntwo", "", "found 'one\\ntwo', expected a single line"),
     ],
     "built-in name": [
