@@ -275,7 +275,7 @@ def _handle_ended_job(state: Loop, ended: EndedJob) -> None:
 
 
 def _name_methods(state: Loop, job: Job) -> str:
-    """Format the methods that depend on a job, with the model of each if several are compared."""
+    """Format the methods that depend on a job, with their models if several models are compared."""
     needing = state.methods_needing(job)
     models = {run.model_name for run in state.planned_runs}
     if len(models) == 1:

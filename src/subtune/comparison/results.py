@@ -45,7 +45,7 @@ class Comparison:
 
     @property
     def summary(self) -> pd.DataFrame:
-        """A table with one row per method: score, loss against full fine-tuning, interval, size."""
+        """A table with one row per method: its score, loss of score with an interval, and size."""
         return self._read("summary")
 
     @property
