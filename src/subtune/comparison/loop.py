@@ -34,7 +34,7 @@ from subtune.steps.jobs import Job, list_files
 
 # The maximum time between two lines that report the progress.
 SECONDS_BETWEEN_LINES = 30
-# The time limit for a worker to end its current step and write a checkpoint.
+# The time limit for a worker to end its current training step and write a checkpoint.
 SECONDS_TO_STOP = 10
 # The time that is reserved for tables, figures and the report:
 # ``max(LEAST_SECONDS, min(TIMES_AN_ANSWER * slowest answer so far, MOST_SHARE * time limit))``.

@@ -133,7 +133,10 @@ def _spelling_lines(facts: Facts) -> Iterator[str]:
         {word for part in facts.parts.values() for word in part.labels}, key=label_sort_key
     ):
         if word.casefold() in NO_VALUES:
-            yield f"label {quote(word)} is a class; if it means a missing label, empty these cells"
+            yield (
+                f"label {quote(word)} is a class; if it means a missing label, empty the cells "
+                "with this label"
+            )
         if not train.get(word):
             yield f"label {quote(word)} does not occur in the training set: no run can learn it"
         elif not judges.get(word):

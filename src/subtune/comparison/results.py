@@ -114,9 +114,9 @@ class Comparison:
             minutes: the time limit for the training after cross-validation.
 
         Returns:
-            A table with one row per text. ``prediction`` is the predicted label, or a number in the
-            unit of the labels. ``probability_…`` is the probability of each label. The index of a
-            DataFrame or Series is kept.
+            A table with one row per text. The column ``prediction`` has the predicted label, or a
+            number in the unit of the labels. The columns ``probability_…`` have the probability of
+            each label. The index of a DataFrame or Series is kept.
 
         Raises:
             SubtuneError: there is no such method, or the texts do not fit the task.

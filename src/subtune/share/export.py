@@ -275,8 +275,8 @@ def _load_run(layout: Layout, run: str, minutes: float) -> tuple[RunSpec, Delta,
         )
     if isinstance(spec.selection, Adapter):
         raise SubtuneError(
-            f"run {run} trained adapters, which neither transformers nor PEFT supports; choose a "
-            "run of another method"
+            f"run {run} trained Houlsby or Pfeiffer adapters, which neither transformers nor PEFT "
+            "supports; choose a run of another method"
         )
     exported = run_to_export(layout, run, minutes)
     spec = records.read_spec(store, exported)
