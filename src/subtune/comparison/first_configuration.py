@@ -205,8 +205,8 @@ def _choose_methods(
     that differ from those of the first model.
 
     Returns:
-        The settings by name, and the first model's learning rates of each method that all models
-        support.
+        The settings by name. For each method that all models support, the learning rates for the
+        first model.
     """
     rates: dict[str, dict[str, tuple[float, ...]]] = {}
     for name, model in models.items():

@@ -230,7 +230,7 @@ def _describe_split(
     for other, others in earlier.items():
         found = {texts for _, texts, _ in others}
         also_in[other] = sum(texts in found for _, texts, _ in rows if any(texts))
-    # Each of several label columns is a class, even if no row has this class.
+    # If there are several label columns, each column is a class, even if no row has this class.
     words = sorted({*counts, *(() if isinstance(label, str) else label)}, key=label_sort_key)
     return rows, SplitFacts(
         path=str(table.path),
@@ -250,12 +250,12 @@ def _describe_split(
 def _find_deciding_columns(
     table: UserTable, columns: Iterable[str], answers: Sequence[tuple[str, ...] | None]
 ) -> dict[str, tuple[int, float]]:
-    """Find the columns that almost determine the label, such as authors who always use one label.
+    """Find the columns that almost determine the label, such as the author of each text.
 
     A column that almost determines the label has more distinct cells than there are labels. The
     column predicts the label of a row as the most frequent label of the *other* rows with the same
-    cell. It makes at most `DEFAULTS.undecided` times as many errors as always predicting the most
-    frequent label.
+    cell. These predictions make at most `DEFAULTS.undecided` times as many errors as a method that
+    always predicts the most frequent label.
 
     Args:
         columns: the columns that are neither text nor label.

@@ -34,7 +34,7 @@ from subtune.steps.jobs import Job, list_files
 
 # The maximum time between two lines that report the progress.
 SECONDS_BETWEEN_LINES = 30
-# The time limit for a worker to end its current step and write a checkpoint.
+# The time limit for a worker to end its current training step and write a checkpoint.
 SECONDS_TO_STOP = 10
 # The time that is reserved for tables, figures and the report:
 # ``max(LEAST_SECONDS, min(TIMES_AN_ANSWER * slowest answer so far, MOST_SHARE * time limit))``.
@@ -275,7 +275,7 @@ def _handle_ended_job(state: Loop, ended: EndedJob) -> None:
 
 
 def _name_methods(state: Loop, job: Job) -> str:
-    """Format the methods that depend on a job, with the model of each if several are compared."""
+    """Format the methods that depend on a job, with their models if several models are compared."""
     needing = state.methods_needing(job)
     models = {run.model_name for run in state.planned_runs}
     if len(models) == 1:

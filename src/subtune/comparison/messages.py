@@ -124,7 +124,7 @@ def _class_lines(facts: Facts) -> Iterator[str]:
 def _spelling_lines(facts: Facts) -> Iterator[str]:
     """Yield lines about different spellings of labels, and about labels that a split lacks."""
     for group in facts.joined:
-        # The labels differ in invisible or similar characters, so these characters are escaped.
+        # The labels differ in invisible or similar-looking characters, which are therefore escaped.
         yield f"labels that are merged into one: {', '.join(map(ascii, group))}"
     for group in facts.differing_in_capitals:
         yield f"labels that differ only in capitals: {', '.join(map(quote, group))}"
@@ -133,7 +133,10 @@ def _spelling_lines(facts: Facts) -> Iterator[str]:
         {word for part in facts.parts.values() for word in part.labels}, key=label_sort_key
     ):
         if word.casefold() in NO_VALUES:
-            yield f"label {quote(word)} is a class; if it means a missing label, empty its cells"
+            yield (
+                f"label {quote(word)} is a class; if it means a missing label, empty the cells "
+                "with this label"
+            )
         if not train.get(word):
             yield f"label {quote(word)} does not occur in the training set: no run can learn it"
         elif not judges.get(word):
@@ -263,7 +266,7 @@ def run_line(experiment: Experiment) -> str:
     searches = any(isinstance(rates, SearchOfRates) for rates in methods.values())
     rates = "one fixed learning rate per method"
     if searches:
-        rates = "the first seed searches the learning rate of each method"
+        rates = "a search with the first seed chooses the learning rate of each method"
     runs, epochs = seeds * len(repeated) + len(once), format_count(experiment.epochs, "epoch")
     return (
         f"{format_count(runs, 'run')}: methods ({', '.join(repeated)}) × {seeds} "

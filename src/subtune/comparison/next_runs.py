@@ -23,8 +23,8 @@ class Progress(NamedTuple):
     """The planned runs and searches of a comparison, with the scores that are recorded so far.
 
     Attributes:
-        planned: the planned runs. A learning-rate search varies the first planned run of its
-            method.
+        planned: the planned runs. A learning-rate search trains the first planned run of its method
+            with different learning rates.
         searches: the learning-rate searches, by id.
         scores: the score of each recorded run, by the run's id; NaN if the run diverged.
         left_out: the methods that are left out because they failed.
@@ -84,14 +84,14 @@ def rank_missing_runs(
 
     0. The baselines of each model (regressions that train nothing in the encoder), on the first
        seed or fold.
-    1. For the model with the best baseline: full fine-tuning and each method once, with its middle
-       learning rate.
+    1. For the model with the best baseline: full fine-tuning, and then one run of each other
+       method, with its middle learning rate.
     2. The learning rates next to the middle rate, and then baselines on fewer training examples.
     3. The remaining seeds or folds of methods whose learning rate is known. At the same rank as the
        second seed or fold: further learning rates of methods whose best rate is not yet between two
        worse rates.
     4. Baselines on fewer training examples, for the remaining seeds or folds.
-    5. Ranks 1 to 4 for the next model.
+    5. Ranks 1 to 4 for the model with the next best baseline.
     6. Methods that are unlikely to be the answer.
 
     Args:

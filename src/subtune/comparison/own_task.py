@@ -248,7 +248,7 @@ def make_task(facts: Facts, options: Options) -> Task:
     metrics = DEFAULTS.metrics[kind]
     if kind == "classification":
         even = sum(train.values()) / len(words)
-        # If one class dominates, always predicting this class has a high accuracy.
+        # If one class dominates, a method that always predicts this class has a high accuracy.
         if max(train.values()) > DEFAULTS.imbalance * even:
             metrics = DEFAULTS.metrics["unbalanced"]
     name = make_task_name(Path(facts.parts["train"].path))

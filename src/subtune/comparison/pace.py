@@ -35,7 +35,7 @@ from subtune.training.recipe import Run, train
 
 # The number of texts in the timed steps, and the maximum number of tokens per text.
 TEXTS, LONGEST = 128, 128
-# Timing two batch sizes separates the time per layer from the time per operation.
+# Two batch sizes are timed, because `fit_pace` fits two coefficients to the times of steps.
 FEW, MANY = 8, 32
 # The batch sizes from which `MeasuredPace.least_batch` is chosen.
 BATCHES = (8, 16, 32)
@@ -43,7 +43,7 @@ BATCHES = (8, 16, 32)
 SHARE = 1 / 12
 # bf16 is not tried if a forward pass takes more than this many times as long as in fp32.
 MOST_TIMES = 2
-# bf16 is chosen only if it reduces the time of a step in fp32 by more than this share.
+# bf16 is chosen only if a step takes less than ``1 - GAIN`` times as long as in fp32.
 GAIN = 0.05
 
 

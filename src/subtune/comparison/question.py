@@ -296,7 +296,7 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
         return
     if planned < options.minutes:
         settings = f"its settings were chosen for {planned:g} minutes"
-        _print_lines([f"{path} is used unchanged: it may have been edited; {settings}"], say)
+        _print_lines([f"{path} may have been edited, so it is used unchanged; {settings}"], say)
     # The text is edited to keep the user's comments. No run depends on the margin or predictions.
     new = text
     if written.experiments[EXPERIMENT].margin != options.margin:

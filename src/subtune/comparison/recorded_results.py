@@ -36,7 +36,8 @@ def finished_runs(progress: Progress) -> list[Finished]:
             entry: Finished = {"key": planned.key, "run": recorded[planned.key].id}
             if planned.search and (tried := progress.tried_rates(planned.search)):
                 entry |= search_result(progress.searches[planned.search], tried)
-            # The rate of the run replaces the best rate of the search, which no run may use yet.
+            # The rate of the run replaces the best rate of the search, because perhaps no run has
+            # used the best rate yet.
             entry["learning_rate"] = recorded[planned.key].recipe.learning_rate
             finished.append(entry)
     return finished
@@ -77,8 +78,8 @@ def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set
     """Return the methods whose probability of being the answer is below `LEAST_PROBABILITY`.
 
     A method is the answer if its loss is within the margin and no smaller method's loss is. So the
-    probability that a method is the answer is at most
-    ``min(P(within margin), 1 - max P(smaller within margin))``.
+    probability that method ``m`` is the answer is at most ``min(P(m), 1 - max P(s))``, where ``P``
+    is the probability that a loss is within the margin, and ``s`` are the smaller methods.
 
     Args:
         chosen: the scores of the chosen runs.

@@ -45,7 +45,7 @@ class Comparison:
 
     @property
     def summary(self) -> pd.DataFrame:
-        """A table with one row per method: score, loss against full fine-tuning, interval, size."""
+        """A table with one row per method: its score, loss of score with an interval, and size."""
         return self._read("summary")
 
     @property
@@ -114,9 +114,9 @@ class Comparison:
             minutes: the time limit for the training after cross-validation.
 
         Returns:
-            A table with one row per text. ``prediction`` is the predicted label, or a number in the
-            unit of the labels. ``probability_…`` is the probability of each label. The index of a
-            DataFrame or Series is kept.
+            A table with one row per text. The column ``prediction`` has the predicted label, or a
+            number in the unit of the labels. The columns ``probability_…`` have the probability of
+            each label. The index of a DataFrame or Series is kept.
 
         Raises:
             SubtuneError: there is no such method, or the texts do not fit the task.

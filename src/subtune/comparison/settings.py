@@ -284,8 +284,8 @@ def list_choices(
         windows: values of `max_length`, the longest first.
         rates: the learning rates of each method that all models support, by method.
         fixed: the settings that do not depend on time.
-        least_batch: the smallest efficient batch size. If fewer than `fewest_steps` steps would be
-            left, the batch size is smaller.
+        least_batch: the smallest efficient batch size. If it would leave fewer than `fewest_steps`
+            steps, a smaller batch size is used.
     """
     choices, folds = list[list[CandidateSettings]](), fixed.get("folds")
     for number, max_length, seeds, shorter in _reductions(rows, fewest_rows, windows):

@@ -36,7 +36,8 @@ class Split:
     Attributes:
         identity: a text that identifies the rows. The text changes if the rows change.
         read_frame: a function that returns the rows, or None if a dataset on the hub has no dev
-            split. Its argument is the directory of the results, which records the dataset's commit.
+            split. Its argument is the directory of the results, where the dataset's commit is
+            recorded.
         path: the user's file with the rows, or None if the rows must be written to a new file.
     """
 
@@ -127,7 +128,8 @@ def find_splits(
         return named(key, rows) if has_splits and is_name else _read_split(key, rows, how)
 
     splits = {"train": named("train", "train") if has_splits else named_or_own("train", train)}
-    # A mapping with other splits than train and test needs a dev set: a name may be misspelt.
+    # If a mapping has splits other than train and test but no dev set, this is an error, because
+    # the name of the dev set may be misspelt.
     has_dev = not (isinstance(train, Mapping) and train.keys() <= {"train", "test"})
     if dev is not None:
         splits["validation"] = named_or_own("dev", dev)

@@ -117,7 +117,8 @@ POWER = re.compile(r"\d+[eE]\d+")
 def require_texts(table: UserTable, named: Collection[str]) -> None:
     """Check that a table has texts, and not only lists of words with one label per word.
 
-    Two columns have words and labels if all their cells are lists, of equal lengths in each row.
+    Two columns contain words and their labels if all cells of the columns are lists, and the two
+    lists of each row have the same length.
 
     Args:
         named: the text columns that the user names; empty if they are to be guessed.

@@ -266,7 +266,7 @@ def _module_name(name: str, model: Encoder) -> str:
 
 
 def _load_run(layout: Layout, run: str, minutes: float) -> tuple[RunSpec, Delta, Encoder]:
-    """Load a run's spec, delta and pretrained model; those of the refit if there are folds."""
+    """Load spec, delta and pretrained model of a run or, after cross-validation, of its refit."""
     store = Path(layout.records())
     spec = records.read_spec(store, run)
     if spec.reads_texts:
@@ -275,8 +275,8 @@ def _load_run(layout: Layout, run: str, minutes: float) -> tuple[RunSpec, Delta,
         )
     if isinstance(spec.selection, Adapter):
         raise SubtuneError(
-            f"run {run} trained adapters, which neither transformers nor PEFT supports; choose a "
-            "run of another method"
+            f"run {run} trained Houlsby or Pfeiffer adapters, which neither transformers nor PEFT "
+            "supports; choose a run of another method"
         )
     exported = run_to_export(layout, run, minutes)
     spec = records.read_spec(store, exported)

@@ -26,7 +26,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Search learning rates, and write the best rate of each search and all rates tried."""
+    """Search for learning rates, and write the best rate of each search and all rates tried."""
     from subtune.runs.learning_rates import find_learning_rates
     from subtune.runs.spec import SearchSpec
 

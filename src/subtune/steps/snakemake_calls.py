@@ -83,7 +83,9 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
     with convert_errors("TMPDIR"):
         temporary = tempfile.gettempdir()
     if shutil.disk_usage(temporary).free < TEMPORARY_BYTES:
-        raise SubtuneError(f"TMPDIR: {temporary} is full; free some space or set another folder")
+        raise SubtuneError(
+            f"TMPDIR: {temporary} is full; free some space or set TMPDIR to another folder"
+        )
     words = [*arguments]
     for place, word in enumerate(words[:-1], start=1):
         profile = workflow_directory() / words[place]
