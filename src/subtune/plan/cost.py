@@ -1,10 +1,16 @@
 """Estimates of the time, memory and disk space of jobs. Estimates do not affect results.
 
-The duration of a training step is estimated as a time per layer plus a time per operation of the
-forward pass. Both times together are called the *pace* of a kind of step. Runs that train side by
-side share the time per layer. ``subtune init`` measures the paces of this machine and writes them
-to the configuration, and ``paces.yaml`` lists the paces of known devices. The estimate for a model
-may be wrong by a factor of two if only models of other sizes were measured.
+The duration of a training step is estimated as::
+
+    seconds = per_layer / 1000 * layers + per_teraflop * teraflops
+
+Here, ``teraflops`` is the number of operations of the forward pass, divided by 10¹². ``per_layer``
+and ``per_teraflop`` are called the *pace* of a kind of step. Runs that train side by side share the
+first term.
+
+``subtune init`` measures the paces of this machine and writes them to the configuration, and
+``paces.yaml`` lists the paces of known devices. The estimate for a model may be wrong by a factor
+of two if only models of other sizes were measured.
 """
 
 import math
@@ -38,7 +44,8 @@ FLOAT_BYTES = 4
 PROCESS_MB = 3000
 # The weights are in memory three times: as read from the file, for training, and for evaluation.
 COPIES_OF_MODEL = 3
-# Four copies of the trained values: the gradient, the two moments of AdamW, and the best epoch.
+# Training needs memory for four numbers per trained value: the gradient, the two moments of AdamW,
+# and the value at the best epoch. In a checkpoint, the value itself replaces the gradient.
 COPIES_OF_TRAINED = 4
 FISHER_BATCH = 16
 # Seconds to import scikit-learn and to fit a regression to the embeddings of a few hundred texts.
@@ -55,7 +62,7 @@ SHAPES, CAPTURE = 8, 0.03
 TIME_MARGIN = 2
 # Jobs of at most this many minutes fit into gaps of a cluster's schedule and therefore start early.
 SHORT_JOB = 240
-# Bytes on disk per evaluated row, for its prediction, history and scores.
+# Bytes on disk per evaluated row of a run, for predictions, the learning curve and scores.
 BYTES_OF_A_PREDICTION = 24
 # Vectors and low-rank updates are at most this fraction of a model's parameters.
 SMALL_SHARE = 0.03
@@ -97,7 +104,8 @@ class Cost:
 def find_pace(paces: Mapping[Trains, Pace], kind: Trains) -> Pace:
     """Find the pace of a kind of step.
 
-    If this kind was not measured, scale the pace of the kind with the closest number of operations.
+    If this kind was not measured, the pace of the measured kind with the closest number of
+    operations is scaled.
     """
     if kind in paces:
         return paces[kind]
@@ -146,7 +154,7 @@ class Estimates:
 
     @cached_property
     def forward_flops(self) -> dict[str, float]:
-        """The operations of a forward pass for an example of mean length, by key of token ids."""
+        """The operations of a forward pass on an example of mean length, by the token ids' key."""
         flops = {}
         for key, tokens in self.plan.tokens.items():
             dimensions = self.dimensions[tokens.tokenizer]
@@ -237,7 +245,7 @@ class Estimates:
         return min(math.ceil(first), 60 * self.plan.config.assumptions.longest_job_hours)
 
     def job_memory(self, spec: RunSpec | FisherSpec) -> int:
-        """Return the megabytes of main memory that a job with a model requests at first."""
+        """Return the main memory in megabytes that the first attempt of a job requests."""
         tokens = spec.tokens
         batch = spec.recipe.batch_size if isinstance(spec, RunSpec) else FISHER_BATCH
         model = self.dimensions[tokens.tokenizer]

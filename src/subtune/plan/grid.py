@@ -31,10 +31,10 @@ from subtune.runs.spec import (
 )
 from subtune.tasks.task import TEST, TaskSize
 
-# The number of folds of the training set if a learning-rate search is scored on one of them.
+# If a learning-rate search is scored on a fold, the training set is split into this many folds.
 SEARCH_FOLDS = 5
-# The settings of an experiment that are copied to the recipes of its runs. In a recipe, the values
-# of the excluded settings depend on the task.
+# The settings of an experiment that are copied to the recipes of its runs. The settings in braces
+# are not copied, because their values in a recipe depend on the task.
 SAME_IN_RECIPES = (Recipe.model_fields.keys() & Experiment.model_fields.keys()) - {
     "labels",
     "train_rows",
@@ -42,7 +42,7 @@ SAME_IN_RECIPES = (Recipe.model_fields.keys() & Experiment.model_fields.keys()) 
 }
 # Gradients are clipped to this norm, as in the published code of BitFit.
 MAX_GRAD_NORM = 1.0
-# A planned run and the search for its learning rate, or None if the learning rate is given.
+# A planned run, and the search for its learning rate. Without a search, the second item is None.
 RunWithSearch = tuple[PlannedRun, SearchSpec | None]
 
 
@@ -51,8 +51,8 @@ class Grid:
     """The runs of one model and task of an experiment.
 
     Attributes:
-        fishers: maps each task of the experiment to the spec of the model's Fisher information.
-            The runs on the task have the model, the token ids and the labels of this spec.
+        fishers: maps each task of the experiment to the spec of the model's Fisher information on
+            this task. The runs on the task use the model, token ids and labels of the spec.
         size: the size of the task, with the numbers of rows for training and evaluation.
     """
 
@@ -67,8 +67,8 @@ class Grid:
         """Yield all runs in the order of the plan.
 
         First come the runs of all methods for each number of training examples. Then follow the
-        runs for the additional numbers of single methods. The runs with masks come last, and only
-        for the largest number.
+        runs for numbers that are set for a single method. The runs with masks come last. They are
+        trained only on the largest number of examples.
         """
         settings = self.experiment.with_overrides(self.task_name)
         methods = [*self.experiment.methods_for(self.model_name)]
@@ -212,9 +212,10 @@ class Grid:
     def _make_search(self, spec: RunSpec, rate: Rate, train_rows: int) -> SearchSpec:
         """Make the search for the learning rate of a run. The runs of all seeds share a search.
 
-        The search trains with the first seed. In an experiment without a paper, folds or a test
-        set, methods are compared on the dev set. A search of such an experiment is scored on a fold
-        of the training set, or on the dev set if the training set is too small for folds.
+        The search trains with the first seed. If an experiment belongs to no paper and has neither
+        folds nor a test set, methods are compared on the dev set. A search of such an experiment is
+        scored on a fold of the training set, or on the dev set if the training set is too small for
+        folds.
         """
         seed = self.experiment.seeds[0]
         fold = self.experiment.find_fold(seed)

@@ -42,7 +42,7 @@ from subtune.runs.spec import DataSpec, Labels, ModelSpec, TokensSpec
 from subtune.tasks import Task, TaskSpec
 from subtune.tasks.task import TaskSize
 
-# The number of tokens between the starts of two windows of a long context, as is usual for SQuAD.
+# Consecutive windows of a long context start this many tokens apart, as is usual for SQuAD.
 DOC_STRIDE = 128
 # Versions are cached, because several experiments need the same version and hashing is slow.
 _cached_model_version = cache(model_version)
@@ -76,7 +76,7 @@ def find_model(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
     dimensions = known_dimensions(location)
     if dimensions:
         if pooling == "first" and not family_naming(dimensions.model_type).pooling_field:
-            # For these families, transformers' own class also reads the first token.
+            # In families without this field, transformers' own class also reads the first token.
             pooling = None
         _check_methods(config, name, model, location, dimensions, pooling)
     return spec.replace(pooling=pooling), location
@@ -112,7 +112,7 @@ def choose_labels(experiment: Experiment, task: Task) -> Labels:
 def find_tokens(
     config: Config, sizes: dict[str, TaskSize], name: str, model: ModelSpec, task: Task
 ) -> TokensSpec:
-    """Find the spec of the token ids on which an experiment trains and evaluates a task.
+    """Find the spec of the token ids of a task's training and evaluation splits.
 
     Args:
         sizes: the sizes of tasks, by the key of their `DataSpec`. The size of this task is added if
@@ -266,10 +266,10 @@ def find_files(config: Config, task: TaskSpec, source: str) -> Mapping[str, Path
 
 
 def scored_file(config: Config, task: Task, folds: int | None) -> Path:
-    """Return the file of a user-defined task on which methods are compared.
+    """Return the file whose examples are used to compare methods on a user-defined task.
 
-    This is the test file if there is one. Otherwise, it is the training file if there are folds,
-    and the dev file if there are none.
+    This is the test file if there is one. Without a test file, it is the training file if there are
+    folds, and the dev file if there are none.
     """
     has_test = len(task.evaluation) > 1
     split = task.evaluation[-1] if has_test or not folds else "train"

@@ -32,8 +32,8 @@ from subtune.runs.spec import (
 )
 from subtune.tasks.task import TaskSize
 
-# The weight of a training example in runs that train matrices. In runs that share frozen matrices,
-# the weight is 1.
+# The weight of a training example in runs that train matrices. In all other runs, which share the
+# frozen matrices, the weight is 1.
 WEIGHT_OF_MATRICES = 6
 # Training on this many examples takes less time than starting a job.
 FEW_EXAMPLES = 100_000
@@ -60,9 +60,9 @@ class Plan:
         rankings: the rankings by Fisher information, by id.
         searches: the learning-rate searches, by id.
         experiments: the runs of each experiment, by its name.
-        experiment_fishers: maps the name of each experiment to the Fisher information of its tasks,
-            by task. Only experiments with one model use this information. With several models, it
-            is the information of the last model.
+        experiment_fishers: maps the name of each experiment to the specs of Fisher information, by
+            task. Only experiments with one model use this information. In an experiment with
+            several models, the specs are those of the last model.
     """
 
     config: Config
@@ -76,7 +76,7 @@ class Plan:
 
     @cached_property
     def runs(self) -> dict[str, PlannedRun]:
-        """All runs, by key. A run of several experiments has its names from the last experiment."""
+        """All runs, by key. A run in several experiments has the names that the last one gives."""
         return {run.key: run for runs in self.experiments.values() for run in runs}
 
     @cached_property

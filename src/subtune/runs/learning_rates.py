@@ -96,7 +96,7 @@ def recorded_scores(
 def find_learning_rates(
     specs: Iterable[SearchSpec], store: Path, train: Callable[[list[RunSpec]], object]
 ) -> dict[str, dict[str, Any]]:
-    """Run several learning-rate searches, training their runs together.
+    """Run several learning-rate searches, and train the runs of all searches together.
 
     Args:
         store: the directory of run records.

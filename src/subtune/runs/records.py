@@ -8,13 +8,15 @@ temporary directory that is then renamed atomically::
     scores.json          best epoch, its scores, number of trained parameters, whether it diverged
     history.csv          one row per epoch
     predictions.parquet  split, idx, label and prediction of every evaluation example at the best
-                         epoch: logits, word labels, or answer spans with all accepted answers
+                         epoch. Predictions are logits, labels of words, or answers. For answers,
+                         there is also a column with all accepted answers
     epochs.parquet       epoch, split, idx and prediction of the same examples at every epoch;
                          this file does not exist if the run diverged
     changes.csv          mean |change| and size of every trained tensor
     provenance.json      device, versions, commit and time
     delta.safetensors    the changed values, and their indices in partly changed tensors
-    checksums.json       checksums of all other files, which are verified whenever a file is read
+    checksums.json       checksums of all other files; whenever a file is read, its checksum is
+                         verified
 
 The record of a diverged run keeps the learning curve. Its best epoch and scores are null, and its
 predictions, changes and delta are empty.
@@ -300,7 +302,7 @@ def _damage_error(store: Path, problem: str) -> SubtuneError:
     """Return the error for a damaged record. Its message says how to train the run again."""
     return SubtuneError(
         f"{problem}; `subtune verify --results {store.parent}` lists the files to delete, and the "
-        "next call of snakemake trains those runs again"
+        "next call of snakemake trains the affected runs again"
     )
 
 

@@ -315,15 +315,15 @@ class PlannedRun(HashableModel):
     The names change the id of the planned run, but neither its `key` nor the id of ``spec``.
 
     Attributes:
-        spec: the run. If a search chooses its learning rate, this spec has the first rate of the
-            search.
+        spec: the run. If a search chooses its learning rate, this spec has the first of the
+            search's ``rates``.
         search: the id of the search that chooses the learning rate; None without a search.
         model_name: the model's name in the configuration; empty for a run that a search trains.
         method: the method's name; empty for a run that a search trains.
         train_rows: the number of training examples, even if the recipe does not limit it.
         seed: the experiment's seed. If a method does not depend on the seed, ``spec`` has seed 0,
             and its result is used for all seeds.
-        fraction: the fraction of the method's entries that a mask trains; None without a mask.
+        fraction: the fraction of the method's entries in the mask; None without a mask.
         scope: the tasks whose Fisher information is summed for the ranking of a mask; None without
             a mask.
     """
@@ -341,8 +341,8 @@ class PlannedRun(HashableModel):
     def key(self) -> str:
         """The key of the run in plans.
 
-        The key is the id of the spec. If a search chooses the learning rate, this id is not yet
-        known, and the key is a hash of the spec and the search.
+        The key is the id of ``spec``. If a search chooses the learning rate, the final spec is not
+        known yet, and the key is a hash of ``spec`` and the search.
         """
         if self.search is None:
             return self.spec.id

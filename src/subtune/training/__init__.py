@@ -1,1 +1,1 @@
-"""Training: the recipe for runs that train side by side, their trained values, and sweeps."""
+"""Training, evaluation and recording of runs, and Fisher information of pretrained models."""

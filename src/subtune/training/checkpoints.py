@@ -43,7 +43,8 @@ class Checkpoints:
     Attributes:
         folder: the folder of the sweep, with one subfolder per run.
         seconds: the maximum time between two checkpoints; 0 means one checkpoint per step.
-        stop_reason: a function that returns why training must stop now; None if it may continue.
+        stop_reason: a function that returns why training must stop now, or None if training may
+            continue.
     """
 
     folder: Path
@@ -90,7 +91,7 @@ class CheckpointStore:
         """Read the states of all runs at the newest step at which none of the states is damaged.
 
         Returns:
-            The state of each run, or None if some state is damaged at every step.
+            The state of each run, or None if there is no such step.
         """
         for path in newest_first(self._folders[0]):
             states = [read_state(folder / path.name) for folder in self._folders]

@@ -82,8 +82,8 @@ def compute_gates(alpha: Tensor, uniform: Tensor) -> Tensor:
 class GateTraining:
     """The state of the first training between two steps: ``w`` and ``α`` of every entry.
 
-    Each entry has a gate. With structured gates, each tensor has an additional gate, by which the
-    differences of all its entries are multiplied. The classifier has no gates.
+    Each entry has a gate. With structured gates, each tensor has an additional gate, which
+    multiplies the differences of all its entries. The classifier has no gates.
 
     Attributes:
         batches: for each step, the indices of its training examples.
@@ -201,7 +201,7 @@ class GateTraining:
         return entries, values
 
     def _step_optimizer(self, optimizer: AdamW, learning_rate: float) -> None:
-        """Take a step of an optimizer, and clear the gradients of its leaves."""
+        """Update the leaves of an optimizer, and clear their gradients."""
         gradients = [leaf.grad for leaf in optimizer.leaves]
         optimizer.step(gradients, learning_rate, self._recipe.max_grad_norm)
         for leaf in optimizer.leaves:

@@ -27,8 +27,8 @@ from subtune.training.evaluation import TrainingResult, check_padding, score_spl
 from subtune.training.training_set import compute_label_weights, draw_training_indices
 
 FOLDS = 5
-# The maximum number of iterations of logistic regression. With a small penalty, the solver does not
-# converge within scikit-learn's default of 100.
+# The maximum number of iterations of logistic regression. scikit-learn's default is 100 iterations,
+# in which the solver does not converge if the penalty is small.
 STEPS = 1000
 # The logit of a class without training examples. It is never the largest, because the largest logit
 # of the other classes is at least 0.
@@ -36,9 +36,9 @@ ABSENT = -100.0
 
 
 def pooled_tokens(spec: ModelSpec, model: Encoder) -> Reads:
-    """Return the tokens whose last hidden states are averaged to an embedding.
+    """Return the tokens of a text whose last hidden states are averaged to compute its embedding.
 
-    If ``spec.pooling`` is None, these tokens are those that transformers' class for sequence
+    If ``spec.pooling`` is None, they are the tokens that transformers' class for sequence
     classification reads.
     """
     if (spec.pooling or getattr(model.config, "classifier_pooling", None)) == "mean":

@@ -72,8 +72,8 @@ def check_padding(
 ) -> Encoder:
     """Check whether padding changes the results of a model.
 
-    Eight examples of different lengths are computed twice: one by one, and in one batch that is
-    padded to the longest example of all splits.
+    The results for eight examples of different lengths are computed twice: one by one, and in one
+    batch that is padded to the longest example of all splits.
 
     Args:
         compute: the function whose results are compared.
@@ -237,7 +237,7 @@ class TrainingResult:
             splits, the last epoch is the best. None means that the run diverged.
         delta: the tensors that the run changed, at the end of the best epoch. When the run ends,
             these tensors are moved to the CPU, and the head is rescaled to predict labels in their
-            original unit. If the run diverges, the delta is empty.
+            original unit. If a run diverges, its delta is empty.
         changes: maps the name of a tensor to its mean absolute change and its size; empty until
             the run ends.
     """

@@ -8,10 +8,10 @@ from the input ``x`` of each module and the gradient ``g`` of the module's outpu
 gradient of one example, summed over a matrix, is
 ‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s). This sum needs the products between the tokens of an
 example, ``[n, l, l]``, but not the gradient of the matrix. The squared gradient of a single entry
-is the square of Σ_t g[n,t,o]·x[n,t,i], which is computed in tiles. On a CPU, a tile is a part of
-one matrix that fits into the cache. On a GPU, a tile holds the matrices of many examples. Matrix
-products use float32, because squaring doubles the relative rounding error of a small gradient.
-Results stay on the GPU until the end, so that Python never waits for the GPU.
+is the square of Σ_t g[n,t,o]·x[n,t,i]. These sums are computed in tiles. On a CPU, a tile is a part
+of one example's gradient that fits into the cache. On a GPU, a tile holds the gradients of many
+examples. Matrix products use float32, because squaring doubles the relative rounding error of a
+small gradient. Results stay on the GPU until the end, so that Python never waits for the GPU.
 
 Shapes: ``n`` examples, ``t`` and ``s`` tokens of a batch (all tokens, or those that the head
 reads), ``l`` tokens of the longest example, ``o`` outputs and ``i`` inputs of a module.
@@ -264,7 +264,7 @@ def _matrix_squares(x: Tensor, g: Tensor, packed: _PackedTokens) -> Tensor:
     information = x.new_zeros(outputs, inputs)
     for above, below in zip(g.mT.split(count), x.split(count), strict=True):
         for tile, part in zip(information.split(height), above.split(height, 1), strict=True):
-            # These operations read the gradients only once, because memory is the bottleneck.
+            # These operations read the gradients only once, because memory bandwidth limits speed.
             if len(part) == 1:
                 gradient = part[0] @ below[0]
                 tile.addcmul_(gradient, gradient)
@@ -294,7 +294,7 @@ def _pad_examples(values: Tensor, packed: _PackedTokens) -> Tensor:
 
 
 def _vector_squares(gradients: Tensor, packed: _PackedTokens) -> Tensor:
-    """Sum gradients ``[t, o]`` over the tokens of each example, square, and sum over examples.
+    """Sum gradients ``[t, o]`` over each example's tokens, and sum the squares over examples.
 
     Returns:
         ``[o]`` in float64.

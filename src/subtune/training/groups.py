@@ -31,16 +31,17 @@ from subtune.training.values import TrainedValues, is_matrix
 # A function that writes a line to the log. If a key is given as well, the line is also stored under
 # this key in the provenance of the runs' records.
 Report = Callable[..., None]
-# The key in a record's provenance for the reason why runs were trained one by one.
+# If runs were trained one by one, the provenance of their records has the reason under this key.
 ONE_BY_ONE = "one_by_one"
-# The key in a record's provenance for the reason why batches have no padding.
+# If batches have no padding, the provenance of the runs' records has the reason under this key.
 WITHOUT_PADDING = "without_padding"
 # The number of tokens in a large batch, divided by the number in an average batch.
 LARGE_BATCH = 1.3
 # The estimated memory of a group may fill this fraction of the free GPU memory.
 SHARE_OF_MEMORY = 0.85
-# The gradients of a run alone, and side by side with others, may differ by this fraction of the
-# largest gradient. The tolerance is about a hundred times the rounding error of float32.
+# The gradients of a run that trains alone, and of the same run side by side with others, may differ
+# by this fraction of the largest gradient. The tolerance is about a hundred times the rounding
+# error of float32.
 TOLERANCE = 1e-4
 
 
@@ -177,7 +178,9 @@ def train_side_by_side(
     """
     model = check_padding(model, examples.values())
     if model.transformers is not None and model.transformers.sees_padding:
-        line = "padding changes this model's results: each forward pass gets texts of equal length"
+        line = (
+            "padding changes this model's results, so each forward pass gets texts of equal length"
+        )
         report(line, WITHOUT_PADDING)
     waiting: list[list[str]] = []
     for ids in checkpoints.group_by_step(runs) if checkpoints else [runs]:
@@ -215,7 +218,10 @@ def _split_in_half(
         ) from None
     half = len(ids) // 2
     sizes = f"{half} and {len(ids) - half}"
-    report(f"{len(ids)} runs side by side do not fit into memory: split into {sizes}")
+    report(
+        f"{len(ids)} runs side by side do not fit into memory, so they are split into groups of "
+        f"{sizes}"
+    )
     return ids[:half], ids[half:]
 
 
@@ -303,12 +309,13 @@ def _resolve_entries(
     checkpoints: Checkpoints | None,
     report: Report,
 ) -> tuple[Entries, Mapping[str, Tensor]]:
-    """Return a run's trained entries, and initial tensors that replace those of the model, by name.
+    """Return a run's trained entries, and initial tensors that replace pretrained tensors, by name.
 
-    Only runs of Diff pruning replace initial tensors.
+    Only runs of Diff pruning replace pretrained tensors.
     """
     if isinstance(spec.selection, DiffPruning):
-        # The first training's checkpoints are in the run's folder, and are removed with it.
+        # The first training has its own subfolder in the run's folder of checkpoints, so that its
+        # checkpoints are removed together with those of the run.
         keeper = CheckpointStore(checkpoints, [f"{spec.id}/first"], report) if checkpoints else None
         task, settings = spec.tokens.data.task, spec.selection.diff_pruning
         return select_entries(model, train, task, spec.training_recipe, spec.seed, settings, keeper)

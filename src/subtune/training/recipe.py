@@ -376,7 +376,8 @@ class _Group:
         else:
             seed = self._seed + self.step
             self._masks.restore(*DropoutMasks(seed, self.device).state())
-            line += f", from {was} to {now}: dropout masks are drawn from the new seed {seed}"
+            line += f"; the device changed from {was} to {now}, so dropout masks are drawn from "
+            line += f"the new seed {seed}"
         return line
 
     def _draw_batches(self) -> list[np.ndarray]:

@@ -28,7 +28,8 @@ from subtune.training.training_set import draw_training_indices
 WORDS: dict[str, Any] = {"token_pattern": r"\w+|[^\w\s]+", "ngram_range": (1, 2)}
 # Character n-grams within a word, including the space before and after the word.
 LETTERS: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (2, 5)}
-# The maximum number of word features, and of character features. The most frequent are used.
+# The maximum number of word features, and of character features. If a training set has more, the
+# most frequent ones are used.
 FEATURES = 100_000
 # The inverse penalty ``C`` of logistic regression. Among 1, 10 and 100, the value 10 is the best or
 # close to the best on SST-2 and CoLA, with 1,000 and with 5,000 training examples.
@@ -37,8 +38,8 @@ INVERSE_PENALTY = 10
 # (half a minute on one core), where ``characters`` is the mean length of a row. Computing the
 # features of a row takes as long as fitting `READING` regressions to these features.
 MOST_WORK, READING = 2.5e8, 35
-# scikit-learn code that fits the same regression to a task with classes. It is shown in the error
-# message if a user exports a TF-IDF run.
+# scikit-learn code that fits the same regression to a task with classes. If a user exports a TF-IDF
+# run, the error message shows this code.
 SCIKIT_LEARN = (
     f"words = TfidfVectorizer(sublinear_tf=True, **{WORDS}); "
     f"letters = TfidfVectorizer(sublinear_tf=True, **{LETTERS}); "
@@ -79,8 +80,8 @@ class TextRegression:
             return decisions
         if self.task.outputs == 2:
             return np.hstack([-decisions / 2, decisions / 2])
-        # These are log-probabilities of the one-vs-rest regressions. Their softmax divides the
-        # probability of each class by the sum over classes.
+        # The results are log-probabilities of the one-vs-rest regressions. The softmax of these
+        # logits divides the probability of each class by the sum of all classes' probabilities.
         return -np.logaddexp(0, -decisions)
 
 
@@ -91,7 +92,7 @@ def fit_tf_idf(
 
     Args:
         examples: the training split and the evaluation splits, if any, by name. Each split must
-            contain texts, as `subtune.data.load.read_examples` returns it.
+            contain texts, like the splits that `subtune.data.load.read_examples` returns.
         seed: the seed for drawing training examples.
 
     Returns:

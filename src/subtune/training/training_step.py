@@ -1,11 +1,11 @@
 """The parts of a training step outside the model: AdamW, the learning rate, and CUDA graphs.
 
 A step launches thousands of kernels, and launching a kernel takes longer than running it. With a
-CUDA graph, a GPU replays all kernels of a step without waiting for Python. The first batch of each
-shape is an ordinary step. At the second batch of this shape, the kernels of the step are captured.
-In all later steps, the batch is copied into the tensors of the captured batch, and the kernels are
-replayed. Therefore the code of a step must not read the value of a tensor in Python, and must
-change all state in place.
+CUDA graph, a GPU replays all kernels of a step without waiting for Python. The step on the first
+batch of each shape is run by Python. At the second batch of this shape, the kernels of the step are
+captured. Each later batch of this shape is copied into the tensors of the captured batch, and the
+kernels are replayed. Therefore the code of a step must not read the value of a tensor in Python,
+and must change all state in place.
 """
 
 import math
@@ -122,7 +122,7 @@ Captured = tuple[torch.cuda.CUDAGraph, Sequence[PackedBatch]]
 
 
 class Graphs:
-    """CUDA graphs that capture and replay training steps. Each shape of the batches has one graph.
+    """CUDA graphs that replay training steps. One graph is captured for each shape of the batches.
 
     Args:
         runs: the number of runs that train side by side.
@@ -137,14 +137,13 @@ class Graphs:
         self._rates = torch.zeros(runs, device="cuda")
         self._seen: set[Shape] = set()
         self._captured: dict[Shape, Captured] = {}
-        # Ordinary, captured and replayed steps use one stream, because a capture must not wait for
-        # another stream.
+        # All steps use the same stream, because a capture must not wait for another stream.
         self._stream = _shared_stream()
         self._pool = torch.cuda.graph_pool_handle()
         self._can_capture = True
 
     def copy_for_fewer_runs(self, runs: int) -> "Graphs":
-        """Return new graphs for fewer runs, without the captured steps, which compute all runs."""
+        """Return a copy for fewer runs, without captured steps, because these compute all runs."""
         fewer = Graphs(runs, self._generators, self._report)
         fewer._can_capture = self._can_capture
         return fewer

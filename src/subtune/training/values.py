@@ -259,7 +259,7 @@ class FlatTensors:
         return self._start.index_copy(0, self._trained[position], self.leaves[position])
 
     def _split_vectors(self, vectors: Tensor) -> dict[str, Tensor]:
-        """Split flat vectors ``[…, p]`` into tensors ``[…, *shape]``, by their keys in a file."""
+        """Split flat vectors ``[…, p]``. Return tensors ``[…, *shape]`` by their keys in a file."""
         parts = vectors.split([shape.numel() for shape in self._shapes.values()], dim=-1)
         return {
             key: values.view(*vectors.shape[:-1], *shape)
@@ -285,8 +285,8 @@ class StackedMatrix:
     """One matrix of the encoder, with the values of ``k`` runs.
 
     The *master weights* of a run are the matrix in the dtype of the model. If a run trains the
-    whole matrix, its leaf is the master weights. If a run trains some entries, its leaf is a vector
-    ``[e]`` of these entries, and `update_weights` copies the leaf to the master weights.
+    whole matrix, its leaf is the master weights. If a run trains only some entries, its leaf is a
+    vector ``[e]`` of these entries, and `update_weights` copies the leaf to the master weights.
 
     The forward pass reads the *working copies*, a tensor ``[k, …]`` in the dtype of matrix
     products. Autograd computes the gradient of the working copies. If the model also has the dtype

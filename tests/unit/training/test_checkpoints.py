@@ -321,7 +321,7 @@ def test_a_checkpoint_of_another_kind_of_device_has_new_masks(sweep, expected):
     masks = states[0]["masks"][0] | {"device": "cuda"}, torch.zeros(16, dtype=torch.uint8)
     keeper.write([state | {"masks": masks} for state in states])
     results = sweep.results()
-    told = f"from cuda to cpu: dropout masks are drawn from the new seed {states[0]['step']}"
+    told = f"from cuda to cpu, so dropout masks are drawn from the new seed {states[0]['step']}"
     assert any(told in line for line in sweep.reports)
     assert all(len(result.history) == 2 and not result.diverged for result in results)
     losses = [of[0].history[0]["train_loss"] for of in (results, expected)]
@@ -365,7 +365,10 @@ def test_what_does_not_fit_goes_on_by_halves_from_its_last_checkpoint(
     too_many(2, error, after=4)
     every_step = Checkpoints(sweep.folder, 0) if kept else None
     assert_close(sweep.results(kept=every_step), expected)
-    assert "4 runs side by side do not fit into memory: split into 2 and 2" in sweep.reports
+    assert (
+        "4 runs side by side do not fit into memory, so they are split into groups of 2 and 2"
+        in sweep.reports
+    )
     assert sweep.resumed == ([4, 4] if kept else [])
 
 
@@ -416,5 +419,8 @@ def test_where_the_system_gives_no_more_memory_a_sweep_goes_on_by_halves(minilm)
     command = [sys.executable, "-c", LIMITED, str(minilm), "8", "80"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "8 runs side by side do not fit into memory: split into 4 and 4" in done.stdout
+    assert (
+        "8 runs side by side do not fit into memory, so they are split into groups of 4 and 4"
+        in done.stdout
+    )
     assert "8 done" in done.stdout

@@ -369,7 +369,10 @@ def test_runs_that_do_not_fit_into_a_gpu_train_in_smaller_groups(
     monkeypatch.setattr(recipe, "compute_logits", greedy)
     by_name, lines = dict(zip("abcd", members, strict=True)), []
     found = dict(train_side_by_side(model, rows, TASKS["sst2"], by_name, listed_in(lines)))
-    assert "4 runs side by side do not fit into memory: split into 2 and 2" in lines
+    assert (
+        "4 runs side by side do not fit into memory, so they are split into groups of 2 and 2"
+        in lines
+    )
     deltas = [found[name].delta for name in by_name]
     assert_same_values(deltas, expected)
 
