@@ -41,14 +41,14 @@ OTHER_TOKENIZER_FILES = (
 )
 # Files with a vocabulary. A model without ``tokenizer.json`` needs one of these files.
 VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
-# Users are warned if a larger proportion of the tokens is unknown.
+# Users are warned if more than this proportion of the tokens is unknown.
 MAX_UNKNOWN_SHARE = 0.2
 # Only this number of characters at the start of each text is searched for unknown tokens.
 MAX_LETTERS = 1000
 # Sentencepiece's mark before a word. Before an unknown word, the mark is a separate token.
 WORD_START = "▁"
 WEIGHTS = "model.safetensors"
-# The index, which maps each weight to its file if the weights are in several files.
+# If the weights are in several files, the index maps each weight to its file.
 INDEX = "model.safetensors.index.json"
 SHARDS = "model-*.safetensors"
 README = "README.md"
