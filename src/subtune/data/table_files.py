@@ -33,7 +33,7 @@ FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
 FEW = 0.01
 # In the JSON layouts of pandas that are not supported, all columns have one of these types.
 PANDAS = ({dict}, {list})
-# For invalid file names, os.path returns False, whereas methods of pathlib may raise.
+# For invalid file names, functions of os.path return False, whereas pathlib may raise an error.
 is_file = os.path.isfile
 is_directory = os.path.isdir
 

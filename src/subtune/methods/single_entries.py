@@ -94,9 +94,8 @@ class Draw(HashableModel):
 class Lines(HashableModel):
     """Random columns or rows of matrices.
 
-    One random column of each matrix is drawn. There is one exception: if the matrix has at least as
-    many rows as columns, random rows with the same number of entries are drawn with probability
-    0.5.
+    One random column of each matrix is drawn. If the matrix has at least as many rows as columns,
+    then with probability 0.5, random rows with the same number of entries are drawn instead.
 
     * ``lines_of``: patterns of the matrices.
     * ``whole``: patterns of the tensors that are trained completely.

@@ -319,7 +319,8 @@ def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> 
     if starts and unknown == counts.total():
         raise SubtuneError(
             f"{model}: the tokenizer has no token for any word of texts such as "
-            f"{shorten(starts[0])!r}, expected a model for their language, with all tokenizer files"
+            f"{shorten(starts[0])!r}, expected a model for the language of the texts, with all "
+            "files of its tokenizer"
         )
     return unknown / max(1, counts.total())
 
@@ -328,6 +329,6 @@ def unknown_lines(share: float) -> Iterator[str]:
     """Yield a warning for the user if the proportion of unknown tokens is large."""
     if share > MAX_UNKNOWN_SHARE:
         yield (
-            f"{share:.0%} of the tokens are unknown to the model, so its scores do not compare "
-            "methods well; choose a model for the language of these texts"
+            f"{share:.0%} of the tokens are unknown to the model, so its scores are a poor basis "
+            "for comparing methods; choose a model for the language of these texts"
         )

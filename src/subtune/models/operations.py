@@ -22,7 +22,8 @@ from subtune.methods.roles import LAYERS
 # Each random draw of 64 bits determines four values of a dropout mask, with 16 bits for each value.
 VALUES_PER_DRAW = 4
 PROBABILITY_STEPS = 1 << 16
-# Common activation functions are defined here, because importing transformers' takes a second.
+# Common activation functions are defined here, because importing them from transformers takes a
+# second.
 COMMON_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
     "linear": lambda x: x,

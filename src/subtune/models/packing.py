@@ -64,8 +64,8 @@ class AttentionBucket:
         heads: the number ``a`` of attention heads.
         padding: a mask ``[m·a, 1, l]`` that is added to attention scores: 0 for tokens and -inf for
             padding. All heads have the same mask.
-        padded_positions: for each head of each token, its index ``[s·a]`` among the ``m·a·l``
-            positions of the padded bucket.
+        padded_positions: for each pair of a token and a head, the index of the pair ``[s·a]`` among
+            the ``m·a·l`` positions of the padded bucket.
     """
 
     examples: int

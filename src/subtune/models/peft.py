@@ -59,7 +59,7 @@ UNSUPPORTED_TYPES = {
     "MULTITASK_PROMPT_TUNING": "it needs a task id for each example",
     "OSF": "it changes gradients in hooks on PEFT's own parameters",
     "POLY": "it needs a task id for each example",
-    "SHADOW": "rounding errors are too large to compare its training with PEFT's",
+    "SHADOW": "rounding errors are too large to compare subtune's training with PEFT's",
     "TRAINABLE_TOKENS": "PEFT saves no classifier with it; use LORA with `trainable_token_indices`",
     "XLORA": "it mixes adapters that have already been trained",
 }

@@ -1,4 +1,4 @@
-"""The metrics of all kinds of tasks, which need no downloads.
+"""The metrics of all kinds of tasks. Computing them needs no downloads.
 
 The module ``evaluate_metric`` provides these metrics for ``evaluate.load``. Training jobs compute
 the metrics directly, because importing ``evaluate`` takes longer than most jobs. Scikit-learn and

@@ -57,7 +57,7 @@ class TaskSpec(HashableModel):
     labels: tuple[str, ...] | None = Field(default=None, min_length=2)
     kind: str = Field(
         default_factory=lambda data: default_kind(data.get("labels")),
-        # Both kinds can be derived from `labels`. Therefore, neither is part of an id.
+        # These two kinds can be derived from `labels`. Therefore, they are not part of an id.
         exclude_if=lambda kind: kind in ("classification", "regression"),
     )
     metrics: tuple[str, ...]
