@@ -135,7 +135,7 @@ def _split_sentences(
     Args:
         width: the number of cells that each line must have.
         separator: the separator of cells, ``tabs`` or ``spaces``.
-        source: the end of the error message about a line with more or fewer cells.
+        source: the end of the error message about a line with more or fewer cells than ``width``.
     """
     for is_blank, group in groupby(lines, key=lambda line: not line[1].strip()):
         if is_blank:

@@ -40,14 +40,14 @@ def read_external_predictions(
     Args:
         task: the task. Rows that the task's reader skips need no predictions.
         path: the file with labelled rows.
-        systems: map the name of each system to the file with its predictions.
+        systems: maps the name of each system to the file with its predictions.
 
     Returns:
-        A mapping of the name of each system to its predictions ``[n, o]``.
+        A mapping from the name of each system to its predictions ``[n, o]``.
 
     Raises:
-        SubtuneError: a file of predictions has another number of rows or no column of predictions,
-            or a row has no valid prediction.
+        SubtuneError: a file of predictions has too few rows, too many rows or no column of
+            predictions, or a row has no valid prediction.
     """
     number = sum(1 for _ in task_reader(task).read(task, path, True))
     found = {}
@@ -74,7 +74,7 @@ def find_prediction_columns(
     Args:
         columns: the columns of a file of predictions.
         labels: the label words in order; None for regression.
-        source: the beginning of error messages, such as a file.
+        source: the beginning of error messages, such as the path of a file.
 
     Raises:
         SubtuneError: no column has predictions.
@@ -102,7 +102,7 @@ def parse_predictions(
 
     Args:
         columns: one column with labels or numbers, or a column of probabilities for each label.
-        source: the beginning of error messages, such as a file.
+        source: the beginning of error messages, such as the path of a file.
 
     Raises:
         SubtuneError: a row lacks a column, or has no valid prediction.
@@ -137,7 +137,7 @@ def _parse_prediction(task: TaskSpec, row: Cells, column: str, place: str) -> li
     words = parse_labels(cell) if several else [cell]
     if words is None:
         raise SubtuneError(f"{place}: {column}: found {quote(cell)}, expected a list of labels")
-    # Label numbers are not accepted, because a file does not show which order of labels they use.
+    # Label numbers are not accepted, because a file does not say which label each number means.
     predicted, known = {plain_label(str(word)) for word in words}, [*map(plain_label, task.labels)]
     if unknown := sorted(predicted.difference(known)):
         raise SubtuneError(f"{place}: {column}: {format_allowed(unknown[0], task.labels)}")

@@ -13,10 +13,10 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import GROUP
 from subtune.tasks.task_kind import Columns
 
-# In regression tasks, the strata are this number of ranges of the label. All ranges have about the
-# same number of rows.
+# In regression tasks, each stratum is a range of labels. This is the number of ranges. All ranges
+# have about the same number of rows.
 RANGES = 10
-# The file that describes the table from which a sample was drawn, in the sample's directory.
+# In the directory of a sample, this file describes the table from which the sample was drawn.
 WHOLE = "drawn_from.json"
 
 
@@ -54,7 +54,7 @@ def draw_dev_set(task: TaskSpec, columns: Columns, share: float) -> dict[str, np
     """Split a training set into a training and a dev set, and return the indices of their rows.
 
     Args:
-        share: the share of the rows in the dev set.
+        share: the share of the rows that the dev set receives.
     """
     every = np.arange(len(columns["label"]))
     dev = draw_rows(task, columns, round(share * len(every)), every)

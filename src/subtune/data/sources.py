@@ -167,7 +167,7 @@ def read_columns(
 def _read_cached_columns(
     task: TaskSpec, paths: tuple[tuple[str, Path], ...], source: str, version: str
 ) -> dict[str, Columns]:
-    """Read the splits for `read_columns`. Changed files have another ``version`` in the cache."""
+    """Read the splits for `read_columns`. ``version`` is part of the cache's key."""
     columns, read = {}, read_glue_rows if source == "tsv" else task_reader(task).read
     for split, path in paths:
         labelled = split in task.labelled_splits
@@ -221,7 +221,7 @@ class Repository(NamedTuple):
     Attributes:
         name: the name of the repository.
         files: the glob pattern of a split's files, with ``{task}`` and ``{split}``.
-        instead: advice for users without a network.
+        instead: advice for users who cannot reach the hub.
         row: a function that converts a row on the hub to a row of the task; None for GLUE, whose
             rows need no conversion.
     """

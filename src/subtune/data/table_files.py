@@ -1,7 +1,7 @@
 """Readers of tables in CSV, TSV, JSON, Excel and Parquet files.
 
-A row maps columns to text, and is yielded together with its place in the file for error messages.
-An empty cell is None. Lists and objects in cells are not converted to text.
+A row maps columns to text. Each row is yielded with its place in the file, which error messages
+name. An empty cell is None. Lists and objects in cells are not converted to text.
 """
 
 import codecs
@@ -31,9 +31,9 @@ csv.field_size_limit(2**31 - 1)
 FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
 # Rows without a label are dropped if they are at most this share of the rows.
 FEW = 0.01
-# The types of columns in JSON layouts of pandas that are not supported.
+# In the JSON layouts of pandas that are not supported, all columns have one of these types.
 PANDAS = ({dict}, {list})
-# For invalid file names, os.path returns False, whereas methods of pathlib may raise.
+# For invalid file names, functions of os.path return False, whereas pathlib may raise an error.
 is_file = os.path.isfile
 is_directory = os.path.isdir
 
@@ -263,7 +263,7 @@ def drop_unlabelled_rows(
 ) -> tuple[list[PlacedRow], list[str]]:
     """Drop rows without a label if they are at most the share `FEW` of all rows.
 
-    More rows without a label are probably a mistake. Therefore all rows are returned, and a later
+    If more rows have no label, this is probably a mistake. All rows are then returned, and a later
     check rejects the rows without a label.
 
     Returns:

@@ -1,8 +1,8 @@
 """Selections, which describe the parameters that a method trains, and the names of methods.
 
-A method's name stands for a selection. A comma combines selections: ``b_m2,b_q`` trains the
-parameters of both. The word ``without`` excludes parameters: ``bitfit without b_q`` trains the
-parameters of ``bitfit`` except those of ``b_q``.
+A method's name stands for a selection. A comma combines methods: ``b_m2,b_q`` trains the parameters
+of ``b_m2`` and those of ``b_q``. The word ``without`` excludes parameters: ``bitfit without b_q``
+trains the parameters of ``bitfit`` except those of ``b_q``.
 """
 
 import itertools
@@ -48,7 +48,7 @@ SPAFIT = re.compile(r"SPAFIT-(\d+)-(\d+)-(I|II)")
 
 # Comments in ``methods.yaml`` name the sources of the values.
 _METHODS_FILE = read_package_yaml("subtune.methods", "methods.yaml")
-# Maps the name of a method that trains one parameter in every layer to this parameter.
+# Maps a method's name to the one parameter that the method trains in every layer.
 LAYER_PARAMETERS: dict[str, str] = _METHODS_FILE["layer_parameters"]
 COMBINATIONS: list[str] = _METHODS_FILE["combinations"]
 METHODS = TypeAdapter(dict[str, NamedSelection]).validate_python(_METHODS_FILE["methods"]) | {

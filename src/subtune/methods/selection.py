@@ -224,8 +224,7 @@ class WholeTensors(AbstractSelection):
     def work(self) -> TrainingCost:
         if set(self.parameters) <= set(self.without or ()):
             return TrainingCost.NOTHING
-        # The last parts of a pattern, as of a parameter's name, show whether the pattern selects
-        # biases or norms.
+        # The last parts of a pattern show whether the pattern selects biases or norms.
         vectors = (name.endswith(".bias") or is_norm(name) for name in self.parameters)
         return TrainingCost.VECTORS if all(vectors) else TrainingCost.MATRICES
 

@@ -46,8 +46,8 @@ class Draw(HashableModel):
     """Entries that are drawn uniformly, without replacement.
 
     * ``count``: the number of drawn entries.
-    * ``as_many_as``: patterns of tensors, which together have as many entries as are drawn. Set
-      either ``count`` or ``as_many_as``.
+    * ``as_many_as``: patterns of tensors. As many entries are drawn as these tensors have together.
+      Set either ``count`` or ``as_many_as``.
     * ``within``: patterns of the tensors from which entries are drawn.
     """
 
@@ -95,7 +95,7 @@ class Lines(HashableModel):
     """Random columns or rows of matrices.
 
     One random column of each matrix is drawn. If the matrix has at least as many rows as columns,
-    random rows with the same number of entries are drawn instead with a probability of 0.5.
+    then with probability 0.5, random rows with the same number of entries are drawn instead.
 
     * ``lines_of``: patterns of the matrices.
     * ``whole``: patterns of the tensors that are trained completely.
@@ -215,7 +215,7 @@ class DiffPruningSettings(HashableModel):
 
 
 class DiffPruning(AbstractSelection):
-    """The entries that a first training changes most. The second training trains only these."""
+    """The entries that a first training changes most, and that a second training trains."""
 
     usual_work = TrainingCost.DIFFERENCES
     diff_pruning: DiffPruningSettings

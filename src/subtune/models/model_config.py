@@ -108,8 +108,9 @@ def choose_head(pooling: Pooling | None, head: str, model_type: str) -> str:
     """Choose the head for a task and a pooling.
 
     Args:
-        pooling: the pooling; None means the pooling of transformers' class.
-        head: the head for the kind of task.
+        pooling: the tokens that a sequence classifier reads; None means the tokens that
+            transformers' class reads.
+        head: the usual head for the kind of task.
         model_type: the model's type in ``config.json``.
     """
     if pooling != "mean" or head != SEQUENCE_CLASSIFICATION:

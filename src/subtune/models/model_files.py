@@ -41,14 +41,14 @@ OTHER_TOKENIZER_FILES = (
 )
 # Files with a vocabulary. A model without ``tokenizer.json`` needs one of these files.
 VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
-# Users are warned if a larger proportion of the tokens is unknown.
+# Users are warned if more than this proportion of the tokens is unknown.
 MAX_UNKNOWN_SHARE = 0.2
 # Only this number of characters at the start of each text is searched for unknown tokens.
 MAX_LETTERS = 1000
 # Sentencepiece's mark before a word. Before an unknown word, the mark is a separate token.
 WORD_START = "▁"
 WEIGHTS = "model.safetensors"
-# The index, which maps each weight to its file if the weights are in several files.
+# If the weights are in several files, the index maps each weight to its file.
 INDEX = "model.safetensors.index.json"
 SHARDS = "model-*.safetensors"
 README = "README.md"
@@ -319,7 +319,8 @@ def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> 
     if starts and unknown == counts.total():
         raise SubtuneError(
             f"{model}: the tokenizer has no token for any word of texts such as "
-            f"{shorten(starts[0])!r}, expected a model for their language, with all tokenizer files"
+            f"{shorten(starts[0])!r}, expected a model for the language of the texts, with all "
+            "files of its tokenizer"
         )
     return unknown / max(1, counts.total())
 
@@ -328,6 +329,6 @@ def unknown_lines(share: float) -> Iterator[str]:
     """Yield a warning for the user if the proportion of unknown tokens is large."""
     if share > MAX_UNKNOWN_SHARE:
         yield (
-            f"{share:.0%} of the tokens are unknown to the model, so its scores do not compare "
-            "methods well; choose a model for the language of these texts"
+            f"{share:.0%} of the tokens are unknown to the model, so its scores are a poor basis "
+            "for comparing methods; choose a model for the language of these texts"
         )

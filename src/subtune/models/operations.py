@@ -22,7 +22,8 @@ from subtune.methods.roles import LAYERS
 # Each random draw of 64 bits determines four values of a dropout mask, with 16 bits for each value.
 VALUES_PER_DRAW = 4
 PROBABILITY_STEPS = 1 << 16
-# Common activation functions are defined here, because importing transformers' takes a second.
+# Common activation functions are defined here, because importing them from transformers takes a
+# second.
 COMMON_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
     "linear": lambda x: x,
@@ -95,7 +96,7 @@ def to_product_dtype(x: Tensor) -> Tensor:
 
 
 def look_up_embeddings(ids: Tensor, tables: Tensor) -> Tensor:
-    """Return the rows ``[k, t, h]`` of the embedding tables of all runs for the same indices.
+    """Look up the same rows in the embedding table of each run, which gives ``[k, t, h]``.
 
     Args:
         ids: row indices, ``[t]``, which are the same for all runs.
@@ -258,8 +259,8 @@ def _try_operations(fused: CompiledOperations, parameters: Mapping[str, Tensor])
 @cache
 def _compile_operations(activation_name: str, eps: float) -> CompiledOperations:
     activate = find_activation(activation_name)
-    # torch compiles one version for each combination of vectors that are shared or not, and trained
-    # or frozen.
+    # Each vector is shared by all runs or not, and trained or frozen. torch compiles one version of
+    # a function for each combination.
     torch._dynamo.config.recompile_limit = 64
 
     def add_bias_and_activate(y: Tensor, bias: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """Packed batches, in which the tokens of all examples follow each other without padding.
 
-On a GPU, a training step is repeated as a CUDA graph, which needs batches of the same shape. For a
-fixed shape, a *tail* of tokens is added to the batch. No example attends to the tail, and no head
-reads it.
+On a GPU, a training step is repeated as a CUDA graph, which needs batches of the same shape. To
+give a batch this shape, a *tail* of tokens is added to it. No example attends to the tail, and no
+head reads it.
 
 In attention, each token attends to the tokens of its own example. On a GPU, attention kernels read
 packed tokens. On a CPU, attention consists of batched products, which need examples of equal
@@ -42,12 +42,13 @@ from subtune.tasks.examples import IGNORED, Examples
 TOKENS_PER_PASS = 200
 # One more bucket takes as much time as this number of padded attention scores per head.
 SCORES_PER_BUCKET = 8000
-# In a batch with a fixed shape, the number of tokens is 8 to 15 times a power of 2; 8 is 2 to the
-# power of this number. On average, the tail is a twentieth of the batch.
+# In a batch with a fixed shape, the number of tokens is ``m * 2**n``, where ``m`` is between 8 and
+# 15. The smallest ``m`` is ``2**EIGHTH_BITS``. On average, the tail is a twentieth of the batch.
 EIGHTH_BITS = 3
-# In a batch with a fixed shape, the length of the longest example is rounded up: for subtune's
-# forward pass to a multiple of `LENGTH`, because attention takes the same time for all lengths up
-# to 128; for transformers' code, in which padding takes time, to a multiple of `PADDED_LENGTH`.
+# In a batch with a fixed shape, the length of the longest example is rounded up. For subtune's
+# forward pass, the result is a multiple of `LENGTH`, because attention takes the same time for all
+# lengths up to 128. For transformers' code, the result is a multiple of `PADDED_LENGTH`, which is
+# smaller, because padding takes time.
 LENGTH, PADDED_LENGTH = 128, 16
 WORD_EMBEDDINGS = "embeddings.word_embeddings"
 
@@ -63,8 +64,8 @@ class AttentionBucket:
         heads: the number ``a`` of attention heads.
         padding: a mask ``[m·a, 1, l]`` that is added to attention scores: 0 for tokens and -inf for
             padding. All heads have the same mask.
-        padded_positions: for each head of each token, its index ``[s·a]`` among the ``m·a·l``
-            positions of the padded bucket.
+        padded_positions: for each pair of a token and a head, the index of the pair ``[s·a]`` among
+            the ``m·a·l`` positions of the padded bucket.
     """
 
     examples: int
@@ -344,7 +345,7 @@ def make_single_bucket(batch: PackedBatch, heads: int) -> AttentionBucket:
 
 
 def split_by_length(lengths: np.ndarray, cost: int, power: int) -> list[np.ndarray]:
-    """Split a sequence of examples recursively, while a split saves more padding than it costs.
+    """Split a sequence of examples recursively, while a split reduces the total cost.
 
     Each example costs ``longest ** power``, where ``longest`` is the largest length in its part.
 

@@ -55,16 +55,17 @@ UNSUPPORTED_TYPES = {
     "ADAMSS": "its number of parameters depends on the weights, which planning does not read",
     "ADAPTION_PROMPT": "PEFT supports it only for text generation",
     "CPT": "PEFT supports it only for text generation",
-    "LILY": "the result of an example would depend on the other examples in its batch",
+    "LILY": "the logits of an example would depend on the other examples in its batch",
     "MULTITASK_PROMPT_TUNING": "it needs a task id for each example",
     "OSF": "it changes gradients in hooks on PEFT's own parameters",
     "POLY": "it needs a task id for each example",
-    "SHADOW": "rounding errors are too large to compare its training with PEFT's",
+    "SHADOW": "rounding errors are too large to compare subtune's training with PEFT's",
     "TRAINABLE_TOKENS": "PEFT saves no classifier with it; use LORA with `trainable_token_indices`",
     "XLORA": "it mixes adapters that have already been trained",
 }
-# Fields of a PEFT config that users cannot set. These are common fields such as ``task_type``, and
-# fields that depend on the model, load files, import code or need another training procedure.
+# Fields of a PEFT config that users cannot set. These are fields that several PEFT types share,
+# such as ``task_type``, and fields that depend on the model, load files, import code or need
+# another training procedure.
 RESERVED = {field.name for field in dataclasses.fields(peft.PromptLearningConfig)}
 RESERVED -= {"modules_to_save", "num_virtual_tokens"}
 RESERVED |= {
@@ -85,8 +86,8 @@ RESERVED |= {
     "tokenizer_name_or_path",
     "use_qalora",
 }
-# These values of ``init_lora_weights`` are not supported, because their initialisation reads data,
-# or PEFT repeats it when an adapter is loaded.
+# These values of ``init_lora_weights`` are not supported, because the initialisation reads data, or
+# because PEFT repeats the initialisation when it loads an adapter.
 REFUSED_INITIALISATIONS = ("corda", "eva", "loftq", "lora_ga", "pissa_niter")
 
 
@@ -141,7 +142,7 @@ def inject_peft(encoder: Encoder, settings: PeftSettings, seed: int) -> Encoder:
 def make_peft_model(
     encoder: Encoder, settings: PeftSettings, seed: int
 ) -> tuple[peft.PeftModel, dict[str, str]]:
-    """Build PEFT's model on the CPU, with the values of an encoder.
+    """Build PEFT's model on the CPU, with the parameter values of an encoder.
 
     Returns:
         PEFT's model, and a mapping from canonical names to the names in PEFT's model.
@@ -181,7 +182,7 @@ def peft_shapes(
                 value.data.zero_()
         return _inject_modules(module, names or transformers_names(module), settings, head, seed=0)
 
-    # Only a forward pass with values shows whether the model accepts virtual tokens.
+    # A forward pass on ``meta`` does not show whether the model accepts virtual tokens.
     try:
         module, injected = inject("cpu" if settings.virtual_tokens else "meta")
         _try_forward_pass(module, settings)

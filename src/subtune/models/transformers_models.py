@@ -46,8 +46,8 @@ def load_transformers_encoder(
     """Load a model with transformers. `subtune.models.encoder.load_encoder` explains the arguments.
 
     Raises:
-        SubtuneError: transformers does not support this head for the model, the model has no such
-            pooling, or a weight is missing or cannot be read.
+        SubtuneError: transformers does not support this head for the model, the model does not
+            support the pooling, or a weight is missing or cannot be read.
     """
     config = _read_config_with_head(directory, outputs, head)
     field = family_naming(config.model_type).pooling_field
@@ -67,7 +67,7 @@ def load_transformers_encoder(
 
 
 def make_transformers_model(encoder: Encoder, **settings: Any) -> PreTrainedModel:
-    """Build transformers' model with the values of an encoder.
+    """Build transformers' model with the parameter values of an encoder.
 
     Args:
         encoder: the encoder.

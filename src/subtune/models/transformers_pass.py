@@ -1,8 +1,8 @@
 """The forward pass of models that run transformers' code.
 
-`torch.func.functional_call` replaces the pretrained values by the values of a run.
-`torch.func.vmap` computes several runs side by side, in a further dimension of the values. vmap
-raises an error for code that it cannot vectorise.
+`torch.func.functional_call` replaces the pretrained parameter values with those of a run.
+`torch.func.vmap` computes several runs side by side, with an additional dimension for the runs.
+vmap raises an error for code that it cannot vectorise.
 
 Shapes: ``k`` runs, ``n`` examples, ``l`` tokens of the longest example, ``q`` tokens that the head
 reads, ``i`` inputs, ``o`` outputs, ``r`` rank.

@@ -1,4 +1,4 @@
-"""The metrics of all kinds of tasks, which need no downloads.
+"""The metrics of all kinds of tasks. Computing them needs no downloads.
 
 The module ``evaluate_metric`` provides these metrics for ``evaluate.load``. Training jobs compute
 the metrics directly, because importing ``evaluate`` takes longer than most jobs. Scikit-learn and
@@ -29,11 +29,11 @@ _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 
 
 class Metric(NamedTuple):
-    """How a metric is computed, and how it is called in tables.
+    """A metric's title, and the function that computes the metric.
 
     Attributes:
         title: the heading in tables.
-        compute: the function of predictions and references.
+        compute: computes the score from predictions and references.
         is_coefficient: true if the metric is a coefficient between -1 and 1, which is undefined if
             all references are equal.
     """
@@ -132,8 +132,8 @@ def word_f1(prediction: str, answers: Sequence[str]) -> float:
     return best
 
 
-# For each type of compared values, its metrics by name. Sets of labels are compared as arrays of 0
-# and 1, and answers as text.
+# Maps each type of compared values to the metrics for this type, by name. Sets of labels are
+# compared as arrays of 0 and 1, and answers as text.
 METRICS = {
     "classes": {
         "accuracy": Metric("accuracy", accuracy),
@@ -168,7 +168,7 @@ def compute_metrics(
 ) -> dict[str, float]:
     """Compute several metrics.
 
-    A correlation that is undefined because all predictions are equal is reported as 0, since a
+    If all predictions are equal, correlations are undefined. They are then reported as 0, because a
     model with constant predictions has learnt nothing.
 
     Args:

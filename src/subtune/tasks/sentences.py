@@ -82,8 +82,8 @@ def plain_label(label: str) -> str:
 def map_labels_to_indices(words: tuple[str, ...]) -> Mapping[str, int]:
     """Map each label word to its number, from 0.
 
-    The keys are normalised by `plain_label`. If no label word contains a digit, the numbers as text
-    are keys, too.
+    The keys are normalised by `plain_label`. If no label word contains a digit, the numbers are
+    also keys, as text such as ``"0"``.
     """
     numbers = {plain_label(word): number for number, word in enumerate(words)}
     if not any(letter.isdigit() for word in words for letter in word):
@@ -150,7 +150,7 @@ def parse_labels(cell: Any, separators: str = SEPARATORS[0]) -> list[str] | None
 
 
 def _parse_known_labels(cell: Any, known: Collection[str]) -> list[str] | None:
-    """Parse the labels in a cell with the separators with the highest share of known labels."""
+    """Parse a cell with the separators that give the highest share of known labels."""
 
     def known_share(words: list[str] | None) -> float:
         return sum(plain_label(word) in known for word in words or ()) / len(words or "-")
@@ -198,7 +198,7 @@ class Sentences(TaskKind):
         return (*texts, [NO_LABEL] * task.outputs if several else NO_LABEL)
 
     def _read_text_cell(self, row: Cells, column: str, place: str) -> str:
-        """Return the text of a cell. A cell may be empty, because one text of a pair may be."""
+        """Return the text of a cell, which may be empty: one text of a pair may be empty."""
         if isinstance(cell := row[column], str | None):
             return cell or ""
         raise SubtuneError(
@@ -284,8 +284,8 @@ class Regression(Sentences):
             raise SubtuneError(f"{place}: label: found {text!r}, expected a number such as 2.5")
         if abs(score) > LARGEST_NUMBER:
             raise SubtuneError(
-                f"{place}: label: found {text!r}, expected a number between "
-                f"±{LARGEST_NUMBER:.0e}, because float32 cannot sum larger squared errors"
+                f"{place}: label: found {text!r}, expected a number between {-LARGEST_NUMBER:.0e} "
+                f"and {LARGEST_NUMBER:.0e}, because float32 cannot sum larger squared errors"
             )
         return score
 

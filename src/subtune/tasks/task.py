@@ -57,7 +57,7 @@ class TaskSpec(HashableModel):
     labels: tuple[str, ...] | None = Field(default=None, min_length=2)
     kind: str = Field(
         default_factory=lambda data: default_kind(data.get("labels")),
-        # Both kinds can be derived from `labels`. Therefore, neither is part of an id.
+        # These two kinds can be derived from `labels`. Therefore, they are not part of an id.
         exclude_if=lambda kind: kind in ("classification", "regression"),
     )
     metrics: tuple[str, ...]
@@ -136,8 +136,8 @@ class TaskSize(HashableModel):
         test_rows: the number of examples that are predicted but not scored.
         tokens: the mean number of tokens of a training example, often an estimate.
         scarcest: the name and value of the smallest count that limits the number of folds. The
-            counts are those of different texts, of different groups, and of rows with the most
-            frequent label. None if the data is not read before training.
+            counts are the numbers of different texts, of different groups, and of rows with the
+            most frequent label. None if the data is not read before training.
         weighting_error: the reason why labels cannot be weighted by frequency; None if they can.
         sample: some training texts, on which tokenizers are tested.
     """
@@ -267,7 +267,7 @@ def list_score_columns(tasks: Sequence[Task], metrics: Mapping[str, str]) -> lis
     Epochs and learning rates are selected by the first column of each task.
 
     Args:
-        metrics: map names of tasks to metrics. A task that is not a key uses its first metric.
+        metrics: maps names of tasks to metrics. A task that is not a key uses its first metric.
     """
     columns = []
     for task in tasks:

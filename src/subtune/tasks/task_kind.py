@@ -65,11 +65,12 @@ class TaskKind(ABC):
         text: the text columns of all tasks of this kind. If empty, a task lists its own columns.
         text_columns: the allowed numbers of text columns.
         label: the default label column.
-        has_label_words: true if tasks of this kind have label words.
+        has_label_words: true if labels are words from a fixed list, such as ``positive``.
         has_label_columns: true if a row may have any number of labels. The labels may then be in
             one column for each label word.
         outputs: the number of outputs ``o`` of the head; None means the number of label words.
-        labels_are: the end of the error message about equal labels; empty if they are allowed.
+        labels_are: the end of the error message if all labels of a split are equal. Empty if equal
+            labels are allowed.
         reader: the name of the reader in `subtune.data.sources.READERS`.
         head: the type of the head, a name in `subtune.models.families`.
         problem_type: the ``problem_type`` of exported models in transformers.
@@ -117,7 +118,7 @@ class TaskKind(ABC):
         the task has groups, ``group``.
 
         Args:
-            source: the beginning of error messages, such as a file.
+            source: the beginning of error messages, such as the path of a file.
 
         Raises:
             SubtuneError: there are no rows, or a row does not fit the task.
@@ -199,7 +200,7 @@ class TaskKind(ABC):
         return each.sum((1, 2))
 
     def loss_divisor(self, labels: Tensor, weights: Tensor | None) -> Tensor | float:
-        """Return the divisor for the mean loss, the number or total weight of the labels."""
+        """Return the divisor for the mean loss: the number of labels, or their total weight."""
         if weights is None:
             return float(len(labels))
         return (weights[labels.clamp(min=0)] * (labels != IGNORED)).sum()

@@ -160,7 +160,8 @@ def _encode_unknown(tokenizer: Tokenizer, word: str) -> Encoding:
     number = tokenizer.token_to_id(name)
     if number is None:
         raise SubtuneError(
-            f"the tokenizer has no token for the word {word!r}; use a model with an unknown token"
+            f"the tokenizer has no token for the word {word!r}; use a model whose tokenizer has an "
+            "unknown token"
         )
     # The tokenizer itself may split the name of the unknown token into subword tokens.
     return Tokenizer(WordLevel({name: number}, name)).encode(name)

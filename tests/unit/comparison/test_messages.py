@@ -55,8 +55,8 @@ SAID = {
             frame().assign(text=[f"สะอาด้ {n}" for n in range(200)]).to_csv(path, index=False)
         ),
         [
-            "50% of the tokens are unknown to the model, so its scores do not compare "
-            "methods well; choose a model for the language of these texts",
+            "50% of the tokens are unknown to the model, so its scores are a poor basis for "
+            "comparing methods; choose a model for the language of these texts",
         ],
     ),
     "Excel's CSV": (
