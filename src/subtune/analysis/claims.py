@@ -40,7 +40,8 @@ from subtune.analysis.statistics import SIGNIFICANCE, kruskal_wallis, minus
 Expectation = Literal["more", "same", "no less"]
 Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]
 # Differences below these margins count as no difference. The margins are two points of a score, 5 %
-# of a ratio, 2 % of all information, and a weak rank correlation. Of epochs, every difference counts.
+# of a ratio, 2 % of all information, and a weak rank correlation. For epochs, every difference
+# counts.
 EQUIVALENCE_MARGINS: dict[Measure, float] = {
     "score": 0.02,
     "ratio": 0.05,
