@@ -24,7 +24,7 @@ from transformers import AutoModelForSequenceClassification
 import subtune
 from subtune import cli
 from subtune.comparison import first_configuration, loop
-from subtune.comparison.settings import Times
+from subtune.comparison.settings import EstimatedSeconds
 from subtune.comparison.workers import Workers
 from subtune.config.checks import read_config
 from subtune.core.errors import SubtuneError
@@ -355,7 +355,9 @@ def sampled(tmp_path_factory, tiny_bert):
         patch.setattr(
             first_configuration,
             "estimate_times",
-            lambda config, size: Times(all=1 if size.train_rows <= 500 else 10**9, first=1),
+            lambda config, size: EstimatedSeconds(
+                all=1 if size.train_rows <= 500 else 10**9, first=1
+            ),
         )
         call = partial(
             subtune.compare,

@@ -170,7 +170,7 @@ def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> C
     with_full = compare_methods(runs, full, pseudo_values)
     if full in with_full:
         margin = runs["margin"].min()
-        better = [c for c in with_full.values() if _is_sure(c.studies, -margin)]
+        better = [c for c in with_full.values() if _is_surely_within_margin(c.studies, -margin)]
         better = [candidate for candidate in better if candidate.encoder_size >= 0]
         best = max(better, key=lambda candidate: candidate.difference.mean, default=None)
         reference = best.title if best else full
@@ -263,7 +263,7 @@ def _compare_method(
         else NO_DIFFERENCE._replace(mean=mean),
         most_lost=intervals.loss_bound(studies),
         chance=intervals.probability_within(studies, margin),
-        is_sure=_is_sure(studies, margin),
+        is_sure=_is_surely_within_margin(studies, margin),
         seeds=tuple(sorted(min(by_task, key=len)["seed"])),
         studies=studies,
         judged_by=judged_by,
@@ -297,7 +297,7 @@ def _estimate_study(pairs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Study |
     return study if study.error()[0] or pairs["metric"].iloc[0] in SHARES else None
 
 
-def _is_sure(studies: Sequence[Study], margin: float) -> bool:
+def _is_surely_within_margin(studies: Sequence[Study], margin: float) -> bool:
     """Return whether the loss of score is at most the margin with a probability of at least `SURE`.
 
     The result is False for a single seed, because the probability does not account for differences

@@ -210,7 +210,7 @@ def score_in_all_metrics(
     return pd.DataFrame(rows, columns=list(chosen)).astype(chosen.dtypes)
 
 
-def train_dev_scores(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
+def train_and_dev_scores(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
     """Build a table of train and dev scores, for the runs with recorded train scores.
 
     Returns:

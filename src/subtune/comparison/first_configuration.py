@@ -25,8 +25,8 @@ from subtune.comparison.own_task import (
 )
 from subtune.comparison.settings import (
     CandidateSettings,
+    EstimatedSeconds,
     StartingModel,
-    Times,
     choose_max_lengths,
     count_training_rows,
     estimate_times,
@@ -160,7 +160,7 @@ def _choose_in_time(
     rows: ChosenRows,
     size: TaskSize,
     minutes: float,
-) -> tuple[CandidateSettings, Times | None]:
+) -> tuple[CandidateSettings, EstimatedSeconds | None]:
     """Choose the first settings that fit into the time limit, or the last settings if none fit.
 
     Args:
@@ -175,7 +175,7 @@ def _choose_in_time(
         The chosen settings and their estimated times. The times are None if they are unknown.
     """
 
-    def estimate(chosen: CandidateSettings) -> Times | None:
+    def estimate(chosen: CandidateSettings) -> EstimatedSeconds | None:
         counts = chosen.count_rows(rows.numbers)
         reduced_size = size.replace(
             tokens=look.token_counts.clip(max=chosen.experiment.max_length).mean(),

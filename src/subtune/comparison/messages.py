@@ -8,7 +8,7 @@ from pathlib import Path
 
 from subtune.comparison import DEFAULTS
 from subtune.comparison.look import Facts, Lengths, SplitFacts
-from subtune.comparison.settings import StartingModel, Times
+from subtune.comparison.settings import EstimatedSeconds, StartingModel
 from subtune.comparison.user_table import LabelColumns, is_number, label_columns, label_sort_key
 from subtune.config.fields import SearchOfRates
 from subtune.config.schema import Experiment
@@ -303,7 +303,9 @@ def reduction_lines(
         yield f"reduced to fit into {format_duration(60 * minutes)}: {'; '.join(changes)}"
 
 
-def time_lines(model: StartingModel, times: Times | None, minutes: float) -> Iterator[str]:
+def time_lines(
+    model: StartingModel, times: EstimatedSeconds | None, minutes: float
+) -> Iterator[str]:
     """Yield lines about the estimated time on this machine.
 
     Args:

@@ -36,9 +36,9 @@ from subtune.data import sources
 from subtune.data.sample import (
     WholeTable,
     draw_dev_set,
-    read_whole_table,
+    read_table_description,
     write_drawn_rows,
-    write_whole_table,
+    write_table_description,
 )
 from subtune.data.table_files import drop_unlabelled_rows
 from subtune.tasks import Task
@@ -156,7 +156,7 @@ class ChosenRows(NamedTuple):
             encoding=self.task.encoding,
             sheet=self.task.sheet,
         )
-        write_whole_table(folder, whole)
+        write_table_description(folder, whole)
         return self._replace(task=self.task.replace(encoding=None, sheet=None), files=files)
 
     def write_predictions(self, numbers: Collection[int], folder: Path) -> dict[str, str]:
@@ -220,7 +220,7 @@ def write_predictions(
     look, layout = read_tables_and_models(paths, options), Layout(results)
     task = make_task(look.facts, options)
     rows = choose_rows(look, task, options.predictions, results, dev_share)
-    whole = read_whole_table(judging.parent)
+    whole = read_table_description(judging.parent)
     numbers = whole.drawn[rows.scored_split] if whole else rows.numbers[rows.scored_split]
     return rows.write_predictions(numbers, Path(layout.predictions()))
 

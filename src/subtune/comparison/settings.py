@@ -216,7 +216,7 @@ def find_starting_model(name: str | None) -> StartingModel:
     return StartingModel(source="hub", reference=hub, reason="to be downloaded from the hub")
 
 
-class Times(NamedTuple):
+class EstimatedSeconds(NamedTuple):
     """Estimated seconds on this machine, including the time for tables and figures.
 
     Attributes:
@@ -377,7 +377,7 @@ def choose_max_lengths(counts: np.ndarray, longest: int) -> list[int]:
     return [first, *(length for length in shorter if length < min(first, counts.mean()))]
 
 
-def estimate_times(config: Config, size: TaskSize) -> Times | None:
+def estimate_times(config: Config, size: TaskSize) -> EstimatedSeconds | None:
     """Estimate the time of a configuration, without requests to the hub and without reading tables.
 
     Args:
@@ -408,4 +408,4 @@ def estimate_times(config: Config, size: TaskSize) -> Times | None:
     # The slowest run is usually full fine-tuning.
     first = max(cost.seconds for cost in estimates.run_costs.values())
     every = max(sum(seconds) / process.count_jobs_at_once(), *seconds)
-    return Times(all=every + OTHER_SECONDS, first=first + OTHER_SECONDS)
+    return EstimatedSeconds(all=every + OTHER_SECONDS, first=first + OTHER_SECONDS)

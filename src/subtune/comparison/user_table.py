@@ -137,7 +137,7 @@ def require_texts(table: UserTable, named: Collection[str]) -> None:
         tags = [other for other in lengths if other != column and lengths[other] == counts]
         if not tags or sum(counts) < DEFAULTS.text_words * len(counts):
             continue
-        texts = (c for c in table.columns if c not in lengths and _holds_sentences(table.cells(c)))
+        texts = (c for c in table.columns if c not in lengths and _has_sentences(table.cells(c)))
         if column in named or not (named or any(texts)):
             raise SubtuneError(
                 f"{table.path}: columns {column!r} and {tags[0]!r} have lists of the same lengths, "
@@ -228,7 +228,7 @@ def reason_against_label(table: UserTable, column: str) -> str | None:
         return "always the same" if words else "empty"
     if other := detect_ids_or_dates(table, column):
         return other
-    if _holds_sentences(table.cells(column)):
+    if _has_sentences(table.cells(column)):
         return "sentences"
     are_classes = different <= DEFAULTS.classes_of_words and 2 * different <= len(words)
     if not are_classes and None in map(parse_number, words):
@@ -269,8 +269,8 @@ def guess_text_columns(table: UserTable, labels: Collection[str]) -> tuple[str, 
     """
     others = [column for column in table.columns if column not in labels]
     likely = [column for column in others if detect_ids_or_dates(table, column) is None]
-    texts = [column for column in likely if _holds_sentences(table.cells(column))]
-    words = [column for column in likely if _holds_words(table.cells(column))]
+    texts = [column for column in likely if _has_sentences(table.cells(column))]
+    words = [column for column in likely if _is_text_column(table.cells(column))]
     names = [column for column in words if _share_of_different(table.cells(column)) > 0.5]
     columns = texts or names or words
     if len(columns) in (1, 2):
@@ -289,9 +289,9 @@ def guess_text_columns(table: UserTable, labels: Collection[str]) -> tuple[str, 
     )
 
 
-def _holds_sentences(cells: list[Any]) -> bool:
+def _has_sentences(cells: list[Any]) -> bool:
     """Return whether most cells are texts of several words, and enough of them are distinct."""
-    if not _holds_words(cells) or _share_of_different(cells) < DEFAULTS.text_distinct:
+    if not _is_text_column(cells) or _share_of_different(cells) < DEFAULTS.text_distinct:
         return False
     some = _sample(cells)
     return sum(len(str(cell).split()) for cell in some) >= DEFAULTS.text_words * len(some)
@@ -301,7 +301,7 @@ def _share_of_different(cells: list[Any]) -> float:
     return len({*map(str, cells)}) / len(cells)
 
 
-def _holds_words(cells: list[Any]) -> bool:
+def _is_text_column(cells: list[Any]) -> bool:
     """Return whether most cells are text and not numbers.
 
     Empty cells count as text, because a later check reports empty cells with their lines.

@@ -78,12 +78,12 @@ class WholeTable(NamedTuple):
     sheet: str | None
 
 
-def write_whole_table(folder: Path, whole: WholeTable) -> None:
+def write_table_description(folder: Path, whole: WholeTable) -> None:
     """Write a description of the table from which a sample was drawn."""
     write_text(folder / WHOLE, f"{json.dumps(whole._asdict())}\n")
 
 
-def read_whole_table(folder: Path) -> WholeTable | None:
+def read_table_description(folder: Path) -> WholeTable | None:
     """Read the description of the table from which the sample in a directory was drawn.
 
     Returns:

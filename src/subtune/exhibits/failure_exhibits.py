@@ -57,7 +57,7 @@ def classes_table(results: ExperimentResults) -> StyledTable:
     note = ""
     if len(shown) < len(table):
         note = f"The table shows the {MOST_SHOWN} rows with the lowest F1, out of {len(table):,}."
-    return StyledTable(table, _without_single_task(pd.DataFrame(cells)), note=note)
+    return StyledTable(table, _drop_constant_task_column(pd.DataFrame(cells)), note=note)
 
 
 def suspect_labels_table(results: ExperimentResults) -> StyledTable:
@@ -73,7 +73,7 @@ def suspect_labels_table(results: ExperimentResults) -> StyledTable:
     note = ""
     if len(shown) < len(table):
         note = f"The table shows the {len(shown):,} most suspect rows, out of {len(table):,}."
-    return StyledTable(table, _without_single_task(cells), note=note, wide={"text": 0.5})
+    return StyledTable(table, _drop_constant_task_column(cells), note=note, wide={"text": 0.5})
 
 
 def more_labels_table(results: ExperimentResults) -> StyledTable:
@@ -100,10 +100,10 @@ def more_labels_table(results: ExperimentResults) -> StyledTable:
     numbers = sorted({*table["train_rows"]})
     columns = ["task", "method", *(f"{n:,} rows" for n in numbers), "twice as many add"]
     cells = pd.DataFrame(shown)[columns]
-    return StyledTable(table, _without_single_task(cells), before="\n".join(sentences))
+    return StyledTable(table, _drop_constant_task_column(cells), before="\n".join(sentences))
 
 
-def _without_single_task(cells: pd.DataFrame) -> pd.DataFrame:
+def _drop_constant_task_column(cells: pd.DataFrame) -> pd.DataFrame:
     return cells if cells["task"].nunique() > 1 else cells.drop(columns="task")
 
 

@@ -130,7 +130,7 @@ class Lines(HashableModel):
         return f"random rows or columns of {format_patterns(self.lines_of)}; {whole}"
 
 
-def _find_draw_tag(value: Any) -> str:
+def _draw_discriminator(value: Any) -> str:
     keys = value if isinstance(value, Mapping) else getattr(value, "model_fields_set", ())
     return "[lines]" if "lines_of" in keys else "[draw]"
 
@@ -141,7 +141,7 @@ class Random(AbstractSelection):
     usual_work = TrainingCost.ENTRIES
     random: Annotated[
         Annotated[Draw, Tag("[draw]")] | Annotated[Lines, Tag("[lines]")],
-        Discriminator(_find_draw_tag),
+        Discriminator(_draw_discriminator),
     ]
 
     def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:

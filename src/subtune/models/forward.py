@@ -31,7 +31,7 @@ from subtune.models.operations import (
     find_activation,
     look_up_embeddings,
     stacked_linear,
-    to_product_dtype,
+    to_autocast_dtype,
 )
 from subtune.models.packing import (
     WORD_EMBEDDINGS,
@@ -227,7 +227,9 @@ def _apply_add_and_norm(forward: _ForwardPass, part: str, x: Tensor, residual: T
         adapters = None
     if fused is not None and adapters is None:
         y = _apply_weight(forward, dense, x)
-        mask = None if forward.masks is None or p == 0.0 else forward.masks.draw(y.shape[1:], p)
+        mask = (
+            None if forward.masks is None or p == 0.0 else forward.masks.draw_mask(y.shape[1:], p)
+        )
         bias = _find_vector(forward, f"{dense}.bias")
         vectors = [_find_vector(forward, name) for name in (f"{norm}.weight", f"{norm}.bias")]
         return fused.add_residual_and_normalise(y, bias, mask, residual, *vectors)
@@ -287,7 +289,7 @@ def bucket_attention(
     weights = scores.softmax(-1)
     if masks is not None and p:
         per_run = weights.unflatten(0, (-1, examples_and_heads))
-        weights = (per_run * masks.draw(per_run.shape[1:], p)).flatten(0, 1)
+        weights = (per_run * masks.draw_mask(per_run.shape[1:], p)).flatten(0, 1)
     attended = weights @ value
     return attended.view(shape) if first_only else unpad(attended, bucket)
 
@@ -311,7 +313,7 @@ def jagged_attention(
         runs, tokens, _ = x.shape
         first = torch.arange(runs, device=x.device)[:, None] * tokens
         offsets = functional.pad((first + starts).flatten(), (0, 1), value=runs * tokens)
-        values = to_product_dtype(x).reshape(runs * tokens, heads, -1)
+        values = to_autocast_dtype(x).reshape(runs * tokens, heads, -1)
         nested = torch.nested.nested_tensor_from_jagged(
             values, offsets, min_seqlen=1, max_seqlen=min(longest, len(values))
         )
@@ -371,7 +373,7 @@ def _require_shared(weight: Weight) -> Tensor:
 
 
 def _apply_dropout(forward: _ForwardPass, x: Tensor, p: float) -> Tensor:
-    return x if forward.masks is None or p == 0.0 else x * forward.masks.draw(x.shape[1:], p)
+    return x if forward.masks is None or p == 0.0 else x * forward.masks.draw_mask(x.shape[1:], p)
 
 
 def _call_watch(forward: _ForwardPass, module: str, x: Tensor, y: Tensor) -> None:

@@ -89,7 +89,7 @@ def find_activation(name: str) -> Callable[[Tensor], Tensor]:
     return ACT2FN[name]
 
 
-def to_product_dtype(x: Tensor) -> Tensor:
+def to_autocast_dtype(x: Tensor) -> Tensor:
     """Cast a tensor to the dtype that matrix products have under autocast, if autocast is on."""
     kind = x.device.type
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
@@ -116,7 +116,7 @@ def stacked_linear(x: Tensor, weights: Tensor) -> Tensor:
     if len(weights) == 1:
         return functional.linear(x, weights.squeeze(0))
     return _StackedLinear.apply(
-        to_product_dtype(x).expand(len(weights), -1, -1), to_product_dtype(weights)
+        to_autocast_dtype(x).expand(len(weights), -1, -1), to_autocast_dtype(weights)
     )
 
 
@@ -159,7 +159,7 @@ class DropoutMasks:
             # Two generators with the same seed would draw the same numbers.
             self.generators.append(attention.manual_seed(seed + 1))
 
-    def draw(self, shape: Sequence[int], p: float) -> Tensor:
+    def draw_mask(self, shape: Sequence[int], p: float) -> Tensor:
         """Draw a mask whose values are 0 with probability ``p``, and otherwise ``1 / (1 - p)``."""
         if self.device.type != "cpu":
             mask = torch.empty(shape, device=self.device)

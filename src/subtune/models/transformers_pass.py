@@ -215,4 +215,4 @@ class _ReplacedFunctions(TorchFunctionMode):
     ) -> Tensor:
         if not training or not p or self._masks is None:
             return input
-        return input * self._masks.draw(input.shape, p)
+        return input * self._masks.draw_mask(input.shape, p)

@@ -19,7 +19,7 @@ from subtune.core.errors import SubtuneError, convert_errors, format_allowed, jo
 from subtune.core.files import Layout, require_new, write_text
 from subtune.core.process import prepare_device
 from subtune.data.load import read_examples, row_encoder
-from subtune.data.sample import draw_rows, read_whole_table, write_drawn_rows
+from subtune.data.sample import draw_rows, read_table_description, write_drawn_rows
 from subtune.data.sources import files_version, read_columns, task_reader
 from subtune.data.table_files import is_file
 from subtune.models.encoder import load_spec_encoder
@@ -85,7 +85,7 @@ def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[Ru
         refit trains on the examples of all folds.
     """
     folder, data = Path(layout.sample()), spec.tokens.data
-    whole = read_whole_table(folder)
+    whole = read_table_description(folder)
     if whole is None or not is_file(whole.path):
         return spec, "the examples of all folds"
     task = data.task.replace(encoding=whole.encoding, sheet=whole.sheet)

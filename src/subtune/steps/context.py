@@ -44,7 +44,7 @@ class Context:
         return Estimates(self.plan)
 
     @property
-    def hub(self) -> dict[str, str]:
+    def hub_resources(self) -> dict[str, str]:
         """The resources of a job that may download files."""
         return {"hub_cache": self.config.hub_cache or self.paths.hub_cache()}
 

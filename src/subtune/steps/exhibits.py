@@ -133,7 +133,7 @@ def read_results(
 
     from subtune.analysis.claims import evaluate_claims
     from subtune.analysis.parameters import information_tables
-    from subtune.analysis.run_scores import train_dev_scores
+    from subtune.analysis.run_scores import train_and_dev_scores
     from subtune.analysis.tables import read_table
     from subtune.exhibits.glue_server import read_test_scores, replace_dev_scores
     from subtune.exhibits.output import ExperimentResults
@@ -151,7 +151,7 @@ def read_results(
             pd.concat([pd.read_csv(path).assign(task=task) for task, path in sums])
         )
     if "train_scores" in wanted:
-        made["train_scores"] = train_dev_scores(tables["chosen"], store)
+        made["train_scores"] = train_and_dev_scores(tables["chosen"], store)
     if not paper.name:
         datasets = dict(zip(tasks, inputs["datasets"], strict=True))
         made |= make_error_tables(tables, store, datasets, resources["judging"])
@@ -202,7 +202,7 @@ def make_error_tables(
     from subtune.analysis.chosen_runs import choose_rates
     from subtune.analysis.more_labels import estimate_gains
     from subtune.data.load import read_splits
-    from subtune.data.sample import read_whole_table
+    from subtune.data.sample import read_table_description
 
     found: dict[str, list[pd.DataFrame]] = {}
     for each in failures.read_method_predictions(tables["chosen"], tables["row_scores"], store):
@@ -216,7 +216,7 @@ def make_error_tables(
             rows = read_splits(Path(datasets[each.task.name]))[each.split]
             suspects = failures.find_suspects(each, rows.to_dict())
             file = judging.get(each.task.name)
-            if file and (whole := read_whole_table(Path(file).parent)):
+            if file and (whole := read_table_description(Path(file).parent)):
                 suspects["row"] = np.array(whole.drawn[each.split])[suspects["row"] - 1] + 1
             found.setdefault("suspects", []).append(suspects)
     made = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}

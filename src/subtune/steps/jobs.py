@@ -177,13 +177,13 @@ def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
     Raises:
         SubtuneError: the configuration, or a file or model that it names, cannot be used.
     """
-    content = _read_if_current(data)
+    content = _read_current_plan(data)
     if not content:
         from subtune.config.checks import check_config
         from subtune.steps.context import plan_and_check, plan_jobs
 
         context = plan_and_check(check_config(data))
-        read = _read_states(sorted(map(str, context.input_files())))
+        read = _stat_files(sorted(map(str, context.input_files())))
         content = {"code": _hash_code(), "read": read} | plan_jobs(context)._asdict()
         path = plan_path(data)
         with convert_errors(f"results: cannot write {path}"):
@@ -191,11 +191,11 @@ def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
     return _from_json(content)
 
 
-def _read_if_current(data: Mapping[str, Any]) -> dict[str, Any] | None:
+def _read_current_plan(data: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the content of the plan file, or None if it is missing or out of date."""
     try:
         found = json.loads(plan_path(data).read_bytes())
-        if found["code"] == _hash_code() and found["read"] == _read_states(found["read"]):
+        if found["code"] == _hash_code() and found["read"] == _stat_files(found["read"]):
             return found
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # The configuration has a mistake, or another version of subtune wrote the plan file.
@@ -211,7 +211,7 @@ def _from_json(content: Mapping[str, Any]) -> PlannedJobs:
     return PlannedJobs(jobs, content["targets"], content["settings"], content["notes"])
 
 
-def _read_states(paths: Iterable[str]) -> dict[str, list[int] | None]:
+def _stat_files(paths: Iterable[str]) -> dict[str, list[int] | None]:
     """Map each path to the file's size and modification time in ns, or None if it is missing."""
     states: dict[str, list[int] | None] = {}
     for path in paths:
@@ -228,4 +228,4 @@ def _hash_code() -> str:
     """Hash the sizes and modification times of subtune's files, and the environment's path."""
     package = Path(__file__).parents[1]
     files = (str(path) for path in package.rglob("*.*") if "__pycache__" not in path.parts)
-    return hash_text(f"{sys.prefix} {_read_states(sorted(files))}")
+    return hash_text(f"{sys.prefix} {_stat_files(sorted(files))}")

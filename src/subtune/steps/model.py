@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each model."""
     for id, model in context.plan.models.items():
-        places = context.hub | {"place": context.plan.locations[id]}
+        places = context.hub_resources | {"place": context.plan.locations[id]}
         yield Job(
             "model", id, model.to_json_types(), {}, {"model": context.paths.model(id)}, places
         )

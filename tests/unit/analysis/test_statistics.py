@@ -25,7 +25,11 @@ from subtune.papers.bitfit import (
     minus_by_task_size,
     spread_minus,
 )
-from subtune.papers.bitfit_plus import best_on_average_minus, change_and_score, distance_to_printed
+from subtune.papers.bitfit_plus import (
+    best_on_average_minus,
+    correlate_changes_with_scores,
+    distance_to_printed,
+)
 from subtune.papers.layernorm import bias_minus_weight, ranks_first, to_largest_other
 from subtune.papers.spafit import log_rate_ratio
 from tests.helpers.examples import scored
@@ -120,9 +124,11 @@ def test_change_and_score_are_correlated_over_methods_seed_by_seed():
         for name, value in zip("xyz", values, strict=True)
     ]
     parts = {name: (name,) for name in "xyz"}
-    cells = change_and_score(changes("all", x=0.1, y=0.2, z=0.3), scores(rows), "all", parts)
+    cells = correlate_changes_with_scores(
+        changes("all", x=0.1, y=0.2, z=0.3), scores(rows), "all", parts
+    )
     assert cells.tolist() == pytest.approx([1, -1])
-    assert change_and_score(changes("bitfit", x=0.1), scores(rows), "all", parts).empty
+    assert correlate_changes_with_scores(changes("bitfit", x=0.1), scores(rows), "all", parts).empty
 
 
 def test_rates_are_compared_with_one_and_with_the_printed_ones():

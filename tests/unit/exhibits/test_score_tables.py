@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from subtune import papers
-from subtune.analysis.run_scores import train_dev_scores
+from subtune.analysis.run_scores import train_and_dev_scores
 from subtune.core.files import read_package_yaml
 from subtune.exhibits import output
 from subtune.exhibits.score_tables import (
@@ -209,7 +209,7 @@ def test_the_table_says_train_minus_dev_beside_what_the_paper_says(monkeypatch):
         "layernorm": dev,
     }
     monkeypatch.setattr(records, "read_outcome", lambda store, run: {"scores": on_record[run]})
-    scores = train_dev_scores(chosen, Path("runs"))
+    scores = train_and_dev_scores(chosen, Path("runs"))
     rte = titled(TASKS["rte"])
     table = made("bitfit", "generalisation_gap", {"train_scores": scores}, tasks=rte)
     assert table[["method", "score", "RTE", "paper"]].to_numpy().tolist() == [

@@ -171,7 +171,7 @@ def test_the_head_is_transformers_own_and_drops_what_it_drops(model, p):
     ]
     expected = theirs_of(model, leaves, of_padded(model, theirs.draw))
     torch.testing.assert_close(computed, expected, rtol=1e-9, atol=1e-9)
-    assert torch.equal(ours.draw((5,), 0.5), theirs.draw((5,), 0.5))
+    assert torch.equal(ours.draw_mask((5,), 0.5), theirs.draw_mask((5,), 0.5))
     gradients = (gradients_of(logits, leaves) for logits in (computed, expected))
     for name, *both in zip(leaves, *gradients, strict=True):
         torch.testing.assert_close(*both, rtol=1e-9, atol=1e-9, msg=name)

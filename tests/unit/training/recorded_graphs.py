@@ -148,5 +148,5 @@ class Masks(DropoutMasks):
         super().__init__(seed, device)
         self.generators = [Generator().manual_seed(seed)]
 
-    def draw(self, shape, p):
+    def draw_mask(self, shape, p):
         return torch.empty(shape).bernoulli_(1 - p, generator=self.generators[0]).mul_(1 / (1 - p))

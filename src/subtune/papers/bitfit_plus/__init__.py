@@ -89,7 +89,7 @@ def distance_to_printed(
     return minus_printed(chosen, printed, pairs, exhibit, split).abs()
 
 
-def change_and_score(
+def correlate_changes_with_scores(
     changes: pd.DataFrame, chosen: pd.DataFrame, method: str, parts: Mapping[str, Sequence[str]]
 ) -> pd.Series:
     """Compute the negative rank correlation over methods between changes and scores.
