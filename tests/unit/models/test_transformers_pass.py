@@ -113,7 +113,7 @@ class Kept:
 
     device = torch.device("meta")
 
-    def draw(self, shape, p):
+    def draw_mask(self, shape, p):
         return torch.ones(shape, device=self.device)
 
     def draw_seed(self):
