@@ -169,7 +169,7 @@ def test_the_head_is_transformers_own_and_drops_what_it_drops(model, p):
     computed = forward.compute_logits(replace(model, parameters=leaves), batch(model), masks=ours)[
         0
     ]
-    expected = theirs_of(model, leaves, of_padded(model, theirs.draw))
+    expected = theirs_of(model, leaves, of_padded(model, theirs.draw_mask))
     torch.testing.assert_close(computed, expected, rtol=1e-9, atol=1e-9)
     assert torch.equal(ours.draw_mask((5,), 0.5), theirs.draw_mask((5,), 0.5))
     gradients = (gradients_of(logits, leaves) for logits in (computed, expected))
