@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from subtune.comparison.messages import format_duration
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, locate_errors
 from subtune.core.files import Layout
 from subtune.methods import COMBINATIONS, METHODS, NamedSelection, find_selection
 from subtune.models.families import SEQUENCE_CLASSIFICATION
@@ -48,15 +48,16 @@ def parameter_table(
             for name, dimensions in models.items()
         }
     chosen = methods or [*METHODS, *COMBINATIONS, *selections]
-    return pd.concat(
-        count_parameters(
-            {name: model},
-            {method: find_selection(method, selections, name) for method in chosen},
-            labels,
-            heads[name],
+    with locate_errors("METHOD" if selections else "METHOD (--config FILE adds your own methods)"):
+        return pd.concat(
+            count_parameters(
+                {name: model},
+                {method: find_selection(method, selections, name) for method in chosen},
+                labels,
+                heads[name],
+            )
+            for name, model in models.items()
         )
-        for name, model in models.items()
-    )
 
 
 def parameter_lines(counts: pd.DataFrame) -> Iterator[str]:

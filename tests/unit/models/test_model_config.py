@@ -53,6 +53,8 @@ def test_the_methods_of_a_configuration_are_counted_in_its_own_models(
     (tmp_path / "own.yaml").write_text(json.dumps(config))
     _, out, err = params(capsys, "norms", "--config", tmp_path / "own.yaml", "--json")
     assert err == "" and {row["model"] for row in json.loads(out)} == {"small"}
+    status, _, err = params(capsys, "norms")
+    assert status == 1 and err.startswith("METHOD (--config FILE adds your own methods): found 'norms'")
 
 
 @pytest.mark.parametrize(
