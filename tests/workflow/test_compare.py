@@ -154,7 +154,7 @@ def test_workers_end_with_the_call_that_started_them(killed, interrupted):
 
 
 def test_a_job_whose_worker_was_killed_is_done_once_more(completed):
-    assert any("ran out of memory; repeated" in said for said in completed)
+    assert any("ran out of memory; the job is repeated" in said for said in completed)
 
 
 @pytest.fixture(scope="module")
@@ -254,7 +254,7 @@ def test_an_export_trains_once_more_on_all_rows_and_finds_it_made(answer, tmp_pa
     assert (store / refit / "spec.json").stat().st_mtime_ns == made
     card = (place / "README.md").read_text()
     assert "trained once more on the examples of all folds" in card
-    assert f"| validation | accuracy | {folds['score'].mean():.4f} |" in card
+    assert f"| held-out folds | accuracy | {folds['score'].mean():.4f} |" in card
     predicted = answer.predict("bitfit", TRAIN["sentence"])["prediction"]
     assert predicted.index.equals(TRAIN.index)
     assert set(predicted) <= set(TRAIN["label"]) and len(predicted) == len(TRAIN)
