@@ -46,7 +46,7 @@ class ModelSpec(HashableModel):
         repository: the model's name on the hub; None for local files.
         version: the commit of the repository, or a hash of the local files.
         pooling: whether the classifier reads the first token or the mean of all tokens. None means
-            the pooling of transformers' class, which is the first token in most encoders.
+            the pooling of the model's class in transformers: the first token in most encoders.
     """
 
     source: Literal["hub", "files"]
@@ -109,8 +109,8 @@ class TokensSpec(HashableModel):
 class FisherSpec(HashableModel):
     """The Fisher information of a model's parameters on one task, before fine-tuning.
 
-    The information of every entry is stored for vectors and for the tensors that ``in_full``
-    selects. For all other matrices, only the sum over their entries is stored.
+    For vectors and for the tensors that ``in_full`` selects, the information of every entry is
+    stored. For each of the other matrices, only the sum over its entries is stored.
 
     Attributes:
         rows: the number of training examples that are sampled; None means all.
@@ -155,7 +155,7 @@ class Fold(HashableModel):
     Attributes:
         of: the number of folds into which the training examples are split.
         number: the index of this fold, from 0.
-        partition: the index of the random split into folds, which `subtune.tasks.examples` draws.
+        partition: the seed with which `subtune.tasks.examples` splits the examples into folds.
         rows: the maximum number of scored examples of the fold; None means all.
     """
 
@@ -206,11 +206,11 @@ class Fit(HashableModel):
     """The hyperparameters of a run that fits a regression to texts or embeddings.
 
     Attributes:
-        train_rows: the number of training examples, which are drawn as for a `Recipe` with the same
-            seed.
+        train_rows: as in `Recipe`. With the same seed, the same examples are drawn.
         fold: the fold on which the regression is scored. The regression is fitted to the examples
             of all other folds.
-        refit: any number if the run is a refit; None for other runs. A refit is not scored.
+        refit: a number, which has no meaning, if the run is a refit; None for other runs. A refit
+            is not scored.
         class_weights: whether classes are weighted, as in `Recipe`.
     """
 
@@ -219,7 +219,7 @@ class Fit(HashableModel):
     refit: int | None = Field(default=None, ge=1)
     class_weights: ClassWeights | None = None
 
-    # Plans and tables read these fields of `Recipe` from all runs.
+    # Plans and tables read these attributes from the recipe of every run.
     learning_rate: ClassVar[None] = None
     batch_size: ClassVar[int] = 1
     epochs: ClassVar[int] = 1

@@ -82,8 +82,7 @@ def to_training_labels(
     """Standardise the labels of a training split, if ``labels`` is ``standard``.
 
     Args:
-        index: the indices of the examples from whose labels the mean and standard deviation are
-            computed.
+        index: the indices of examples. The mean and standard deviation of their labels are used.
 
     Returns:
         The examples with their new labels, and the mean and standard deviation.
