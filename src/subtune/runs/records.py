@@ -141,9 +141,9 @@ def read_outcome(store: Path, run_id: str) -> dict[str, Any]:
 
     Returns:
         The content of ``scores.json``, a dictionary with the keys ``best_epoch`` (None if the run
-        diverged), ``scores``, ``trainable`` (the number of trained parameters) and ``diverged``.
-        ``scores`` maps each split to a mapping from metric to score. If the run diverged, all
-        scores are NaN.
+        diverged), ``scores``, ``trainable`` (the number of trained parameters), ``diverged`` and,
+        if known, ``share_read``. ``scores`` maps each split to a mapping from metric to score. If
+        the run diverged, all scores are NaN.
     """
     outcome = json.loads(_read_file(store / run_id / "scores.json"))
     for by_metric in outcome["scores"].values():
@@ -176,7 +176,7 @@ def predicts_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
     """Return whether a run predicts only one answer in each split.
 
     The accuracy of such a run is the relative frequency of one class, and correlations are
-    undefined. A diverged run has no predictions, so the result is False.
+    undefined. For a diverged run, which has no predictions, False is returned.
     """
     logits = [values for name, values in predicted.items() if name.startswith("logit_")]
     if len(logits) > 1 and predicted["label"].dtype == object:
@@ -301,7 +301,7 @@ def _read_and_check(path: Path, sums: Mapping[str, str]) -> bytes:
 
 
 def _damage_error(store: Path, problem: str) -> SubtuneError:
-    """Return the error for a damaged record. Its message says how to train the run again."""
+    """Return an error which says that a record is damaged, and how to train its run again."""
     return SubtuneError(
         f"{problem}; `subtune verify --results {store.parent}` lists the files to delete; delete "
         "them, and run snakemake again"

@@ -1,8 +1,8 @@
 """Specs: all settings that affect the result of a step, such as tokenizing texts or training a run.
 
 The code of each step has a version, which this module defines. Raise the version when the same spec
-no longer gives the same result. Ids and records leave out fields whose value is the default. If a
-default changes, the version must therefore change, too.
+no longer gives the same result. Ids and records leave out fields whose value is the default, so
+raise the version when a default changes, too.
 """
 
 from collections.abc import Hashable, Mapping
@@ -183,7 +183,7 @@ class Recipe(HashableModel):
         refit: for a refit, the number of epochs after which the run stops. The learning-rate
             schedule still covers ``epochs``. A refit is not scored, and keeps the values of its
             last epoch. None if the run is not a refit.
-        class_weights: whether each class is weighted in the loss by the inverse of its frequency.
+        class_weights: whether classes with fewer examples get larger weights in the loss.
     """
 
     learning_rate: PositiveFloat
@@ -322,7 +322,7 @@ class PlannedRun(HashableModel):
         method: the method's name; empty for a run that a search trains.
         train_rows: the number of training examples, even if the recipe does not limit it.
         seed: the experiment's seed. If a method does not depend on the seed, ``spec`` has seed 0,
-            and its result is used for all seeds.
+            and the result of this run is used for all seeds.
         fraction: the fraction of the method's entries in the mask; None without a mask.
         scope: the tasks whose Fisher information is summed for the ranking of a mask; None without
             a mask.
@@ -341,8 +341,8 @@ class PlannedRun(HashableModel):
     def key(self) -> str:
         """The key of the run in plans.
 
-        The key is the id of ``spec``. If a search chooses the learning rate, the final spec is not
-        known yet, and the key is a hash of ``spec`` and the search.
+        The key is the id of ``spec`` or, if a search chooses the learning rate, a hash of ``spec``
+        and the search, because the final spec is not known yet.
         """
         if self.search is None:
             return self.spec.id

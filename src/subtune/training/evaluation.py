@@ -160,7 +160,7 @@ class Evaluation:
 
     @property
     def first_score(self) -> float:
-        """The task's first metric on its first evaluation split. It determines the best epoch."""
+        """The first metric on the first evaluation split, which determines the best epoch."""
         return next(iter(next(iter(self.scores.values())).values()))
 
 

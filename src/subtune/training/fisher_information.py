@@ -6,8 +6,8 @@ true label and without dropout. Squaring the mean gradient of a batch would give
 In models with subtune's own forward pass (BERT, RoBERTa and XLM-RoBERTa), the squares are computed
 from the input ``x`` of each module and the gradient ``g`` of the module's output. The squared
 gradient of one example, summed over a matrix, is
-‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s). This sum needs the products between the tokens of an
-example, ``[n, l, l]``, but not the gradient of the matrix. The squared gradient of a single entry
+‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s). This sum needs the inner products of an example's
+tokens, ``[n, l, l]``, but not the gradient of the matrix. The squared gradient of a single entry
 is the square of Σ_t g[n,t,o]·x[n,t,i]. These sums are computed in tiles. On a CPU, a tile is a part
 of one example's gradient that fits into the cache. On a GPU, a tile holds the gradients of many
 examples. Matrix products use float32, because squaring a gradient doubles its relative rounding

@@ -188,8 +188,8 @@ class _Group:
             examples["train"], task, recipe, self._order_generator, model.device
         )
         # The loss of an epoch is a mean over examples or, in token classification, over words. So
-        # the summed losses are divided by the number of labels or, if classes are weighted, by the
-        # sum of the labels' weights.
+        # the summed losses are divided by the number of labels or, in single-label tasks with class
+        # weights, by the sum of the labels' weights.
         labels = torch.from_numpy(self._training.examples.select_labels(self._training.index))
         self._loss_divisor = task.of_kind.loss_divisor(
             labels.to(model.device), self._training.label_weights
@@ -284,7 +284,7 @@ class _Group:
         values.update_weights()
 
     def passes_left(self) -> list[list[int]]:
-        """List the remaining evaluation passes of this epoch, and for each the runs' positions."""
+        """List the positions of the runs in each remaining evaluation pass of this epoch."""
         # After a checkpoint is read, some runs may have been evaluated in this epoch already.
         epochs = [len(self.results[number].history) for number in self.running.numbers]
         left = [position for position, done in enumerate(epochs) if done < self.epoch]

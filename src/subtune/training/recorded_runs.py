@@ -148,7 +148,7 @@ def _scores_content(result: TrainingResult, share_read: float | None) -> dict[st
     """Return the content of ``scores.json``.
 
     Args:
-        share_read: the share of the texts' tokens that is left after truncation; None for TF-IDF.
+        share_read: the share of the texts' tokens that is left after truncation; None if unknown.
     """
     # JSON has no NaN.
     scores = {

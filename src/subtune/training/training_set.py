@@ -21,7 +21,7 @@ from subtune.training.values import Delta
 
 
 class Unit(NamedTuple):
-    """The mean and standard deviation that standardise labels. They are 0 and 1 for raw labels."""
+    """The mean and standard deviation that standardise labels: 0 and 1 if labels stay raw."""
 
     mean: float = 0.0
     standard_deviation: float = 1.0

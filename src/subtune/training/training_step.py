@@ -126,7 +126,7 @@ class Graphs:
 
     Args:
         runs: the number of runs that train side by side.
-        generators: the random generators that a step uses. A replay advances them as well.
+        generators: the random generators that a step uses, and that a replay advances.
         report: a function that logs a line if steps cannot be captured.
     """
 
