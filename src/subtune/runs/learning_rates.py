@@ -2,9 +2,9 @@
 
 A search trains runs that differ only in their learning rate. The search begins with the middle rate
 of its list and the two neighbours of this rate. The search then tries the neighbours of the best
-rate, until both of them have worse scores. If the best rate is at an end of the list, the search
-extends the list at this end. The best rate is then the geometric mean of its two neighbours. The
-runs of a search are recorded, so an interrupted search continues after the recorded runs.
+rate, until neither neighbour has a better score. If the best rate is at an end of the list, the
+search adds a rate at this end, so that the best rate becomes the geometric mean of its neighbours.
+The runs of a search are recorded, so an interrupted search continues after the recorded runs.
 """
 
 import json
@@ -47,8 +47,8 @@ def best_rate(spec: SearchSpec, scores: Mapping[float, float]) -> float:
     """Return the learning rate with the highest score, or the smallest rate if all runs diverged.
 
     If scores are equal, the rate closest to the search's first rates is chosen. If two rates are
-    equally close, the smaller one is chosen. A search therefore leaves its first rates only for a
-    better score.
+    equally close, the smaller one is chosen. Therefore a rate that is not among the first rates is
+    chosen only if its score is higher.
     """
     first = first_rates(spec)
 
@@ -68,7 +68,7 @@ def first_rates(spec: SearchSpec) -> Sequence[float]:
 
 
 def read_score(run: RunSpec, store: Path) -> float | None:
-    """Read the score by which a search compares runs. Return None if the run is not recorded."""
+    """Read a run's first metric on its first evaluation split; None if the run is not recorded."""
     if not records.is_recorded(store, run.id):
         return None
     task = run.tokens.data.task
@@ -78,10 +78,10 @@ def read_score(run: RunSpec, store: Path) -> float | None:
 def recorded_scores(
     spec: SearchSpec, score: Callable[[RunSpec], float | None]
 ) -> dict[float, float]:
-    """Replay a search on recorded runs, and return the score of each recorded learning rate.
+    """Repeat a search as far as its runs are recorded, and return the score of each learning rate.
 
     Args:
-        score: returns the score of a run, or None if the run is not recorded.
+        score: a function that returns the score of a run, or None if the run is not recorded.
     """
     scores: dict[float, float] = {}
     while True:
@@ -137,5 +137,5 @@ def search_result(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str, 
 
 
 def read_searches(paths: Iterable[str | Path]) -> dict[str, dict[str, Any]]:
-    """Read the results of searches (`search_result`) from JSON files, by the id of the search."""
+    """Read JSON files that map the id of each search to its `search_result`, and merge them."""
     return {id: found for path in paths for id, found in json.loads(Path(path).read_text()).items()}

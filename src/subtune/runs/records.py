@@ -48,7 +48,7 @@ from subtune.runs.spec import RunSpec
 CHECKSUMS = "checksums.json"
 DELTA = "delta.safetensors"
 EPOCHS = "epochs.parquet"
-# The split name of scores on training examples. Only some records contain such scores.
+# The split name of scores on training examples, which only some records contain.
 TRAIN = "train"
 RUN_ID = re.compile("[0-9a-f]{12}")
 
@@ -76,7 +76,7 @@ def find_run_id(store: Path, start: str) -> str:
     matches = [run_id for run_id in list_run_ids(store) if run_id.startswith(start)]
     if len(matches) != 1:
         raise SubtuneError(
-            f"found {len(matches)} runs whose ids start with {start!r} in {store}, expected one; "
+            f"found {len(matches)} runs in {store} whose ids start with {start!r}, expected one; "
             "see `subtune runs`"
         )
     return matches[0]
@@ -102,7 +102,7 @@ def write_record_files(store: Path, spec: RunSpec, fill: Callable[[Path], object
             (draft / "spec.json").write_text(text + "\n", encoding="utf-8")
             write_checksums(draft)
     except SubtuneError as error:
-        # A job on a lost node may have recorded the same run in the meantime.
+        # A job on a node that seemed lost may have recorded the same run in the meantime.
         if not is_recorded(store, spec.id):
             raise SubtuneError(f"{error}; runs recorded so far are kept") from None
 
@@ -131,7 +131,9 @@ def read_spec(store: Path, run_id: str) -> RunSpec:
     try:
         return RunSpec.model_validate(data)
     except ValueError:
-        raise EarlierVersionError(f"run {run_id} in {store} is from an earlier version") from None
+        raise EarlierVersionError(
+            f"run {run_id} in {store} is from an earlier version of subtune"
+        ) from None
 
 
 def read_outcome(store: Path, run_id: str) -> dict[str, Any]:
@@ -139,9 +141,9 @@ def read_outcome(store: Path, run_id: str) -> dict[str, Any]:
 
     Returns:
         The content of ``scores.json``, a dictionary with the keys ``best_epoch`` (None if the run
-        diverged), ``scores``, ``trainable`` (the number of trained parameters) and ``diverged``.
-        ``scores`` maps each split to a mapping from metric to score. If the run diverged, all
-        scores are NaN.
+        diverged), ``scores``, ``trainable`` (the number of trained parameters), ``diverged`` and,
+        if known, ``share_read``. ``scores`` maps each split to a mapping from metric to score. If
+        the run diverged, all scores are NaN.
     """
     outcome = json.loads(_read_file(store / run_id / "scores.json"))
     for by_metric in outcome["scores"].values():
@@ -171,10 +173,10 @@ def count_examples(predicted: Mapping[str, np.ndarray], split: str) -> int:
 
 
 def predicts_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
-    """Return whether, in every split, a run predicts the same answer for all examples.
+    """Return whether a run predicts only one answer in each split.
 
     The accuracy of such a run is the relative frequency of one class, and correlations are
-    undefined. A diverged run has no predictions, so the result is False.
+    undefined. For a diverged run, which has no predictions, False is returned.
     """
     logits = [values for name, values in predicted.items() if name.startswith("logit_")]
     if len(logits) > 1 and predicted["label"].dtype == object:
@@ -299,10 +301,10 @@ def _read_and_check(path: Path, sums: Mapping[str, str]) -> bytes:
 
 
 def _damage_error(store: Path, problem: str) -> SubtuneError:
-    """Return the error for a damaged record. Its message says how to train the run again."""
+    """Return an error which says that a record is damaged, and how to train its run again."""
     return SubtuneError(
-        f"{problem}; `subtune verify --results {store.parent}` lists the files to delete, and the "
-        "next call of snakemake trains the affected runs again"
+        f"{problem}; `subtune verify --results {store.parent}` lists the files to delete; delete "
+        "them, and run snakemake again"
     )
 
 
@@ -323,9 +325,9 @@ def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:
     """Find damaged records, and missing records of finished sweeps.
 
     Returns:
-        A mapping from the id of each affected run to a message, and a list of paths. If these paths
-        are deleted, Snakemake trains exactly the affected runs again. The paths are the records of
-        the runs and the tables of their sweeps.
+        A mapping from the id of each affected run to an error message, and the paths of the runs'
+        records and of the tables of their sweeps. If these paths are deleted, Snakemake trains
+        exactly the affected runs again.
     """
     store, sweeps = Path(layout.records()), dict[Path, set[str]]()
     for table in sorted(Path(layout.sweep("*")).parent.glob("[!.]*.csv")):
@@ -352,7 +354,7 @@ def read_sweep_run_ids(table: str | Path) -> dict[str, str]:
     The key and the id of a run differ if a search chose its learning rate.
     """
     with open(table, encoding="utf-8", newline="") as file:
-        # Tables of earlier versions have no keys, because the key of a run was always its id.
+        # Tables of earlier versions have no keys, because a run's key was then always its id.
         return {row.get("key", row["run"]): row["run"] for row in csv.DictReader(file, restval="")}
 
 

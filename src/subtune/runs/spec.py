@@ -1,8 +1,8 @@
 """Specs: all settings that affect the result of a step, such as tokenizing texts or training a run.
 
 The code of each step has a version, which this module defines. Raise the version when the same spec
-no longer gives the same result. Ids and records leave out fields whose value is the default. If a
-default changes, the version must therefore change, too.
+no longer gives the same result. Ids and records leave out fields whose value is the default, so
+raise the version when a default changes, too.
 """
 
 from collections.abc import Hashable, Mapping
@@ -46,7 +46,7 @@ class ModelSpec(HashableModel):
         repository: the model's name on the hub; None for local files.
         version: the commit of the repository, or a hash of the local files.
         pooling: whether the classifier reads the first token or the mean of all tokens. None means
-            the pooling of transformers' class, which is the first token in most encoders.
+            the pooling of the model's class in transformers: the first token in most encoders.
     """
 
     source: Literal["hub", "files"]
@@ -109,8 +109,8 @@ class TokensSpec(HashableModel):
 class FisherSpec(HashableModel):
     """The Fisher information of a model's parameters on one task, before fine-tuning.
 
-    The information of every entry is stored for vectors and for the tensors that ``in_full``
-    selects. For all other matrices, only the sum over their entries is stored.
+    For vectors and for the tensors that ``in_full`` selects, the information of every entry is
+    stored. For each of the other matrices, only the sum over its entries is stored.
 
     Attributes:
         rows: the number of training examples that are sampled; None means all.
@@ -155,7 +155,7 @@ class Fold(HashableModel):
     Attributes:
         of: the number of folds into which the training examples are split.
         number: the index of this fold, from 0.
-        partition: the index of the random split into folds, which `subtune.tasks.examples` draws.
+        partition: the seed with which `subtune.tasks.examples` splits the examples into folds.
         rows: the maximum number of scored examples of the fold; None means all.
     """
 
@@ -183,7 +183,7 @@ class Recipe(HashableModel):
         refit: for a refit, the number of epochs after which the run stops. The learning-rate
             schedule still covers ``epochs``. A refit is not scored, and keeps the values of its
             last epoch. None if the run is not a refit.
-        class_weights: whether each class is weighted in the loss by the inverse of its frequency.
+        class_weights: whether classes with fewer examples get larger weights in the loss.
     """
 
     learning_rate: PositiveFloat
@@ -206,11 +206,11 @@ class Fit(HashableModel):
     """The hyperparameters of a run that fits a regression to texts or embeddings.
 
     Attributes:
-        train_rows: the number of training examples, which are drawn as for a `Recipe` with the same
-            seed.
+        train_rows: as in `Recipe`. With the same seed, the same examples are drawn.
         fold: the fold on which the regression is scored. The regression is fitted to the examples
             of all other folds.
-        refit: any number if the run is a refit; None for other runs. A refit is not scored.
+        refit: a number, which has no meaning, if the run is a refit; None for other runs. A refit
+            is not scored.
         class_weights: whether classes are weighted, as in `Recipe`.
     """
 
@@ -219,7 +219,7 @@ class Fit(HashableModel):
     refit: int | None = Field(default=None, ge=1)
     class_weights: ClassWeights | None = None
 
-    # Plans and tables read these fields of `Recipe` from all runs.
+    # Plans and tables read these attributes from the recipe of every run.
     learning_rate: ClassVar[None] = None
     batch_size: ClassVar[int] = 1
     epochs: ClassVar[int] = 1
@@ -322,7 +322,7 @@ class PlannedRun(HashableModel):
         method: the method's name; empty for a run that a search trains.
         train_rows: the number of training examples, even if the recipe does not limit it.
         seed: the experiment's seed. If a method does not depend on the seed, ``spec`` has seed 0,
-            and its result is used for all seeds.
+            and the result of this run is used for all seeds.
         fraction: the fraction of the method's entries in the mask; None without a mask.
         scope: the tasks whose Fisher information is summed for the ranking of a mask; None without
             a mask.
@@ -341,8 +341,8 @@ class PlannedRun(HashableModel):
     def key(self) -> str:
         """The key of the run in plans.
 
-        The key is the id of ``spec``. If a search chooses the learning rate, the final spec is not
-        known yet, and the key is a hash of ``spec`` and the search.
+        The key is the id of ``spec`` or, if a search chooses the learning rate, a hash of ``spec``
+        and the search, because the final spec is not known yet.
         """
         if self.search is None:
             return self.spec.id

@@ -42,7 +42,7 @@ class Checkpoints:
 
     Attributes:
         folder: the folder of the sweep, with one subfolder per run.
-        seconds: the maximum time between two checkpoints; 0 means one checkpoint per step.
+        seconds: the time after which the next checkpoint is due; 0 means one checkpoint per step.
         stop_reason: a function that returns why training must stop now, or None if training may
             continue.
     """
@@ -103,7 +103,7 @@ class CheckpointStore:
         return None
 
     def write_if_due(self, take: Callable[[], Sequence[State]]) -> None:
-        """Call ``take`` and write its states, if a checkpoint is due or training must stop.
+        """Write the states that ``take`` returns, if a checkpoint is due or training must stop.
 
         Raises:
             StoppedError: training must stop. The states are written first, if possible.

@@ -1,7 +1,7 @@
 """The first training of Diff pruning, which selects entries (Guo et al., 2021).
 
 This training learns a difference ``δ = z·w`` between each entry and its pretrained value. In each
-step, the gate ``z`` in [0, 1] is drawn from a stretched distribution with the parameter ``α``. A
+step, the gate ``z`` in [0, 1] is drawn from a hard concrete distribution with parameter ``α``. A
 penalty on the expected number of entries with ``z > 0`` is added to the loss, so that many gates
 become 0. At the end, the entries with the largest ``|δ|`` are selected.
 """
@@ -28,8 +28,8 @@ from subtune.training.evaluation import autocast
 from subtune.training.training_set import draw_training_set
 from subtune.training.training_step import AdamW, learning_rate_at
 
-# The limits l and r of the stretched distribution, and the initial α (section 4.3). As in the
-# published code, uniform draws are clamped to [MARGIN, 1 - MARGIN].
+# The limits l and r of the stretched distribution of gates, and the initial α (section 4.3). As in
+# the published code, uniform draws are clamped to [MARGIN, 1 - MARGIN].
 LOWER, UPPER, FIRST_GATE, MARGIN = -1.5, 1.5, 5.0, 1e-4
 
 
@@ -45,8 +45,8 @@ def select_entries(
     """Run the first training, which selects the entries for the second training.
 
     The second training is an ordinary run that trains these entries and the classifier. As in the
-    published code, an entry begins the second training at its pretrained value plus ``w``, without
-    the gate.
+    published code, the initial value of an entry in the second training is its pretrained value
+    plus ``w``; the gate is dropped.
 
     Args:
         recipe: the hyperparameters. A learning rate in ``settings`` takes precedence.
@@ -224,7 +224,7 @@ class GateTraining:
         self.step = state["step"]
         self._gate_generator.set_state(state["draws"])
         masks, generators = state["masks"]
-        # The state of a GPU's random generator does not fit a CPU, and vice versa.
+        # The state of a GPU's random generator cannot be restored on a CPU, nor vice versa.
         if masks["device"] == self._model.device.type:
             self._masks.restore(masks, generators)
         self._weights_optimizer.restore(state["values"])

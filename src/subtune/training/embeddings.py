@@ -36,10 +36,10 @@ ABSENT = -100.0
 
 
 def pooled_tokens(spec: ModelSpec, model: Encoder) -> Reads:
-    """Return the tokens of a text whose last hidden states are averaged to compute its embedding.
+    """Return which tokens' last hidden states are averaged to compute the embedding of a text.
 
-    If ``spec.pooling`` is None, they are the tokens that transformers' class for sequence
-    classification reads.
+    If ``spec.pooling`` is None, these are the tokens that the model's class for sequence
+    classification in transformers reads.
     """
     if (spec.pooling or getattr(model.config, "classifier_pooling", None)) == "mean":
         return "all"
@@ -202,7 +202,8 @@ def _fit_logistic(
         settings |= {"l1_ratios": (0,), "use_legacy_attributes": False}
         regression = LogisticRegressionCV(cv=folds, scoring=score, **settings)
     regression.fit(features, labels)
-    # For two classes, scikit-learn returns one row of coefficients: the difference of the logits.
+    # For two classes, scikit-learn returns one row of coefficients, which gives the difference of
+    # the two logits.
     halves = np.array([[-0.5], [0.5]]) if len(classes) == 2 else np.eye(len(classes))
     weight[classes], bias[classes] = halves @ regression.coef_, halves @ regression.intercept_
     return weight, bias

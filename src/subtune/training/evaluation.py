@@ -117,7 +117,7 @@ def compute_split_logits(
     trained = dict(weights or {})
     for name, weight in trained.items():
         if isinstance(weight, PerRun) and weight.rows is not None:
-            # An evaluation split may contain tokens that are not in the training set.
+            # An evaluation split may need rows for tokens that are not in the training set.
             tables = model.parameters[name].expand(len(weight.values), -1, -1)
             trained[name] = PerRun(tables.index_copy(1, weight.rows, weight.values))
     tokens = EVALUATION_TOKENS
@@ -160,7 +160,7 @@ class Evaluation:
 
     @property
     def first_score(self) -> float:
-        """The task's first metric on its first evaluation split. It determines the best epoch."""
+        """The first metric on the first evaluation split, which determines the best epoch."""
         return next(iter(next(iter(self.scores.values())).values()))
 
 
@@ -230,8 +230,8 @@ class TrainingResult:
         trainable: the number of trained parameters.
         history: one mapping per epoch, with the keys ``epoch`` (from 1), ``train_loss``,
             ``seconds`` and, for each score, ``<split>/<metric>``. The loss is a mean over examples
-            or, in token classification, over words. Runs that train side by side share the time
-            equally.
+            or, in token classification, over words. The time of runs that train side by side is
+            divided equally among them.
         evaluations: one evaluation per epoch.
         best_epoch: the first epoch with the highest `Evaluation.first_score`. Without evaluation
             splits, the last epoch is the best. None means that the run diverged.

@@ -6,12 +6,12 @@ true label and without dropout. Squaring the mean gradient of a batch would give
 In models with subtune's own forward pass (BERT, RoBERTa and XLM-RoBERTa), the squares are computed
 from the input ``x`` of each module and the gradient ``g`` of the module's output. The squared
 gradient of one example, summed over a matrix, is
-‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s). This sum needs the products between the tokens of an
-example, ``[n, l, l]``, but not the gradient of the matrix. The squared gradient of a single entry
+‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s). This sum needs the inner products of an example's
+tokens, ``[n, l, l]``, but not the gradient of the matrix. The squared gradient of a single entry
 is the square of Σ_t g[n,t,o]·x[n,t,i]. These sums are computed in tiles. On a CPU, a tile is a part
 of one example's gradient that fits into the cache. On a GPU, a tile holds the gradients of many
-examples. Matrix products use float32, because squaring doubles the relative rounding error of a
-small gradient. Results stay on the GPU until the end, so that Python never waits for the GPU.
+examples. Matrix products use float32, because squaring a gradient doubles its relative rounding
+error. Results stay on the GPU until the end, so that Python never waits for the GPU.
 
 Shapes: ``n`` examples, ``t`` and ``s`` tokens of a batch (all tokens, or those that the head
 reads), ``l`` tokens of the longest example, ``o`` outputs and ``i`` inputs of a module.
@@ -125,10 +125,10 @@ def fisher_information(
 def _sum_by_module(
     model: Encoder, examples: Examples, nats: Nats, totals: Totals, tokens_per_batch: int
 ) -> None:
-    """Compute ``totals`` in batches, from the inputs and output gradients of the modules.
+    """Compute ``totals`` in batches, from each module's input and the gradient of its output.
 
     If a batch of ``tokens_per_batch`` tokens does not fit into memory, the computation starts again
-    with half as many tokens.
+    with half as many tokens per batch.
     """
     for total in totals.values():
         total.zero_()
@@ -213,8 +213,8 @@ def _add_hook(
 
     def add_squares(gradient: Tensor) -> None:
         g = gradient.detach()[0]
-        # The number of gradients shows which tokens the module reads. If `tokens` and `read`
-        # contain equally many tokens, they are the same tokens.
+        # The number of gradients shows which tokens the module reads. If `tokens` and `read` have
+        # the same number of tokens, they are the same tokens.
         packed = tokens if len(g) == len(tokens.example) else read
         if bias is not None and not is_key_bias(f"{module}.bias"):
             bias.add_(_vector_squares(g, packed))
@@ -251,8 +251,8 @@ def _summed_matrix_squares(x: Tensor, g: Tensor, packed: _PackedTokens) -> Tenso
 def _matrix_squares(x: Tensor, g: Tensor, packed: _PackedTokens) -> Tensor:
     """Compute Σ_n (Σ_t g[n, t, o]·x[n, t, i])², ``[o, i]``.
 
-    The sum is computed in tiles. A tile contains as many rows of the matrix as fit. If all rows
-    fit, a tile contains as many examples as fit.
+    The sums over ``t`` are computed in tiles of up to `TILE` or `GPU_TILE` elements. A tile has as
+    many rows of the matrix as fit. If all rows fit, a tile has as many examples as fit.
     """
     x, g = _pad_examples(x, packed), _pad_examples(g, packed)
     if x.shape[1] == 1:
@@ -294,7 +294,7 @@ def _pad_examples(values: Tensor, packed: _PackedTokens) -> Tensor:
 
 
 def _vector_squares(gradients: Tensor, packed: _PackedTokens) -> Tensor:
-    """Sum gradients ``[t, o]`` over each example's tokens, and sum the squares over examples.
+    """Sum gradients ``[t, o]`` over each example's tokens, and sum the squared sums over examples.
 
     Returns:
         ``[o]`` in float64.

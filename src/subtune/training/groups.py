@@ -37,11 +37,11 @@ ONE_BY_ONE = "one_by_one"
 WITHOUT_PADDING = "without_padding"
 # The number of tokens in a large batch, divided by the number in an average batch.
 LARGE_BATCH = 1.3
-# The estimated memory of a group may fill this fraction of the free GPU memory.
+# A group's estimated need of memory is at most this fraction of the free GPU memory.
 SHARE_OF_MEMORY = 0.85
-# The gradients of a run that trains alone, and of the same run side by side with others, may differ
-# by this fraction of the largest gradient. The tolerance is about a hundred times the rounding
-# error of float32.
+# If a run trains side by side with others instead of alone, its gradients may differ by this
+# fraction of the largest gradient. The tolerance is about a hundred times the rounding error of
+# float32.
 TOLERANCE = 1e-4
 
 
@@ -80,7 +80,7 @@ def runs_at_once(model: Encoder, train: Examples, runs: Sequence[Run]) -> int:
     if model.device.type == "cuda":
         torch.cuda.empty_cache()
         memory, _ = torch.cuda.mem_get_info(model.device)
-        # Models that run transformers' code also compute the padding tokens.
+        # Transformers' code also processes padding tokens.
         lengths = train.lengths if model.transformers is None else train.lengths.max(initial=1)
         tokens = LARGE_BATCH * examples * np.mean(lengths)
         shapes = model.shapes
@@ -123,11 +123,11 @@ def _compute_gradients(
 ) -> list[Tensor]:
     """Compute the gradients of each run for one batch with dropout.
 
-    A multiple of the run's number is added to its trained values, because all runs start from the
+    A different constant is added to the trained values of each run, because all runs start from the
     same values and would otherwise have equal gradients.
 
     Args:
-        first: the number of the first run in ``runs``.
+        first: the index of ``runs[0]`` among the compared runs; determines the added constants.
 
     Returns:
         For each run, a vector with the gradients of all its trained values.
@@ -161,16 +161,16 @@ def train_side_by_side(
     """Train runs that can share training steps, as many side by side as fit into memory.
 
     The result of a run depends neither on the other runs nor on their order, except for rounding
-    and, on a GPU, for dropout. Runs whose newest checkpoints are from the same step continue
-    together. If a group does not fit into memory, it is split in half, and each half continues from
-    its last checkpoint.
+    and, on a GPU, for the dropout of attention weights. Runs whose newest checkpoints are from the
+    same step continue together. If a group does not fit into memory, it is split in half, and each
+    half continues from its last checkpoint.
 
     Args:
         runs: the runs, by id.
         report: a function that logs a line per run and epoch.
 
     Yields:
-        The id and the result of each run, when the run's group has ended.
+        The id and the result of each run, when all runs of its group have ended.
 
     Raises:
         StoppedError: the job was asked to stop.

@@ -35,9 +35,9 @@ from subtune.training.training_set import draw_training_set, restore_label_unit
 from subtune.training.training_step import AdamW, Graphs, learning_rate_at
 from subtune.training.values import TrainedValues, mean_changes
 
-# Operations are compiled if the runs train on at least this many tokens in all epochs together.
-# On a GPU, compiling then takes less time than it saves. With BERT-base on RTE on an H200, compiled
-# operations save 0.7 s per million tokens.
+# Operations are compiled if a group trains on at least this many tokens, summed over its runs and
+# their epochs. On a GPU, compiling then takes less time than it saves. With BERT-base on RTE on an
+# H200, compiled operations save 0.7 s per million tokens.
 TOKENS_WORTH_COMPILING = 20_000_000
 DIVERGED = "the loss or a prediction is not finite: training of this run stops"
 
@@ -69,7 +69,7 @@ def train(
     report: Callable[[str], None] = lambda line: None,
     keeper: CheckpointStore | None = None,
 ) -> list[TrainingResult]:
-    """Fine-tune several runs of a pretrained model side by side.
+    """Fine-tune a pretrained model in several runs side by side.
 
     The runs share batches, frozen weights and the seed. Their recipes differ only in the learning
     rate, and each run trains its own entries. The result of a run does not depend on the other
@@ -118,8 +118,8 @@ def train(
 class _RunningGroup:
     """The unfinished runs of a group, with their trained values and optimizers.
 
-    A *position* is an index among these ``k`` runs. A *number* is an index among all runs of the
-    group.
+    A *position* is an index among the ``k`` unfinished runs. A *number* is an index among all runs
+    of the group.
 
     Attributes:
         numbers: the number of the run at each position.
@@ -188,8 +188,8 @@ class _Group:
             examples["train"], task, recipe, self._order_generator, model.device
         )
         # The loss of an epoch is a mean over examples or, in token classification, over words. So
-        # the summed losses are divided by the number of labels, or by the sum of the labels'
-        # weights.
+        # the summed losses are divided by the number of labels or, in single-label tasks with class
+        # weights, by the sum of the labels' weights.
         labels = torch.from_numpy(self._training.examples.select_labels(self._training.index))
         self._loss_divisor = task.of_kind.loss_divisor(
             labels.to(model.device), self._training.label_weights
@@ -213,7 +213,7 @@ class _Group:
 
     def _build_values(self) -> TrainedValues:
         initial = with_new_classifier(self._model, self._seed)
-        # Only a run that is alone in its group may replace initial values, so it is the first run.
+        # A run that replaces initial values is alone in its group, so it is the first run.
         initial = replace(initial, parameters={**initial.parameters, **self._runs[0].start})
         rows = {}
         # Without weight decay, only the embeddings of tokens in the training set change.
@@ -232,7 +232,7 @@ class _Group:
             self._training_model = replace(model, fused=fused)
 
     def batches_left(self) -> list[np.ndarray]:
-        """Return the remaining batches of this epoch, as positions in ``TrainingSet.index``."""
+        """Return the remaining batches of this epoch, as indices into ``TrainingSet.index``."""
         before = (self.epoch - 1) * len(self._batches)
         return self._batches[self.step - before :]
 
@@ -240,7 +240,7 @@ class _Group:
         """Take one step of every run with the same batch.
 
         Args:
-            batch: positions in ``TrainingSet.index``.
+            batch: indices into ``TrainingSet.index``.
         """
         started = time.monotonic()
         train = self._training.examples
@@ -284,7 +284,7 @@ class _Group:
         values.update_weights()
 
     def passes_left(self) -> list[list[int]]:
-        """List the remaining evaluation passes of this epoch, each as the positions of its runs."""
+        """List the positions of the runs in each remaining evaluation pass of this epoch."""
         # After a checkpoint is read, some runs may have been evaluated in this epoch already.
         epochs = [len(self.results[number].history) for number in self.running.numbers]
         left = [position for position, done in enumerate(epochs) if done < self.epoch]

@@ -77,7 +77,7 @@ def train_and_record(
     origin = provenance(model.device)
 
     def report_and_record(line: str, field: str | None = None) -> None:
-        """Log a line, and add it to the provenance of later records if a field is given."""
+        """Log a line. If ``field`` is given, add the line to the provenance of later records."""
         if field:
             origin[field] = line
         report(line)
@@ -148,7 +148,7 @@ def _scores_content(result: TrainingResult, share_read: float | None) -> dict[st
     """Return the content of ``scores.json``.
 
     Args:
-        share_read: the share of the texts' tokens that is left after truncation; None for TF-IDF.
+        share_read: the share of the texts' tokens that is left after truncation; None if unknown.
     """
     # JSON has no NaN.
     scores = {
@@ -239,7 +239,7 @@ def score_training_examples(
 def predict_test_rows(
     store: Path, specs: Iterable[RunSpec], model: Encoder, tokens: datasets.DatasetDict
 ) -> pd.DataFrame:
-    """Predict the test splits of a task with its recorded runs.
+    """Predict the test splits of a task with recorded runs.
 
     Args:
         store: the directory of records.
@@ -273,8 +273,7 @@ def predict_logits(
         split: the token ids of the split.
 
     Returns:
-        The examples of the split, and their logits: one row per token that the head reads, and one
-        column per output of the head.
+        The examples of the split, and their logits, with one column per output of the head.
 
     Raises:
         SubtuneError: the delta of the run cannot be read, or the run diverged.

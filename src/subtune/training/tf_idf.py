@@ -38,8 +38,8 @@ INVERSE_PENALTY = 10
 # (half a minute on one core), where ``characters`` is the mean length of a row. Computing the
 # features of a row takes as long as fitting `READING` regressions to these features.
 MOST_WORK, READING = 2.5e8, 35
-# scikit-learn code that fits the same regression to a task with classes. If a user exports a TF-IDF
-# run, the error message shows this code.
+# scikit-learn code that fits the regression of `fit_texts` to a task with classes. If a user tries
+# to export a TF-IDF run, the error message shows this code.
 SCIKIT_LEARN = (
     f"words = TfidfVectorizer(sublinear_tf=True, **{WORDS}); "
     f"letters = TfidfVectorizer(sublinear_tf=True, **{LETTERS}); "
@@ -160,7 +160,7 @@ def make_vectorizer() -> Any:
 
 
 def build_features(vectors: Sequence[Any]) -> Any:
-    """Build the features of rows, a sparse matrix ``[n, f]``, from TF-IDF vectors of their texts.
+    """Build the sparse features ``[n, f]`` of rows from the TF-IDF vectors of their texts.
 
     The features of a single text are its TF-IDF vector. If the TF-IDF vectors of a pair are u and
     v, the features of the pair are u, v, ``|u − v|``, the elementwise product ``u·v``, and the sum

@@ -21,7 +21,7 @@ from subtune.training.values import Delta
 
 
 class Unit(NamedTuple):
-    """The mean and standard deviation that standardise labels. They are 0 and 1 for raw labels."""
+    """The mean and standard deviation that standardise labels: 0 and 1 if labels stay raw."""
 
     mean: float = 0.0
     standard_deviation: float = 1.0
@@ -82,8 +82,7 @@ def to_training_labels(
     """Standardise the labels of a training split, if ``labels`` is ``standard``.
 
     Args:
-        index: the indices of the examples from whose labels the mean and standard deviation are
-            computed.
+        index: the indices of examples. The mean and standard deviation of their labels are used.
 
     Returns:
         The examples with their new labels, and the mean and standard deviation.

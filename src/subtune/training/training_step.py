@@ -48,7 +48,7 @@ class AdamW:
         learning_rate: float | Tensor,
         max_grad_norm: float,
     ) -> None:
-        """Clip the norm of all gradients together, and update the leaves.
+        """Clip the total norm of the gradients, and update the leaves.
 
         Args:
             gradients: the gradient of each leaf. A leaf whose gradient is None does not change.
@@ -114,7 +114,7 @@ def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:
     return recipe.learning_rate * (steps - step) / max(1, steps - warmup)
 
 
-# A function that takes a training step, given the packed batches and the learning rate of each run.
+# A function that takes a training step, given packed batches and one learning rate per run.
 Step = Callable[[Sequence[PackedBatch], Sequence[Tensor]], None]
 Shape = tuple[tuple[int, ...], ...]
 # The graph of a captured step, and the batches that contain its input tensors.
@@ -126,7 +126,7 @@ class Graphs:
 
     Args:
         runs: the number of runs that train side by side.
-        generators: the random generators that a step uses. A replay advances them as well.
+        generators: the random generators that a step uses, and that a replay advances.
         report: a function that logs a line if steps cannot be captured.
     """
 
@@ -143,7 +143,7 @@ class Graphs:
         self._can_capture = True
 
     def copy_for_fewer_runs(self, runs: int) -> "Graphs":
-        """Return a copy for fewer runs, without captured steps, because these compute all runs."""
+        """Return a copy for fewer runs. Captured steps are not copied: they compute all runs."""
         fewer = Graphs(runs, self._generators, self._report)
         fewer._can_capture = self._can_capture
         return fewer

@@ -154,7 +154,7 @@ class TrainedValues:
 
     @torch.no_grad()
     def delta(self, position: int) -> Delta:
-        """Copy the tensors that a run has changed so far."""
+        """Return copies of the tensors that a run has changed so far."""
         return {key: values for part in self._parts for key, values in part.delta(position).items()}
 
     def select_runs(self, positions: Sequence[int]) -> Self:
@@ -295,8 +295,8 @@ class StackedMatrix:
     Args:
         entries: the trained part of the matrix in each run: ``Whole`` or ``Indices``.
         dtype: the dtype of matrix products.
-        rows: the indices of the rows that are trained, if the matrix is an embedding table. Only
-            these rows are kept. None means all rows.
+        rows: the indices of the rows that are trained, if the matrix is an embedding table. The
+            master weights have only these rows. None means all rows.
         masters: the master weights ``[k, …]``; None means copies of the pretrained matrix.
     """
 
