@@ -33,7 +33,7 @@ def add_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def information_tables(sums: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Compute the tables of Fisher information from the sums per tensor.
+    """Compute the tables of Fisher information from the sums over the entries of each tensor.
 
     Returns:
         The tables, by name.

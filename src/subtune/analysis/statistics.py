@@ -169,7 +169,7 @@ def match_family(names: Iterable[str], pattern: str) -> list[str]:
 
 
 def split_families(names: Iterable[str], first: str, second: str) -> tuple[list[str], list[str]]:
-    """Return the names in each of two families. Names in both count only for the first."""
+    """Return the names in each of two families. Names in both count only for the first family."""
     firsts = match_family(names, first)
     return firsts, [name for name in match_family(names, second) if name not in firsts]
 
@@ -230,7 +230,7 @@ def rank_correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Se
 
 
 def drop_columns_with_diverged_runs(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Select the models and score columns on which no run diverged."""
+    """Select the scores of models and score columns without a diverged run."""
     scores = chosen["value"].notna()
     return chosen[scores.groupby([chosen["model"], chosen["column"]]).transform("all")]
 

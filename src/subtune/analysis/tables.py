@@ -295,8 +295,8 @@ def read_chosen_ids(results: str) -> set[str]:
 def run_names(store: Path, spec: RunSpec, names: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """Return the names of a run's ``model``, ``task`` and ``method``.
 
-    A refit has the names of the runs on folds that it repeats. Without known names, the model's
-    repository and a description of the selection are returned.
+    A refit has the names of the runs on folds that it repeats. If ``names`` lacks the run, the
+    model's repository and a description of the selection are returned.
 
     Args:
         names: from `read_given_names`.

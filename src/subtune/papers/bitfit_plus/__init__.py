@@ -103,8 +103,8 @@ def correlate_changes_with_scores(
         parts: maps each method to the names of the parameters that it trains.
 
     Returns:
-        One value for each model, task with changes, and seed of the scores. A value is negative if
-        methods with larger changes have higher scores.
+        One value for each model, each task with changes, and each seed of the scores. A value is
+        negative if methods with larger changes have higher scores.
     """
     means, scores = average_changes(changes, method), method_scores(chosen)
     methods = [m for m, names in parts.items() if m in scores and set(names) <= set(means)]
