@@ -132,8 +132,8 @@ def _choose_method(compared: Compared, margin: float) -> tuple[Decision | None, 
     4. *Undecided*: the recorded score of a smaller method is within the margin, but the probability
        that the method is within the margin is lower than `LIKELY` or unknown, for instance because
        there are few examples. The smallest method with such a score is returned.
-    5. *Everything*: no smaller method is good enough, so full fine-tuning should be trained. The
-       returned candidate is the smaller method with the highest score.
+    5. *Everything* should be trained: no smaller method is good enough. The returned candidate is
+       the smaller method with the highest score.
 
     Rules 1, 2, 4 and 5 consider only methods that are smaller than the reference.
     """

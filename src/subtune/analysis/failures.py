@@ -43,7 +43,6 @@ class MethodPredictions(NamedTuple):
     Attributes:
         is_named: whether the answer names this method. Predictions of full fine-tuning are read
             even if the answer names another method.
-        split: the split of the examples.
         row: the index of each prediction's example in the split ``[u]``.
         label: the label of each prediction's example ``[u]``; for multi-label tasks, 0 or 1 for
             each label ``[u, o]``.

@@ -252,7 +252,6 @@ def compute_pseudo_values(
             units where the mask is ``True``.
         part_of_unit: the index of each unit's part ``[u]``. All units of an example are in
             the same part.
-        parts: the number of parts.
     """
     whole = score(np.ones(len(part_of_unit), bool))
     without = np.array([score(part_of_unit != part) for part in range(parts)])

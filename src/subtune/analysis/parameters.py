@@ -44,7 +44,8 @@ def information_tables(sums: pd.DataFrame) -> dict[str, pd.DataFrame]:
           share is the mean over the component's entries in all layers, divided by the sum of these
           means over all components.
         * ``layernorm_information``: ``task``, ``layer``, ``part`` (weight or bias) and ``share``,
-          each layer's share of the task's LayerNorm information (LayerNorm paper, Figure 3)
+          each layer's share of the task's information in the output LayerNorm (LayerNorm paper,
+          Figure 3)
         * ``global_layernorm_information``: from `global_layernorm_information`
     """
 

@@ -126,8 +126,8 @@ def _rescore_by_other_examples(
     """Replace dev scores by scores at epochs that were chosen on different examples.
 
     The score of the best epoch is slightly too high, because the epoch was chosen by this score.
-    Therefore each ``value`` by which methods are compared is replaced by the score at other epochs,
-    which are listed in ``judged_at``:
+    Therefore each ``value`` by which methods are compared is replaced by the score at the epochs in
+    ``judged_at``, which are chosen as follows:
 
     1. A run on a fold is scored at the epoch with the highest mean score over the runs on the other
        folds.

@@ -145,8 +145,7 @@ def changes_to_largest_other(
 ) -> pd.Series:
     """Compute ``log(min(names) / max(others))`` of the changes of parameters.
 
-    There is one number per model and task. For claims about changes of parameters, `minus` cannot
-    be used, because `minus` compares scores.
+    There is one number per model and task. `minus` cannot be used, because it compares scores.
 
     Args:
         method: the method that trains the parameters.
@@ -220,7 +219,7 @@ def rank_correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Se
     """Compute the rank correlation between an index level and the values, within each group.
 
     Args:
-        values: the values, with a multi-index.
+        values: a series with a multi-index.
         level: the name of the index level to correlate with the values.
         groups: the index levels that identify a group.
     """

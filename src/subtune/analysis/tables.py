@@ -58,7 +58,6 @@ def column_declarations(name: TableName) -> pd.DataFrame:
 
 
 def _column_dtypes(name: TableName) -> dict[str, str]:
-    """Map each declared column of a table to its dtype."""
     declarations = column_declarations(name)
     return dict(zip(declarations["column"], declarations["type"].map(DTYPES), strict=True))
 

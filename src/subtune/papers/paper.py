@@ -73,7 +73,7 @@ class Table:
         caption: a text with everything that a reader needs to know.
         make: a function that takes `ExperimentResults` and returns a data frame or a
             `StyledTable`. For a `Figure`, the function returns a matplotlib figure.
-        needs: the results that are needed. The table is left out if any of them is missing.
+        needs: the required results. If any of them is missing, the table is left out.
         tasks: the tasks to show. By default, a paper's tables and figures show all tasks except
             `Paper.tasks_apart`; other tables and figures show all tasks.
     """
@@ -102,7 +102,6 @@ class Paper:
         name: the name of the paper in configurations, and of its package.
         citation: the name that is shown in the report.
         exhibits: the tables and figures, in the order of the paper.
-        claims: the claims that are tested.
         metrics: maps a task to the metric that the paper uses, if this is not the task's first
             metric. Epochs and learning rates are chosen by this metric, but predictions and changes
             are recorded at the epoch that is best by the task's first metric.
@@ -128,7 +127,7 @@ class Paper:
         return any({*exhibit.needs.tables} & {*INFORMATION} for exhibit in self.exhibits)
 
     def claims_for_tasks(self, tasks: Collection[str]) -> list[Claim]:
-        """Return the claims that can be tested on some tasks.
+        """Return the claims that can be tested on the given tasks.
 
         Claims about ``tasks_apart`` are returned if one of their tasks is in ``tasks``. Other
         claims are returned if ``tasks`` contains a task that is not in ``tasks_apart``.
@@ -256,7 +255,6 @@ def read_claims(package: str, own: Mapping[str, Any] = MappingProxyType({})) -> 
     `subtune.analysis.statistics` and in the paper's own module.
 
     Args:
-        package: the package of the paper.
         own: the namespace of the module that defines the paper's own statistics.
     """
     every = {**vars(statistics), **own}

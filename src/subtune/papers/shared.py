@@ -135,10 +135,10 @@ FRONT = Figure(
     "front",
     "Scores of all methods, from the smallest to the largest",
     "The plot shows the score of each method at its best learning rate, and the number of trained "
-    "parameters without the classifier. The black line is the reference, and the band below the "
-    "line is the margin. Bars show the 95 % interval of the difference from the reference, paired "
-    "by seed and dev example, relative to the reference's score. A point is filled if the method "
-    "is within the margin with a probability of at least 95 % and several seeds. The column "
+    "parameters without the classifier. The black line is the reference's score, and the band to "
+    "its left is the margin. Bars show the 95 % interval of the difference from the reference, "
+    "paired by seed and dev example and shifted by the reference's score. A point is filled if the "
+    "method is within the margin with a probability of at least 95 % and several seeds. The column "
     "'within' shows this probability. Grey squares are methods that train nothing in the encoder. "
     "Orange diamonds are external predictions. Each panel shows at most sixteen methods; diverged "
     "methods are left out.",
@@ -149,8 +149,8 @@ SUMMARIES = (ANSWERS, FRONT, SUMMARY)
 CLAIMS = Table(
     "claims",
     "Claims",
-    "The table tests the claims of the paper on these runs. The paper supports a claim with a "
-    "mean, a number of tasks, an order, or the p-value of a test. The table applies the paper's "
+    "The table tests the claims of the paper on these runs. The paper's criterion for a claim "
+    "is a mean, a number of tasks, an order, or the p-value of a test. The table applies this "
     "criterion to these runs and to the printed numbers. If printed numbers contradict the claim, "
     "the last column names them. The 95 % interval of the mean is a t interval over units. With at "
     "least three seeds, each unit is the mean of one seed over all tasks. With fewer seeds, each "
@@ -183,9 +183,9 @@ REPRODUCTION = Figure(
 PAIRED_TESTS = Table(
     "paired_tests",
     "Comparison of all pairs of methods",
-    "The table compares each pair of methods, paired by score column. It lists the mean difference "
-    "(first method minus second method) and the two-sided p-value of Wilcoxon's signed-rank test, "
-    "uncorrected and with Holm's correction over all pairs.",
+    "The table compares the scores of two methods at a time, paired by score column. It lists the "
+    "mean difference (first method minus second method) and the two-sided p-value of Wilcoxon's "
+    "signed-rank test, uncorrected and with Holm's correction over all pairs.",
     make=lambda results: paired_tests(results["chosen"]),
     needs=Needs(questions=2),
 )
@@ -247,9 +247,9 @@ CLASSES = Table(
 CONFUSION = Figure(
     "confusion",
     "Errors: confusion matrix",
-    "The cells show the number of examples with each label and prediction. The run was not trained "
-    "on these examples. The shade shows the share among the examples with the same label. With "
-    "more than "
+    "The cells show the number of examples for each pair of label and prediction. The run was not "
+    "trained on these examples. The shade shows the share among the examples with the same label. "
+    "With more than "
     f"{MOST_IN_MATRIX} labels, bars show the most frequent confusions.",
     make=draw_confusion,
     needs=Needs(tables=("confusion",)),

@@ -44,8 +44,8 @@ def minus_most_informed(
 ) -> pd.Series:
     """Compute the score of ``method`` minus that of the method with the most Fisher information.
 
-    Both methods are trained on the fewest training examples. `minus_at_train_size` cannot be used,
-    because the second method differs between tasks.
+    Both scores are from the smallest training set. `minus_at_train_size` cannot be used, because
+    the second method differs between tasks.
 
     Args:
         methods: methods that train a single parameter and are named after it.

@@ -92,7 +92,7 @@ def distance_to_printed(
 def correlate_changes_with_scores(
     changes: pd.DataFrame, chosen: pd.DataFrame, method: str, parts: Mapping[str, Sequence[str]]
 ) -> pd.Series:
-    """Compute the negative rank correlation over methods between changes and scores.
+    """Compute the rank correlation over methods between changes and scores, sign reversed.
 
     The change of a method is the mean change of its parameters in a run of ``method``, which trains
     all of them. The score is the mean over tasks. No shared statistic can be used, because each of

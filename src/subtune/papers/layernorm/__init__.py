@@ -50,8 +50,9 @@ EXHIBITS = (
     Figure(
         "figure2",
         "Dev score by trained fraction, individual masks",
-        "The plots show the dev score by trained fraction of the LayerNorm parameters, with a mask "
-        "from the task's own Fisher information. At 100 %, all LayerNorm parameters are trained.",
+        "The plots show the dev score by trained fraction of the LayerNorm parameters, for masks "
+        "from the Fisher information of the task itself. At 100 %, all LayerNorm parameters are "
+        "trained.",
         make=lambda results: draw_scores_by_fraction(results, ["individual"]),
         needs=Needs(fractions=True),
     ),
