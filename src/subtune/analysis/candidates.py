@@ -65,7 +65,7 @@ class Candidate(NamedTuple):
         chance: the probability that the loss of score is at most the margin.
         is_sure: whether ``chance`` is at least `SURE` and there is more than one seed.
         seeds: the seeds for which both the method and the reference have a run; with several tasks,
-            those of the task with the fewest.
+            the seeds of the task with the fewest.
         studies: one `Study` per task. If a task has no study, ``studies`` is empty and the
             difference has no interval.
         judged_by: what the scored examples are called: ``dev examples``, ``test examples`` or, in

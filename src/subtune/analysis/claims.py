@@ -150,7 +150,7 @@ class Claim:
             ``True``.
         groups: the names of two methods. The claim holds if the Kruskal–Wallis test finds no
             difference between their scores.
-        margin: the equivalence margin; by default, the one of ``measure``.
+        margin: the equivalence margin; by default, that of ``measure``.
         is_printed: whether the paper contains numbers with which the claim can be tested.
         contradicted_by: the printed number that contradicts the claim, if any.
         is_main: whether the summary that is printed in the terminal lists the claim.

@@ -102,7 +102,7 @@ def global_layernorm_information(shares: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         ``layer``, ``part`` (weight or bias), ``share``. A layer's share is missing if it is missing
-        for some task. As in the paper's figure, the shares of all layers' weights sum to the number
+        on any task. As in the paper's figure, the shares of all layers' weights sum to the number
         of tasks, and so do those of the biases.
     """
     sums = shares.groupby(["task", "part"])["share"].transform("sum")

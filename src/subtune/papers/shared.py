@@ -29,7 +29,7 @@ from subtune.exhibits.output import ExperimentResults
 from subtune.exhibits.score_tables import comparison_table, sizes_table
 from subtune.papers.paper import Figure, Needs, Paper, Table
 
-SEVERAL_SEEDS = "one standard deviation over seeds, if there are several"
+SEVERAL_SEEDS = "± one standard deviation over seeds, if there are several"
 DIVERGED = (
     "A method is listed as diverged if, at every learning rate, the loss or a prediction of at "
     "least one seed was not finite."
