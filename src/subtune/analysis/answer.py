@@ -38,7 +38,7 @@ class Answer:
         decision: from `_choose_method`.
         candidate: the chosen method, compared with the reference or, if the reference is chosen,
             with full fine-tuning. If the decision is *everything*, the candidate is the smaller
-            method whose score is nearest to that of full fine-tuning.
+            method with the highest score.
         better: the best method that surely scores higher than full fine-tuning, if there is one.
         full_diverged: whether full fine-tuning was run but has no score.
         full_learnt_nothing: whether a run of full fine-tuning gives the same prediction for all
@@ -71,8 +71,8 @@ class Answer:
 def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -> list[Answer]:
     """Find the method to train for each task, and for all tasks together if there are several.
 
-    In a paper's experiment, each model has separate answers. If the runs come from experiments with
-    different margins, the smallest margin applies.
+    In an experiment that reproduces a paper, each model has separate answers. If the runs come from
+    experiments with different margins, the smallest margin applies.
     """
     row_scores = empty_row_scores() if row_scores is None else row_scores
     pseudo_values, found = row_scores.set_index("run"), []
@@ -132,8 +132,8 @@ def _choose_method(compared: Compared, margin: float) -> tuple[Decision | None, 
     4. *Undecided*: the recorded score of a smaller method is within the margin, but the probability
        that the method is within the margin is lower than `LIKELY` or unknown, for instance because
        there are few examples. The smallest method with such a score is returned.
-    5. *Everything*: no smaller method is good enough, so full fine-tuning should be trained. The
-       returned candidate is the smaller method with the highest score.
+    5. *Everything* should be trained: no smaller method is good enough. The returned candidate is
+       the smaller method with the highest score.
 
     Rules 1, 2, 4 and 5 consider only methods that are smaller than the reference.
     """
@@ -189,7 +189,7 @@ def short_answer(answer: Answer) -> str:
     if answer.decision == "undecided":
         return f"Undecided: {_lower_first_letter(scores)} {against}."
     if title.startswith((embeddings, method_title("tf-idf"))):
-        return f"Nothing needs training: {_lower_first_letter(scores)} {against}."
+        return f"No fine-tuning is needed: {_lower_first_letter(scores)} {against}."
     if title == answer.reference:
         return f"{title} beats {_lower_first_letter(_name_in_sentence(answer.full))}: {against}."
     return f"{title} is enough: {against}."
@@ -233,8 +233,8 @@ def next_step(answer: Answer) -> str:
         seeds = [*candidate.seeds, *itertools.islice(unused, answer.more_seeds)]
         more.append(f"`seeds: {seeds}`")
     if more:
-        return f"To be sure: about {' or '.join(more)}."
+        return f"For a certain answer, use about {' or '.join(more)}."
     if answer.decision == "everything":
         numbers = f"{candidate.score:.3f} against {candidate.reference_score:.3f}"
         return f"The nearest smaller method is {candidate.title}: {numbers}."
-    return "To be sure: label more examples."
+    return "For a certain answer, label more examples."

@@ -1,12 +1,12 @@
 """Compares each method with a reference, and summarises all methods in a table.
 
-* The *reference* is full fine-tuning of the model with which full fine-tuning scores highest. If
-  another method surely scores higher by at least the margin, that method is the reference instead.
+* The *reference* is the fully fine-tuned model with the highest score. If another method surely
+  scores higher by at least the margin, that method is the reference instead.
 * A method is *smaller* than another if its encoder is smaller. If both encoders have the same size,
   the method with fewer trained parameters is smaller. The classifier is trained by every method and
   not counted.
 * A *difference* is the score of a run minus the score of the reference with the same seed and fold.
-  Runs without a counterpart are left out.
+  A run is left out if the reference has no run with the same seed and fold.
 * A method's *score* is the reference's score plus the mean difference. So methods can be compared
   even if they were run on different folds.
 * The *interval* of the difference accounts for the variance between seeds and between examples.
@@ -54,9 +54,9 @@ class Candidate(NamedTuple):
 
     Attributes:
         title: the method's title, which includes the model's name if several models are compared.
-        encoder_size: the model's number of parameters; 0 for a method without a model; NaN for
+        encoder_size: the encoder's number of parameters; 0 for a method without a model; NaN for
             external predictions, which cannot be trained.
-        trained: the number of trained parameters.
+        trained: the number of trained parameters, without the classifier.
         share: ``trained`` as a share of the parameters that full fine-tuning trains.
         score: ``reference_score`` plus the mean difference.
         reference_score: the reference's mean score over all of its seeds and folds.
@@ -64,11 +64,11 @@ class Candidate(NamedTuple):
         most_lost: the 95 % upper confidence bound of the loss of score against the reference.
         chance: the probability that the loss of score is at most the margin.
         is_sure: whether ``chance`` is at least `SURE` and there is more than one seed.
-        seeds: the seeds of the differences; with several tasks, those of the task with the fewest
-            seeds.
-        studies: one study per task. If a task has no study, ``studies`` is empty and the difference
-            has no interval.
-        judged_by: the name of the scored examples: ``dev examples``, ``test examples`` or, in
+        seeds: the seeds for which both the method and the reference have a run; with several tasks,
+            the seeds of the task with the fewest.
+        studies: one `Study` per task. If a task has no study, ``studies`` is empty and the
+            difference has no interval.
+        judged_by: what the scored examples are called: ``dev examples``, ``test examples`` or, in
             cross-validation, ``examples``.
         over: the number of seeds and examples from which the interval is computed, as text.
     """
@@ -101,7 +101,7 @@ class Compared(NamedTuple):
 
     Attributes:
         reference: the reference's title; empty if no method has a score.
-        full: the title of full fine-tuning of the model with which it scores highest; empty if full
+        full: the title of the fully fine-tuned model with the highest score; empty if full
             fine-tuning has no score.
         methods: maps the title of each method to its comparison with the reference, the smallest
             method first.
@@ -115,14 +115,14 @@ class Compared(NamedTuple):
 
 
 def scored_runs(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Select the scores by which methods are compared, and add columns for comparisons.
+    """Select the scores by which methods are compared, and add columns that comparisons need.
 
     If a task has a test file, these are scores on the test set.
 
     Returns:
         The columns of ``chosen``, and
 
-        * ``models``: the names of the models that are compared in the answer
+        * ``models``: the names of the models that are compared in one answer
         * ``trained``: the number of trained parameters, without the classifier
         * ``title``: the method's title, which includes the model's name if there are several models
         * ``is_full``: whether the method is full fine-tuning
@@ -158,13 +158,13 @@ def are_scored_on_folds(runs: pd.DataFrame) -> bool:
 def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Compared:
     """Choose the reference, and compare all methods with the reference and with full fine-tuning.
 
-    The reference is full fine-tuning of the model with which it scores highest. There are two
-    exceptions. If some methods surely score higher than full fine-tuning by at least the margin,
-    the reference is the one with the largest difference. If full fine-tuning has no score, the
-    reference is the method with the highest score. External predictions are never the reference.
+    The reference is the fully fine-tuned model with the highest score. There are two exceptions. If
+    some methods surely score higher than full fine-tuning by at least the margin, the reference is
+    the one with the largest difference. If full fine-tuning has no score, the reference is the
+    method with the highest score. External predictions are never the reference.
 
     Args:
-        runs: the rows of one answer from `scored_runs`, on one or on all tasks.
+        runs: the rows of `scored_runs` that belong to one answer.
     """
     full = _find_best(runs[runs["is_full"]])
     with_full = compare_methods(runs, full, pseudo_values)
@@ -195,13 +195,13 @@ def _find_best(runs: pd.DataFrame) -> str:
 def compare_methods(
     runs: pd.DataFrame, reference: str, pseudo_values: pd.DataFrame
 ) -> dict[str, Candidate]:
-    """Compare each method with a reference, by runs with the same seed and fold.
+    """Compare each method with a reference, in pairs of runs with the same seed and fold.
 
-    Scores are means over tasks. A method is left out if it has no difference on some task, for
+    Scores are means over tasks. A method is left out if its difference is missing on a task, for
     instance because a run diverged.
 
     Args:
-        runs: the rows of one answer from `scored_runs`, on one or on all tasks.
+        runs: the rows of `scored_runs` that belong to one answer.
 
     Returns:
         A mapping from each method's title to its comparison, the smallest method first. The
@@ -272,7 +272,7 @@ def _compare_method(
 
 
 def _estimate_study(pairs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Study | None:
-    """Estimate the mean difference of one method on one task, and the variance components.
+    """Estimate one method's mean difference on one task, and its variance components.
 
     The result is None if there is a single seed without recorded predictions, because the variance
     cannot be estimated. The result is also None if the variance is 0 and the metric is not a share
@@ -385,8 +385,9 @@ def sort_methods(methods: pd.DataFrame, columns: list[str] = FROM_SMALLEST) -> p
 def is_on_front(table: pd.DataFrame) -> pd.Series:
     """Return, for each row, whether the method is on its task's Pareto front of score and size.
 
-    A method is on the front if no other method of equal or smaller size scores as high. External
-    predictions are never on the front.
+    A method is on the front if no smaller method scores as high and no method of the same size
+    scores higher. Of methods with equal size and score, only the first is on the front. External
+    predictions never are.
     """
     trainable = table[table["encoder_size"].notna()]
     scores = trainable.assign(score=trainable["score"].fillna(-np.inf))
@@ -398,7 +399,7 @@ def is_on_front(table: pd.DataFrame) -> pd.Series:
 
 
 def describe_curves(row: Mapping[str, Any]) -> str | None:
-    """List the reasons why other learning rates or epochs may score higher; None without reasons.
+    """List the reasons why other learning rates or epochs may score higher; None if there are none.
 
     *At the edge* means that the best learning rate is the smallest or largest that was tried. The
     other reasons are the verdicts *still rising* and *fell*.

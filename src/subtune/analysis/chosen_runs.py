@@ -38,7 +38,7 @@ def choose_rates(scores: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         The columns of ``scores``, and ``at_edge``: whether the best learning rate is the smallest
-        or the largest of several. If so, rates that were not tried may be better.
+        or the largest of several rates. If so, rates that were not tried may be better.
     """
     groups = scores.groupby(SETTING, sort=False, dropna=False)
     smallest = groups["smallest_rate"].transform("min")
@@ -51,11 +51,11 @@ def choose_rates(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def choose_best(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Series) -> pd.DataFrame:
-    """Return the rows of each setting's best candidate, which is chosen as in `choose_rates`.
+    """Return the rows of each setting's best candidate, chosen like the rate in `choose_rates`.
 
     Args:
-        setting: the columns that identify a setting.
-        candidate: each row's candidate, such as a learning rate.
+        setting: the columns in which runs of one setting have equal values, such as `SETTING`.
+        candidate: the candidate to which each row belongs, such as a learning rate.
     """
     groups = scores.groupby([*setting], sort=False, dropna=False)
     scores = scores.assign(setting=groups.ngroup(), candidate=candidate)
@@ -86,7 +86,7 @@ def select_masked_runs(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def pivot_methods(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Compute the mean score of each method without a mask, over seeds.
+    """Compute the mean score over seeds of each method without a mask.
 
     Returns:
         One row per model and score column, and one column per method.
@@ -111,7 +111,7 @@ def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def add_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
-    """For each scope, append the runs of the whole selection as masked runs with fraction 1."""
+    """For each scope, append runs with the whole selection, as masked runs with fraction 1."""
     whole = drop_masked_runs(chosen)
     ends = [
         whole[whole["method"] == method].assign(scope=scope)
@@ -144,7 +144,7 @@ def title_with_mask(row: Mapping[str, Any]) -> str:
     """Format a method's title; the title of a masked method includes its fraction and scope.
 
     Args:
-        row: a row with the columns `METHOD`.
+        row: a row with the columns ``method``, ``fraction`` and ``scope``.
     """
     scope = None if pd.isna(row["scope"]) else row["scope"]
     return masked_name(method_title(row["method"]), row["fraction"], scope)
@@ -171,7 +171,7 @@ def read_learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
 def add_curve_verdicts(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
-    """Add the column ``curve``: the verdict on the learning curves of a setting's seeds.
+    """Add the column ``curve``: the verdict on a setting's learning curve, averaged over seeds.
 
     There is no verdict for a setting that diverged.
     """
@@ -195,7 +195,7 @@ def curve_verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
     * *Fell*: the best epoch is before the last third, and the score fell afterwards.
     * *Converged*: neither of the above.
 
-    The curve is averaged over seeds. Only changes larger than the noise count. With at least
+    The curve is averaged over seeds. Changes within the noise do not count. With at least
     `FEWEST_SEEDS` seeds, a change is larger than the noise if Student's 95 % interval over seeds
     excludes 0. With fewer seeds, the noise is the standard error of an accuracy of 0.5 on ``rows``
     examples.
@@ -219,7 +219,7 @@ def curve_verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
 
 
 def _exceeds_noise(changes: np.ndarray, rows: int) -> bool:
-    """Return whether the mean of a score's changes, one per seed, is larger than the noise."""
+    """Return whether a score's mean change over seeds is larger than the noise."""
     noise = 0.5 / math.sqrt(rows)
     if len(changes) >= FEWEST_SEEDS:
         # Importing scipy takes long.

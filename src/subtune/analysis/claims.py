@@ -87,7 +87,7 @@ def average_by_unit(cells: pd.Series) -> tuple[str, pd.Series]:
 
 
 def _format_varying_levels(cells: pd.Series) -> str:
-    """Format the index levels that have more than one value, such as ``model × task``.
+    """Format the names of index levels with more than one value, such as ``model × task``.
 
     Each of MNLI's two score columns counts as a task.
     """
@@ -150,10 +150,10 @@ class Claim:
             ``True``.
         groups: the names of two methods. The claim holds if the Kruskal–Wallis test finds no
             difference between their scores.
-        margin: the equivalence margin. If None, it is the margin of ``measure``.
+        margin: the equivalence margin; by default, that of ``measure``.
         is_printed: whether the paper contains numbers with which the claim can be tested.
         contradicted_by: the printed number that contradicts the claim, if any.
-        is_main: whether the summary of the paper in the terminal lists the claim.
+        is_main: whether the summary that is printed in the terminal lists the claim.
     """
 
     text: str
@@ -228,7 +228,7 @@ def evaluate_claims(
         data = _select_data(claim, with_printed, tasks_apart)
         printed = evaluate_criterion(claim, _select_data(claim, printed_tasks, tasks_apart))
         if claim.at_least is None:
-            # For a mean over tasks, printed averages are preferred.
+            # A printed average is preferred to the mean of the printed scores.
             averages = _select_data(claim, printed_averages, tasks_apart)
             printed = evaluate_criterion(claim, averages) or printed
         rows.append(_build_claim_row(claim, data, printed or Judgement(math.nan, 0, NOT_PRINTED)))
@@ -288,7 +288,7 @@ def _build_claim_row(
         "high": interval.high,
         "unit": unit,
         "units": len(units),
-        # A claim about less than half of the cells cannot be tested by a mean.
+        # If a claim is about fewer than half of the cells, the mean of all cells does not test it.
         "verdict": None
         if claim.at_least and 2 * claim.at_least[0] < claim.at_least[1]
         else decided,

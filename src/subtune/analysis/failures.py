@@ -41,9 +41,8 @@ class MethodPredictions(NamedTuple):
     """The predictions of one method on one task, for the examples on which it is scored.
 
     Attributes:
-        is_named: whether this method is the answer. Predictions of full fine-tuning are read even
-            if it is not the answer.
-        split: the split of the examples.
+        is_named: whether the answer names this method. Predictions of full fine-tuning are read
+            even if the answer names another method.
         row: the index of each prediction's example in the split ``[u]``.
         label: the label of each prediction's example ``[u]``; for multi-label tasks, 0 or 1 for
             each label ``[u, o]``.
@@ -60,7 +59,7 @@ class MethodPredictions(NamedTuple):
 
     @property
     def weights(self) -> np.ndarray:
-        """The weights of predictions ``[u]``. Those for the same example sum to 1."""
+        """The weights of predictions ``[u]``. The weights for one example sum to 1."""
         return 1 / np.bincount(self.row)[self.row]
 
     @property
@@ -87,10 +86,10 @@ class MethodPredictions(NamedTuple):
 def read_method_predictions(
     chosen: pd.DataFrame, row_scores: pd.DataFrame, store: Path
 ) -> list[MethodPredictions]:
-    """Read the predictions of each answer's method, and of full fine-tuning.
+    """Read the predictions of the method that each answer names, and of full fine-tuning.
 
-    Only classification and regression of whole texts are included. If the answer is full
-    fine-tuning, only its predictions are returned.
+    Only classification and regression of whole texts are included. If the answer names full
+    fine-tuning, its predictions are returned once.
     """
     judged, found = scored_runs(chosen).dropna(subset=["value"]), []
     for answer in find_answers(chosen, row_scores):
@@ -179,7 +178,7 @@ def count_confusions(predicted: MethodPredictions) -> pd.DataFrame:
 
     Returns:
         One row per pair of label and prediction, with the columns ``task``, ``method``, ``label``,
-        ``prediction`` and ``rows``, the number of examples. Labels keep the order of the task.
+        ``prediction`` and ``rows``, the number of examples. Labels are in the task's order.
     """
     labels, outputs = predicted.task.labels or (), predicted.output.shape[1]
     counts = np.zeros((outputs, outputs))
@@ -194,7 +193,7 @@ def count_confusions(predicted: MethodPredictions) -> pd.DataFrame:
 
 
 def list_regression_predictions(predicted: MethodPredictions) -> pd.DataFrame:
-    """List the ``label`` and the mean ``prediction`` of each example of a regression."""
+    """List the ``label`` and the mean ``prediction`` of each example in a regression task."""
     _, label, output = predicted.mean_over_seeds()
     about = {"task": predicted.task.name, "method": predicted.title}
     return pd.DataFrame(about | {"label": label, "prediction": output[:, 0]})
@@ -261,7 +260,7 @@ def find_suspect_labels(label: np.ndarray, output: np.ndarray) -> tuple[np.ndarr
 
     Returns:
         The indices of the suspect examples, sorted by the probability of the given label, the
-        lowest first; and the probability of the given label of all examples ``[n]``.
+        lowest first; and, for each example, the probability of its given label ``[n]``.
     """
     own = output[np.arange(len(label)), label]
     # The mean probability of each label over the examples labelled with it. A label without

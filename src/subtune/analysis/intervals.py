@@ -19,8 +19,7 @@ LEVEL = 0.95
 # The jackknife splits the examples into this many parts and leaves out one part at a time. Leaving
 # out one example at a time would be slow.
 JACKKNIFE_PARTS = 50
-# The largest number of seeds that is suggested, and the largest multiple of the present number of
-# examples.
+# At most this many seeds, and this many times the present number of examples, are suggested.
 MOST_SEEDS, MOST_TIMES_THE_ROWS = 50, 50
 
 
@@ -68,7 +67,7 @@ class Study(NamedTuple):
         seeds, parts = self.seeds + more_seeds, self.parts
         seed_share = self.seed_variance / seeds
         # Each pair is a mean square's contribution to the variance, and the degrees of freedom of
-        # the mean square. If the variance of seeds is 0, their mean square contributes nothing.
+        # the mean square. If the variance of seeds is 0, the seeds' mean square contributes 0.
         shares: list[tuple[float, float]] = [(seed_share, seeds - 1)]
         if parts:
             part_share = self.part_variance / times_the_rows / parts
@@ -93,10 +92,10 @@ def estimate_study(differences: Sequence[float], values: np.ndarray | None, rows
     differences between seeds.
 
     Args:
-        differences: the mean difference of each seed. If ``values`` is None, there must be at least
-            two seeds.
+        differences: the difference of scores for each seed. If ``values`` is None, there must be at
+            least two seeds.
         values: the pseudo-values of each seed's difference ``[seeds, parts]``, or None if there are
-            no pseudo-values. A seed's mean over parts is nearly the seed's mean difference.
+            no pseudo-values. The mean of a seed's pseudo-values is nearly the seed's difference.
         rows: the number of examples in all parts.
     """
     mean, seeds = float(np.mean(differences)), len(differences)
@@ -124,9 +123,9 @@ def estimate_nested_study(
     does not include differences between folds.
 
     Args:
-        differences: the mean difference of each seed on its fold.
-        values: as in `estimate_study`. If a fold has fewer parts than other folds, its last values
-            are NaN.
+        differences: the difference of scores for each seed, on the seed's fold.
+        values: as in `estimate_study`. If a fold has fewer parts than others, the last values of
+            its seeds are NaN.
         rows: the number of examples in the folds on which seeds are scored.
         folds: the number of folds on which seeds are scored.
     """
@@ -173,8 +172,8 @@ def loss_bound(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: fl
     """Compute the one-sided upper confidence bound of the loss of score, at the level `LEVEL`.
 
     The loss of score is the mean difference with its sign reversed. Without studies, the bound is
-    NaN. The mean and the variance components are assumed to stay the
-    same with more seeds or examples.
+    NaN. The mean and the variance components are assumed to stay the same with more seeds or
+    examples.
 
     Args:
         studies: one study per task.
@@ -251,9 +250,8 @@ def compute_pseudo_values(
     Args:
         score: a function that takes a mask of the units ``[u]`` and computes the metric over the
             units where the mask is ``True``.
-        part_of_unit: the number of each unit's part, from 0 ``[u]``. All units of an example are in
+        part_of_unit: the index of each unit's part ``[u]``. All units of an example are in
             the same part.
-        parts: the number of parts.
     """
     whole = score(np.ones(len(part_of_unit), bool))
     without = np.array([score(part_of_unit != part) for part in range(parts)])

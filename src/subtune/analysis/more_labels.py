@@ -2,9 +2,10 @@
 
 A method's error is assumed to fall as a power of the number of training examples (Hestness et al.,
 "Deep Learning Scaling is Predictable, Empirically", 2017). So each time the training set is
-doubled, the score rises by `RATIO` times the previous gain. The next gain is fitted by least
-squares to the scores on all training set sizes. The fitted gain is a weighted sum of scores, so its
-interval is computed like that of a difference of two scores (`subtune.analysis.intervals`).
+doubled, the score rises by `RATIO` times the previous gain. The gain from the next doubling is
+fitted by least squares to the scores on all training set sizes. The fitted gain is a weighted sum
+of scores, so its interval is computed like that of a difference of two scores
+(`subtune.analysis.intervals`).
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from subtune.analysis.candidates import are_scored_on_folds, scored_runs
 from subtune.analysis.intervals import Interval
 from subtune.analysis.run_scores import PART_COLUMNS
 
-# The gain of doubling the training set, as a share of the gain of the previous doubling.
+# The gain from doubling the training set, as a share of the gain from the previous doubling.
 RATIO = 0.8
 # The gain is reported in a sentence only if half the width of its interval is at most this.
 WIDEST = 0.05

@@ -33,7 +33,7 @@ def add_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def information_tables(sums: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Compute the tables of Fisher information from the sums per tensor.
+    """Compute the tables of Fisher information from the sums over the entries of each tensor.
 
     Returns:
         The tables, by name.
@@ -44,7 +44,8 @@ def information_tables(sums: pd.DataFrame) -> dict[str, pd.DataFrame]:
           share is the mean over the component's entries in all layers, divided by the sum of these
           means over all components.
         * ``layernorm_information``: ``task``, ``layer``, ``part`` (weight or bias) and ``share``,
-          each layer's share of the task's LayerNorm information (LayerNorm paper, Figure 3)
+          each layer's share of the task's information in the output LayerNorm (LayerNorm paper,
+          Figure 3)
         * ``global_layernorm_information``: from `global_layernorm_information`
     """
 
@@ -101,7 +102,7 @@ def global_layernorm_information(shares: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         ``layer``, ``part`` (weight or bias), ``share``. A layer's share is missing if it is missing
-        for some task. As in the paper's figure, the shares of all layers' weights sum to the number
+        on any task. As in the paper's figure, the shares of all layers' weights sum to the number
         of tasks, and so do those of the biases.
     """
     sums = shares.groupby(["task", "part"])["share"].transform("sum")

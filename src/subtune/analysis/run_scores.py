@@ -25,7 +25,8 @@ from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.metrics import MODULE
 from subtune.tasks.task import ScoreColumn
 
-# A learning rate is on the plateau of a search if its score is at most this much below the best.
+# A learning rate is on the plateau of a search if its score is at most this much below the best
+# score.
 PLATEAU = 0.01
 # The dev set is split into this many parts, and an epoch is chosen for each part. With more parts,
 # the score varies more; with fewer parts, each epoch is chosen on fewer examples.
@@ -125,8 +126,8 @@ def _rescore_by_other_examples(
     """Replace dev scores by scores at epochs that were chosen on different examples.
 
     The score of the best epoch is slightly too high, because the epoch was chosen by this score.
-    Therefore each ``value`` by which methods are compared is replaced by the score at other epochs,
-    which are listed in ``judged_at``:
+    Therefore each ``value`` by which methods are compared is replaced by the score at the epochs in
+    ``judged_at``, which are chosen as follows:
 
     1. A run on a fold is scored at the epoch with the highest mean score over the runs on the other
        folds.
@@ -233,7 +234,7 @@ def choose_part_epochs(
 
     Args:
         metric: the metric by which epochs are chosen.
-        tables: the predictions on a split, by epoch, from `read_epoch_predictions`.
+        tables: maps each epoch to the predictions on a split, from `read_epoch_predictions`.
 
     Returns:
         The predictions for all examples, each from the epoch of its part; and a list with the epoch
@@ -253,7 +254,7 @@ def concatenate_parts(tables: Mapping[int, pd.DataFrame], epochs: Sequence[int])
 
 
 def part_indices(table: pd.DataFrame, parts: int) -> np.ndarray:
-    """Return the number of the part to which each prediction's example belongs.
+    """Return the index of the part to which each prediction's example belongs.
 
     Examples are split into parts at random, in the same way for all runs.
     """
@@ -399,7 +400,7 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
                 on_record = recorded[f"{split}/{name}"]
                 if not abs(on_record - again) <= TOLERANCE:
                     raise SubtuneError(
-                        f"run {run}: {task.name}: found recorded {name} {on_record} on {split}, "
-                        f"expected {again}, the score of the run's predictions; call `subtune "
-                        f"verify --results {store.parent}`"
+                        f"run {run}: {task.name}: found a recorded {name} of {on_record} on "
+                        f"{split}, expected {again}, the {name} of the recorded predictions; call "
+                        f"`subtune verify --results {store.parent}`"
                     )

@@ -145,8 +145,7 @@ def changes_to_largest_other(
 ) -> pd.Series:
     """Compute ``log(min(names) / max(others))`` of the changes of parameters.
 
-    There is one number per model and task. For claims about changes of parameters, `minus` cannot
-    be used, because `minus` compares scores.
+    There is one number per model and task. `minus` cannot be used, because it compares scores.
 
     Args:
         method: the method that trains the parameters.
@@ -169,7 +168,7 @@ def match_family(names: Iterable[str], pattern: str) -> list[str]:
 
 
 def split_families(names: Iterable[str], first: str, second: str) -> tuple[list[str], list[str]]:
-    """Return the names in each of two families. Names in both count only for the first."""
+    """Return the names in each of two families. Names in both count only for the first family."""
     firsts = match_family(names, first)
     return firsts, [name for name in match_family(names, second) if name not in firsts]
 
@@ -220,7 +219,7 @@ def rank_correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Se
     """Compute the rank correlation between an index level and the values, within each group.
 
     Args:
-        values: the values, with a multi-index.
+        values: a series with a multi-index.
         level: the name of the index level to correlate with the values.
         groups: the index levels that identify a group.
     """
@@ -230,7 +229,7 @@ def rank_correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Se
 
 
 def drop_columns_with_diverged_runs(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Select the models and score columns on which no run diverged."""
+    """Select the scores of models and score columns without a diverged run."""
     scores = chosen["value"].notna()
     return chosen[scores.groupby([chosen["model"], chosen["column"]]).transform("all")]
 

@@ -58,7 +58,6 @@ def column_declarations(name: TableName) -> pd.DataFrame:
 
 
 def _column_dtypes(name: TableName) -> dict[str, str]:
-    """Map each declared column of a table to its dtype."""
     declarations = column_declarations(name)
     return dict(zip(declarations["column"], declarations["type"].map(DTYPES), strict=True))
 
@@ -295,8 +294,8 @@ def read_chosen_ids(results: str) -> set[str]:
 def run_names(store: Path, spec: RunSpec, names: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """Return the names of a run's ``model``, ``task`` and ``method``.
 
-    A refit has the names of the runs on folds that it repeats. Without known names, the model's
-    repository and a description of the selection are returned.
+    A refit has the names of the runs on folds that it repeats. If ``names`` lacks the run, the
+    model's repository and a description of the selection are returned.
 
     Args:
         names: from `read_given_names`.

@@ -1,4 +1,4 @@
-"""The papers, in one package each, and the settings of experiments that depend on their paper."""
+"""The papers, in one package each, and the settings that experiments take from their papers."""
 
 import importlib
 import pkgutil
@@ -26,11 +26,11 @@ def find_paper(name: str | None) -> Paper:
 
 
 def assign_papers(config: Config) -> Config:
-    """Set ``paper`` in each experiment named after a paper, and check all experiments' papers.
+    """Set ``paper`` in experiments with the name of a paper, and check each experiment's paper.
 
     Raises:
-        SubtuneError: a paper is unknown, or a paper that shows the Fisher information of one model
-            is reproduced by an experiment with several models.
+        SubtuneError: a paper is unknown, or an experiment with several models reproduces a paper
+            that shows the Fisher information of one model.
     """
     problems, named = [], {}
     for name, experiment in config.experiments.items():

@@ -40,7 +40,7 @@ class Needs:
         methods: all of these methods must have been trained.
         seeds: the minimum number of seeds.
         questions: the minimum number of combinations of a model and a task.
-        fractions: whether masks must have been trained.
+        fractions: whether masked runs are needed.
         tables: names of tables in `ExperimentResults` that only some experiments have. A figure
             that needs ``parameter_changes`` shows exactly one method and one task.
     """
@@ -71,9 +71,9 @@ class Table:
         name: the stem of the file names. ``table2`` is shown as Table 2.
         title: the heading.
         caption: a text with everything that a reader needs to know.
-        make: a function that takes `ExperimentResults` and returns a data frame or a `StyledTable`
-            table. For a `Figure`, the function returns a matplotlib figure.
-        needs: the results that are needed. The table is left out if any of them is missing.
+        make: a function that takes `ExperimentResults` and returns a data frame or a
+            `StyledTable`. For a `Figure`, the function returns a matplotlib figure.
+        needs: the required results. If any of them is missing, the table is left out.
         tasks: the tasks to show. By default, a paper's tables and figures show all tasks except
             `Paper.tasks_apart`; other tables and figures show all tasks.
     """
@@ -102,14 +102,13 @@ class Paper:
         name: the name of the paper in configurations, and of its package.
         citation: the name that is shown in the report.
         exhibits: the tables and figures, in the order of the paper.
-        claims: the claims that are tested.
         metrics: maps a task to the metric that the paper uses, if this is not the task's first
             metric. Epochs and learning rates are chosen by this metric, but predictions and changes
-            are recorded at the best epoch by the task's first metric.
+            are recorded at the epoch that is best by the task's first metric.
         scored_on_training_set: methods whose runs are also scored on their training set.
         printed_data: maps the name of one of our tables to the paper's table with the corresponding
-            numbers. Each number in its column ``value`` is divided by the sum over the task.
-        printed_learning_rates: maps a method to the paper's table of its best learning rates.
+            numbers. Numbers in a column ``value`` are divided by their sum over the task.
+        printed_learning_rates: maps a method to the paper's table of the method's learning rates.
         tasks_apart: tasks that are used only in separate tables, figures and claims.
     """
 
@@ -128,7 +127,7 @@ class Paper:
         return any({*exhibit.needs.tables} & {*INFORMATION} for exhibit in self.exhibits)
 
     def claims_for_tasks(self, tasks: Collection[str]) -> list[Claim]:
-        """Return the claims that can be tested on some tasks.
+        """Return the claims that can be tested on the given tasks.
 
         Claims about ``tasks_apart`` are returned if one of their tasks is in ``tasks``. Other
         claims are returned if ``tasks`` contains a task that is not in ``tasks_apart``.
@@ -157,7 +156,7 @@ class Paper:
         The columns of the table ``scores``:
 
         * ``exhibit``, ``model``, ``split``, ``metric``
-        * ``method``: the name in `METHODS` if the method is in it
+        * ``method``: the name in `METHODS`, if the method is listed there
         * ``params``: the number of trained parameters, as text
         * ``task``: the task's name; for MNLI, ``mnli_matched`` or ``mnli_mismatched``
         * ``value``: the score as a number from 0 to 1
@@ -181,7 +180,7 @@ class Paper:
         """Map the names of our tables to the paper's numbers, in the format of these tables.
 
         Args:
-            averages: return averages over tasks, instead of the scores of each task.
+            averages: whether to return averages over tasks, instead of the scores of each task.
         """
         scores = self._scores_like_ours()
         wanted = scores[scores["is_average"] == averages]
@@ -217,7 +216,7 @@ class Paper:
         return rows.merge(printed_rates, on=[*keys, "task"], how="left")
 
     def _trained_parameters(self) -> pd.DataFrame:
-        """Return the trained parameters of each ``model`` and ``method``, as ``trainable``.
+        """Count the trained parameters of each ``model`` and ``method``, as ``trainable``.
 
         If the paper prints percentages instead of counts, ``trainable`` is a fraction of the model.
         """
@@ -256,7 +255,6 @@ def read_claims(package: str, own: Mapping[str, Any] = MappingProxyType({})) -> 
     `subtune.analysis.statistics` and in the paper's own module.
 
     Args:
-        package: the package of the paper.
         own: the namespace of the module that defines the paper's own statistics.
     """
     every = {**vars(statistics), **own}

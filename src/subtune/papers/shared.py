@@ -29,7 +29,7 @@ from subtune.exhibits.output import ExperimentResults
 from subtune.exhibits.score_tables import comparison_table, sizes_table
 from subtune.papers.paper import Figure, Needs, Paper, Table
 
-SEVERAL_SEEDS = "one standard deviation over seeds, if there are several"
+SEVERAL_SEEDS = "± one standard deviation over seeds, if there are several"
 DIVERGED = (
     "A method is listed as diverged if, at every learning rate, the loss or a prediction of at "
     "least one seed was not finite."
@@ -61,7 +61,7 @@ def dev_score_table(name: str, title: str, exhibits: Sequence[str], **options: A
 
 
 def test_score_table(name: str, exhibits: Sequence[str]) -> Table:
-    """Declare a table of our test scores from the GLUE server, followed by the paper's."""
+    """Declare a table of our test scores from the GLUE server, followed by the paper's scores."""
     return Table(
         name,
         "Test scores",
@@ -77,7 +77,7 @@ def metric_table(name: str) -> Table:
         name,
         "Metrics",
         "Epochs and learning rates are chosen by the first metric of each task. The other metrics "
-        "are only computed.",
+        "are reported, but nothing is chosen by them.",
         make=metrics_table,
     )
 
@@ -101,17 +101,18 @@ ANSWERS = Table(
     "What to train",
     "Each answer names the smallest method that loses at most the margin against the reference, on "
     "one task or in the mean over all tasks. Methods are ordered by the size of the encoder and, "
-    "for equal encoders, by the number of trained parameters. The reference is full fine-tuning of "
-    "the model on which it scores best. If a method beats full fine-tuning by more than the margin "
-    "with a probability of at least 95 % and several seeds, that method is the reference instead. "
-    "The named method loses at most the margin with a probability of at least 95 %, over several "
-    "seeds. If no method does, a probability of 50 % is sufficient. The table below the answers "
-    "lists all methods, the smallest first. It shows the loss against the reference, a 95 % upper "
-    "bound of the loss, and the probability that the loss is within the margin. Methods with a "
-    "probability of at least 95 % and several seeds are bold, as are references that beat full "
-    "fine-tuning. Probabilities are computed over paired seeds and evaluation examples or, with a "
-    "single seed, over examples alone. They are not corrected for multiple comparisons. Parameters "
-    "are counted without the classifier, which every method trains.",
+    "for equal encoders, by the number of trained parameters. The reference is the fully "
+    "fine-tuned model with the highest score. If a method beats full fine-tuning by at least the "
+    "margin with a probability of at least 95 % and several seeds, that method is the reference "
+    "instead. The named method loses at most the margin with a probability of at least 95 %, over "
+    "several seeds. If there is no such method, a probability of 50 % is sufficient. The table "
+    "below the answers lists all methods, the smallest first. It shows the loss against the "
+    "reference, a 95 % upper bound of the loss, and the probability that the loss is within the "
+    "margin. Methods with a probability of at least 95 % and several seeds are bold, as are "
+    "references that beat full fine-tuning. Probabilities are computed over paired seeds and "
+    "evaluation examples or, with a single seed, over examples alone. They are not corrected for "
+    "multiple comparisons. Parameters are counted without the classifier, which every method "
+    "trains.",
     make=answers_table,
 )
 SUMMARY = Table(
@@ -134,10 +135,10 @@ FRONT = Figure(
     "front",
     "Scores of all methods, from the smallest to the largest",
     "The plot shows the score of each method at its best learning rate, and the number of trained "
-    "parameters without the classifier. The black line is the reference, and the band below the "
-    "line is the margin. Bars show the 95 % interval of the difference from the reference, paired "
-    "by seed and dev example, relative to the reference's score. A point is filled if the method "
-    "is within the margin with a probability of at least 95 % and several seeds. The column "
+    "parameters without the classifier. The black line is the reference's score, and the band to "
+    "its left is the margin. Bars show the 95 % interval of the difference from the reference, "
+    "paired by seed and dev example and shifted by the reference's score. A point is filled if the "
+    "method is within the margin with a probability of at least 95 % and several seeds. The column "
     "'within' shows this probability. Grey squares are methods that train nothing in the encoder. "
     "Orange diamonds are external predictions. Each panel shows at most sixteen methods; diverged "
     "methods are left out.",
@@ -148,8 +149,8 @@ SUMMARIES = (ANSWERS, FRONT, SUMMARY)
 CLAIMS = Table(
     "claims",
     "Claims",
-    "The table tests the claims of the paper on these runs. The paper supports a claim with a "
-    "mean, a number of tasks, an order, or the p-value of a test. The table applies the paper's "
+    "The table tests the claims of the paper on these runs. The paper's criterion for a claim "
+    "is a mean, a number of tasks, an order, or the p-value of a test. The table applies this "
     "criterion to these runs and to the printed numbers. If printed numbers contradict the claim, "
     "the last column names them. The 95 % interval of the mean is a t interval over units. With at "
     "least three seeds, each unit is the mean of one seed over all tasks. With fewer seeds, each "
@@ -182,9 +183,9 @@ REPRODUCTION = Figure(
 PAIRED_TESTS = Table(
     "paired_tests",
     "Comparison of all pairs of methods",
-    "The table compares each pair of methods, paired by score column. It lists the mean difference "
-    "(first method minus second method) and the two-sided p-value of Wilcoxon's signed-rank test, "
-    "uncorrected and with Holm's correction over all pairs.",
+    "The table compares the scores of two methods at a time, paired by score column. It lists the "
+    "mean difference (first method minus second method) and the two-sided p-value of Wilcoxon's "
+    "signed-rank test, uncorrected and with Holm's correction over all pairs.",
     make=lambda results: paired_tests(results["chosen"]),
     needs=Needs(questions=2),
 )
@@ -200,14 +201,14 @@ LEARNING_CURVES = Figure(
     "learning_curves",
     "Learning curves",
     "The curves show the dev score after each epoch, for the best learning rate and the best seed "
-    "of each method. If a run diverged, its curve ends at that epoch.",
+    "of each method. If a run diverged in an epoch, its curve ends there.",
     make=draw_learning_curves,
 )
 SIZES = Figure(
     "sizes",
     "Score by number of training examples",
-    "The lines show the dev score by number of training examples, at the best learning rate of "
-    f"each method for each number. Larger training sets contain the smaller ones. Bands are "
+    "The lines show the dev score by number of training examples, at the best learning rate for "
+    f"each method and number. Larger training sets contain the smaller ones. Bands are "
     f"{SEVERAL_SEEDS}. "
     "A gap in a line means that a run diverged.",
     make=draw_scores_by_size,
@@ -216,7 +217,7 @@ SIZES = Figure(
 SCORES_BY_SIZE = Table(
     "scores_by_size",
     "Scores by number of training examples",
-    "The table lists dev scores in all metrics, at the best learning rate of each method for each "
+    "The table lists dev scores in all metrics, at the best learning rate for each method and each "
     "number of training examples. Learning rates are chosen by the metric that the other tables "
     "show. The best score of each row is bold.",
     make=sizes_table,
@@ -228,7 +229,7 @@ SUBMISSION = Table(
     "Files for the GLUE server",
     "For each file in a zip for the GLUE server, the table names the run that predicted the "
     "labels, or the reason why all predictions in the file are equal. Predictions are from the "
-    "best epoch by the task's first metric.",
+    "epoch that is best by the task's first metric.",
     make=lambda results: submission_table(results["submission"]),
 )
 
@@ -246,9 +247,9 @@ CLASSES = Table(
 CONFUSION = Figure(
     "confusion",
     "Errors: confusion matrix",
-    "The cells show the number of examples with each label and prediction. The run was not trained "
-    "on these examples. The shade shows the share among the examples with the same label. With "
-    "more than "
+    "The cells show the number of examples for each pair of label and prediction. The run was not "
+    "trained on these examples. The shade shows the share among the examples with the same label. "
+    "With more than "
     f"{MOST_IN_MATRIX} labels, bars show the most frequent confusions.",
     make=draw_confusion,
     needs=Needs(tables=("confusion",)),
@@ -258,10 +259,12 @@ SUSPECTS = Table(
     "Errors: rows whose label may be wrong",
     "The labels of these rows may be wrong, so check them first. The column 'probability' is the "
     "predicted probability of the given label (mean over seeds), from the method that the answer "
-    "names. The runs were not trained on these rows. A row is listed if the predicted probability "
-    "of another label is at least its mean over the rows with that label (confident learning). "
-    "The least probable labels come first. For numbers, the largest residuals (prediction minus "
-    "label) come first. The column 'row' is the row's number among all rows with a label.",
+    "names. The runs were not trained on these rows. Each label has a threshold: its mean "
+    "predicted probability over the rows with that label. A row is listed if its label is neither "
+    "the most probable label nor the most probable of those that reach their thresholds (confident "
+    "learning). The least probable labels come first. If labels are numbers, the largest residuals "
+    "(prediction minus label) come first. The column 'row' is the row's number among all rows with "
+    "a label.",
     make=suspect_labels_table,
     needs=Needs(tables=("suspects",)),
 )

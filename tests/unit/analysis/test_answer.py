@@ -82,19 +82,19 @@ def answer_of(table, task="rte", row_scores=None):
             {"full": [0.9] * 3, "embeddings": [0.9] * 3},
             "train",
             "Embeddings",
-            "Nothing needs training: embeddings score 0.900 against 0.900 (> 99 %).",
+            "No fine-tuning is needed: embeddings score 0.900 against 0.900 (> 99 %).",
         ),
         (
             {"full": [0.9] * 3, "tf-idf": [0.9] * 3},
             "train",
             "TF-IDF",
-            "Nothing needs training: TF-IDF scores 0.900 against 0.900 (> 99 %).",
+            "No fine-tuning is needed: TF-IDF scores 0.900 against 0.900 (> 99 %).",
         ),
         (
             {"full": [0.5] * 3, "embeddings": [0.81] * 3, "bitfit": [0.7] * 3},
             "train",
             "Embeddings",
-            "Nothing needs training: embeddings score 0.810 against 0.500 (> 99 %).",
+            "No fine-tuning is needed: embeddings score 0.810 against 0.500 (> 99 %).",
         ),
         (
             {"full": [0.9] * 3, "frozen": [0.9] * 3},
@@ -122,7 +122,10 @@ def test_the_answer_is_the_smallest_method_within_the_margin(scores, decision, m
     assert (row["decision"], row["method"], row["answer"]) == (decision, method, words)
     assert len(words.split()) <= 20
     if decision == "probably":
-        assert row["next"] == f"To be sure: about `seeds: {[*range(3 + row['more_seeds'])]}`."
+        assert (
+            row["next"]
+            == f"For a certain answer, use about `seeds: {[*range(3 + row['more_seeds'])]}`."
+        )
 
 
 @pytest.mark.parametrize(("rows", "decision"), [(24, "undecided"), (60, "probably")])

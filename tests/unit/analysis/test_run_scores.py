@@ -207,7 +207,7 @@ def test_a_score_must_be_that_of_the_recorded_predictions(task, tmp_path):
     run = recorded(tmp_path / "good", task, tables_of(task))
     require_scores_of_predictions([run, run], tmp_path / "good")
     recorded(tmp_path / "off", task, tables_of(task), off=2e-9)
-    words = f"run {run}: {task}: found recorded .* on validation, .*`subtune verify --res"
+    words = f"run {run}: {task}: found a recorded .* on validation, .*`subtune verify --res"
     with pytest.raises(SubtuneError, match=words):
         require_scores_of_predictions([run], tmp_path / "off")
 

@@ -15,7 +15,7 @@ EXHIBITS = (
         "table1",
         "Dev scores of the query, key and value biases",
         "The table lists dev scores in all metrics by number of training examples, at the best "
-        "learning rate of each method for each number. The best score of each row is bold. The key "
+        "learning rate for each method and number. The best score of each row is bold. The key "
         "bias has no gradient, so b_k scores like the classifier alone. The paper's scores are "
         "missing, because its tables were not available. A notebook in the paper's repository "
         "shows one run per bias on 1,000 examples of SST-2 with BERT-base: 0.858 with b_v, 0.800 "
@@ -27,12 +27,12 @@ EXHIBITS = (
         "choice_by_information",
         "The bias with the highest Fisher information",
         "The table compares the Fisher information of the three biases before fine-tuning with "
-        "their dev scores for each number of training examples, in the first metric. The "
-        "information of a bias is the mean over its entries in all layers, as a share of the sum "
-        "over the three biases. The last column is the best score minus the score of the bias with "
-        "the most information. A value of 0 means that Fisher information chose the best bias. The "
-        "paper's code squares the gradient of a batch's mean loss. subtune squares the gradient of "
-        "each example.",
+        "the dev scores of the biases, in the first metric, for each number of training examples. "
+        "The information of a bias is the mean over its entries in all layers, as a share of the "
+        "sum over the three biases. The last column is the best score minus the score of the bias "
+        "with the most information. A value of 0 means that Fisher information chose the best "
+        "bias. The paper's code squares the gradient of a batch's mean loss. subtune squares the "
+        "gradient of each example.",
         make=lambda results: information_table(results, BIASES),
         needs=Needs(methods=BIASES, tables=("sizes", "parameter_information")),
     ),
@@ -42,10 +42,10 @@ EXHIBITS = (
 def minus_most_informed(
     sizes: pd.DataFrame, information: pd.DataFrame, method: str, methods: Sequence[str]
 ) -> pd.Series:
-    """Subtract the score of the method with the most Fisher information from that of ``method``.
+    """Compute the score of ``method`` minus that of the method with the most Fisher information.
 
-    Both methods are trained on the fewest training examples. `minus_at_train_size` cannot be used,
-    because the second method differs between tasks.
+    Both scores are from the smallest training set. `minus_at_train_size` cannot be used, because
+    the second method differs between tasks.
 
     Args:
         methods: methods that train a single parameter and are named after it.

@@ -42,9 +42,9 @@ def on_squad(name: str, metric: str, title: str) -> Figure:
     return Figure(
         name,
         f"{title} on SQuAD by number of training examples",
-        f"{title} on SQuAD's dev set is drawn by number of training examples (logarithmic axis), "
-        f"at the best learning rate of each method for each number. Bands are {SEVERAL_SEEDS}. The "
-        "paper prints no numbers for its curves, so only ours are shown.",
+        f"{title} on SQuAD's dev set is plotted against the number of training examples "
+        "(logarithmic axis), at the best learning rate for each method and number. Bands are "
+        f"{SEVERAL_SEEDS}. The paper prints no numbers for its curves, so only ours are shown.",
         make=lambda results: draw_scores_by_size(results, metric, COMPARED_IN_DETAIL),
         needs=Needs(methods=COMPARED_IN_DETAIL, tables=("sizes",)),
         tasks=SQUAD,
@@ -62,10 +62,10 @@ EXHIBITS = (
     Table(
         "generalisation_gap",
         "Generalisation gap",
-        "The table lists the training score, the dev score, and the gap (training minus dev), at "
-        "the best learning rate and epoch of each method. The paper prints no such table; the last "
-        "column shows the accuracies in the text of its section 4. Runs without a recorded "
-        "training score are left out.",
+        "The table lists the training score, the dev score, and the gap (training score minus dev "
+        "score), at the best learning rate and epoch of each method. The paper prints no such "
+        "table; the last column shows the accuracies in the text of its section 4. Runs without a "
+        "recorded training score are left out.",
         make=gap_table,
     ),
     replace(
@@ -92,7 +92,7 @@ EXHIBITS = (
 
 
 def spread_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Subtract the standard deviation over seeds of the second method from that of the first.
+    """Compute the first method's standard deviation over seeds minus that of the second method.
 
     `minus` cannot be used, because it compares means.
     """
@@ -117,7 +117,7 @@ def agreement_of_models(chosen: pd.DataFrame, first: str, second: str) -> pd.Ser
 def minus_by_task_size(
     chosen: pd.DataFrame, train_rows: pd.DataFrame, first: str, second: str
 ) -> pd.Series:
-    """Compute the rank correlation of `minus` and the training set size, over tasks.
+    """Compute the rank correlation over tasks between `minus` and the training set size.
 
     There is one value for each model and seed. `minus_by_rows` cannot be used, because each task
     has only one training set size in ``chosen``.
@@ -152,10 +152,10 @@ def change_beside_others(changes: pd.DataFrame, method: str, name: str, others: 
 def measure_minus(
     table: pd.DataFrame, measure: str, first: str | float, second: str | float
 ) -> pd.Series:
-    """Subtract the second method's values in a column from the first method's values.
+    """Compute the first method's values in a column minus the second method's values.
 
-    Diverged runs are left out. `minus` cannot be used, because it only compares scores, and only
-    two methods.
+    Diverged runs are left out. `minus` cannot be used, because it reads only scores, and compares
+    no method with a number.
 
     Args:
         measure: the name of the column, such as ``gap``.

@@ -92,7 +92,7 @@ def distance_to_printed(
 def correlate_changes_with_scores(
     changes: pd.DataFrame, chosen: pd.DataFrame, method: str, parts: Mapping[str, Sequence[str]]
 ) -> pd.Series:
-    """Compute the negative rank correlation over methods between changes and scores.
+    """Compute the rank correlation over methods between changes and scores, sign reversed.
 
     The change of a method is the mean change of its parameters in a run of ``method``, which trains
     all of them. The score is the mean over tasks. No shared statistic can be used, because each of
@@ -103,8 +103,8 @@ def correlate_changes_with_scores(
         parts: maps each method to the names of the parameters that it trains.
 
     Returns:
-        One value for each model, task with changes, and seed of the scores. A value is negative if
-        methods with larger changes have higher scores.
+        One value for each model, each task with changes, and each seed of the scores. A value is
+        negative if methods with larger changes have higher scores.
     """
     means, scores = average_changes(changes, method), method_scores(chosen)
     methods = [m for m, names in parts.items() if m in scores and set(names) <= set(means)]

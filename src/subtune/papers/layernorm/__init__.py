@@ -50,15 +50,16 @@ EXHIBITS = (
     Figure(
         "figure2",
         "Dev score by trained fraction, individual masks",
-        "The plots show the dev score by trained fraction of the LayerNorm parameters, with a mask "
-        "from the task's own Fisher information. At 100 %, all LayerNorm parameters are trained.",
+        "The plots show the dev score by trained fraction of the LayerNorm parameters, for masks "
+        "from the Fisher information of the task itself. At 100 %, all LayerNorm parameters are "
+        "trained.",
         make=lambda results: draw_scores_by_fraction(results, ["individual"]),
         needs=Needs(fractions=True),
     ),
     Figure(
         "figure3",
         "Fisher information of LayerNorm, by layer and task",
-        "The upper panels show the share of each layer in the LayerNorm Fisher information of a "
+        "The upper panels show each layer's share of the LayerNorm Fisher information of a "
         "task before fine-tuning, for weights and biases. The lower panels show the paper's "
         "numbers for BERT-large-cased. The paper does not state their scale; the numbers are "
         "neither shares nor relative to the largest value. The six hatched cells are illegible in "
@@ -71,9 +72,9 @@ EXHIBITS = (
         "Global Fisher information of LayerNorm",
         "For weights and for biases, the heat maps show each layer's share of the LayerNorm Fisher "
         "information of a task, summed over tasks. Every column sums to the number of tasks. The "
-        "paper's numbers are computed from its Figure 3 in the same way. Global masks, in "
-        "contrast, rank weights and biases together, as in section 3.4. Both heat maps use one "
-        "colour scale, in multiples of an equal share per layer.",
+        "paper's numbers are computed from its Figure 3 in the same way. For global "
+        "masks, in contrast, weights and biases are ranked together, as in section 3.4. Both heat "
+        "maps use one colour scale, in multiples of an equal share per layer.",
         make=draw_global_information,
         needs=Needs(tables=("global_layernorm_information",)),
     ),
@@ -106,15 +107,15 @@ def minus_on_both(dev: pd.DataFrame, test: pd.DataFrame, first: str, second: str
 def mask_minus(
     chosen: pd.DataFrame, first: str, second: str, fraction: float | None = None
 ) -> pd.Series:
-    """Subtract the score of the second kind of mask from that of the first.
+    """Compute the score of the first kind of mask minus that of the second.
 
-    `minus` cannot be used, because it leaves out masks.
+    `minus` cannot be used, because it leaves out masked runs.
 
     Args:
         first: a scope of masks (``individual``, ``global`` or ``cv``), or a method without a mask.
         second: a scope or a method, like ``first``.
-        fraction: the masks with the nearest fraction are compared. If None, the mean scores over
-            all fractions are compared.
+        fraction: masks with the fraction nearest to this number are compared. If None, the mean
+            scores over all fractions are compared.
     """
     masks = (
         select_masked_runs(chosen).groupby([*CELL, "fraction", "scope"])["value"].mean().unstack()
@@ -135,7 +136,7 @@ def to_largest_other(
 ) -> pd.Series:
     """Compute ``log(component / largest_other)`` for each task.
 
-    ``component`` is the component's mean over layers, and ``largest_other`` is the largest mean of
+    ``component`` is the component's mean of ``value``, and ``largest_other`` is the largest mean of
     another component. The result is empty if ``table`` only contains ranks.
     `changes_to_largest_other` cannot be used, because ``table`` contains components instead of
     parameters, and no methods.
@@ -156,7 +157,7 @@ def to_largest_other(
 def ranks_first(shares: pd.DataFrame, component: str, without: Collection[str]) -> bool:
     """Check whether a component has the most Fisher information in the sum over tasks (Table 1).
 
-    A statistic of each task cannot be used, because Table 1 only prints the order over all tasks.
+    A statistic for each task cannot be used, because Table 1 only prints the order over all tasks.
 
     Args:
         shares: the table ``component_shares``, or a table with the columns ``component`` and
@@ -171,7 +172,7 @@ def ranks_first(shares: pd.DataFrame, component: str, without: Collection[str]) 
 
 
 def rank_of_layers(layers: pd.DataFrame, value: str, component: str | None) -> pd.Series:
-    """Compute the rank correlation of layer numbers and LayerNorm values for each task.
+    """Compute the rank correlation between layer numbers and values of layers, for each task.
 
     A difference cannot be used, because the claim is about a trend over layers.
 
@@ -185,7 +186,7 @@ def rank_of_layers(layers: pd.DataFrame, value: str, component: str | None) -> p
 
 
 def bias_minus_weight(layers: pd.DataFrame) -> pd.Series:
-    """Subtract the weights' share of a task's LayerNorm Fisher information from the biases' share.
+    """Compute the biases' share of LayerNorm's Fisher information minus the weights' share.
 
     Layers without a weight or a bias are left out. `minus` cannot be used, because ``layers``
     contains no methods.

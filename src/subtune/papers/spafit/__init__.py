@@ -1,4 +1,4 @@
-"""SPAFIT: three groups of layers, with frozen parameters, biases, and LoRA with biases."""
+"""SPAFIT: frozen layers, layers with trained biases, and layers with LoRA and trained biases."""
 
 import numpy as np
 import pandas as pd
@@ -13,11 +13,11 @@ EXHIBITS = (
         "table1",
         "Methods and their parameters",
         "The table lists the parameters that each method trains besides the classifier, their "
-        "number in millions including a classifier for three labels, and the number in the paper. "
+        "number (in millions, with a classifier for three labels), and the number in the paper. "
         "Layers are numbered from 0. Full BitFit is the selection whose number matches the paper. "
         "The paper describes Full BitFit as the biases of all layers, but those are only a "
         "hundredth of the printed number.",
-        # The largest task has three labels.
+        # No task has more than three labels.
         make=lambda results: parameters_table(results, labels=3),
     ),
     dev_score_table("table2", "Dev scores", ["table2"], not_competing=["full"]),
