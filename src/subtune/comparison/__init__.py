@@ -45,7 +45,7 @@ class TableOptions:
     text: Annotated[str | None, Column] = None
     text2: Annotated[str | None, Column] = None
     label: Annotated[str | Sequence[str] | None, Column] = None
-    # In a terminal, `KindOptions` has an option for each kind.
+    # In a terminal, `KindOptions` replaces this field.
     kind: Annotated[Kind | None, Parameter(parse=False)] = None
     group: Annotated[str | None, Column] = None
     # In a terminal, the option is repeated for each model: `--model A --model B`.

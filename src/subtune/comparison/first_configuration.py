@@ -235,7 +235,7 @@ def add_learning_curves(experiment: Experiment, rows: int) -> Experiment:
     """Return a copy of an experiment in which baselines are also fitted on fewer examples.
 
     The numbers of examples are the shares `DEFAULTS.shares` of the training set. The scores of
-    these cheap fits show how much more labelled data would help.
+    these cheap fits show whether more labelled data would help.
 
     Args:
         rows: the number of rows of the training table that are used.

@@ -85,7 +85,6 @@ class Facts:
         columns: the columns of the training file.
         text: the text columns.
         label: the label columns.
-        kind: the kind of task.
         separators: the characters that separate several labels in a cell; None if cells have no
             separators.
         guessed: the options that the user did not give.
@@ -100,7 +99,6 @@ class Facts:
             to the places of its rows.
         deciding: maps each further column that almost determines the label to the number of its
             distinct cells, and to the share of training examples whose label the column predicts.
-        lengths: lengths of the training texts.
     """
 
     columns: tuple[str, ...]
@@ -133,8 +131,6 @@ def describe_tables(
 
     Args:
         tables: the tables, by split. Methods are scored on the last table.
-        text: the text columns.
-        lengths: lengths of the training texts.
         kind: the kind of task; default: guessed from the labels.
         guessed: the options that the user did not give.
     """
@@ -346,7 +342,8 @@ def require_labels(facts: Facts) -> None:
             place = part.missing[names][0].removesuffix(f" of {part.path}")
             raise SubtuneError(
                 f"{part.path}: {place}: the row has no label in column {names!r}, expected a label "
-                f"in each row (if at most {FEW:.0%} of the rows have no label, these are left out)"
+                f"in each row (rows without a label are left out only if they are at most {FEW:.0%} of "
+                "all rows)"
             )
     if facts.kind == "regression":
         return

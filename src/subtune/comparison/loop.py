@@ -94,7 +94,7 @@ class Loop:
 
     @property
     def seconds_of_training(self) -> float:
-        """The seconds that are available for training; the rest is reserved for the results."""
+        """The seconds available for training; the rest of the time limit is for the results."""
         time_limit = self.clock.time_limit
         reserved = FIRST_SHARE * time_limit
         if self.seconds_of_answer:

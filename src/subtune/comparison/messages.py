@@ -195,9 +195,8 @@ def describe_folds(facts: Facts, folds: int, runs: int) -> Iterator[str]:
     """Yield lines about the cross-validation, for tables without a dev set.
 
     Args:
-        facts: the facts about the tables.
         folds: the number of folds into which the training set is split.
-        runs: the number of folds on which each method is scored.
+        runs: the number of these folds on which each method is scored.
     """
     evaluation = f"each row is predicted once, by the one of {folds} runs that did not train on it"
     if runs < folds:
@@ -326,9 +325,9 @@ def time_lines(
         )
     elif times.all > 60 * minutes:
         yield (
-            f"all runs take longer than {asked}: the answer will use only the runs that are "
-            f"finished by then; to finish all runs, use --minutes {math.ceil(times.all / 60)} or a "
-            "smaller model (--model)"
+            f"all runs together take longer than {asked}: the answer will use only the runs that "
+            f"are finished by then; to finish all runs, use --minutes {math.ceil(times.all / 60)} "
+            "or a smaller model (--model)"
         )
 
 

@@ -51,7 +51,6 @@ class TablesAndModels(NamedTuple):
     """The tables of a user, the facts about these tables, and the models.
 
     Attributes:
-        facts: the facts about the tables.
         tables: the table of each split, by split.
         models: the models, by their names in the configuration.
         token_counts: the number of tokens of each training text, or of each text in a sample if
@@ -172,7 +171,6 @@ def choose_rows(
 
     Args:
         predictions: the value of the option ``predictions``, as for `list_predictions`.
-        results: the directory of the results.
         dev_share: the share of the training set that is drawn as the dev set; None to draw no dev
             set.
     """
@@ -210,7 +208,6 @@ def write_predictions(
     Args:
         paths: maps the name of each split to its file; None for a split without a file.
         options: the user's options, including ``predictions``.
-        results: the directory of the results.
         dev_share: the share of the training set that was drawn as the dev set, or None.
         judging: the file with the rows on which methods are scored.
 

@@ -79,8 +79,6 @@ def measure_pace(
     """Measure the pace of this machine by timing training steps of some methods.
 
     Args:
-        model: the model to train.
-        task: the task of the texts.
         columns: the columns of the training set.
         max_length: the length in tokens to which texts are truncated.
         methods: the methods to time. Precision and batch size are chosen for the first method.
@@ -130,7 +128,6 @@ def fit_pace(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pac
 
     Args:
         seconds: maps one or two batch sizes to the seconds of a step.
-        layers: the number of layers of the model.
         teraflops: the floating-point operations of one text's forward pass, in units of 10¹².
     """
     few, many = min(seconds), max(seconds)
@@ -254,7 +251,6 @@ def _time_kinds(
     """Time each kind of training step, and an evaluation.
 
     Args:
-        timer: the timer of the model.
         kinds: maps each kind of step to the method to time. The first method determines the
             precision.
         precisions: the precisions to try. A precision in which the model fails is not chosen.

@@ -36,7 +36,6 @@ def list_predictions(given: Any, columns: Collection[str]) -> list[Any]:
     numbers contains the predictions of a single system.
 
     Args:
-        given: the value of the option.
         columns: the names of the columns of the table.
     """
     if given is None:
@@ -66,7 +65,6 @@ def check_predictions(
         predictions: the name of a column of the table; or the names of columns with probabilities,
             separated by commas, in the order of the labels; or a file, DataFrame, Series or list
             with one prediction for each row of the table.
-        rows: the rows of the table.
         taken: the names of other systems, which this system cannot have.
 
     Raises:

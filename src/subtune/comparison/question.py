@@ -241,7 +241,6 @@ def _record_call(
     """Describe a call in the file `ASKED`, for later calls with the same directory of results.
 
     Args:
-        place: the directory of the results.
         question: the arguments with which `compare` was called.
         minutes: the time limit for which the settings in the configuration were chosen.
         predictions: the external predictions that are compared.

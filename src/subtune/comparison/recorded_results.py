@@ -25,7 +25,7 @@ Finished = dict[str, Any]
 
 
 def finished_runs(progress: Progress) -> list[Finished]:
-    """List the recorded runs among the planned ones.
+    """List the planned runs that are recorded.
 
     Each entry has the columns that `subtune.analysis.tables.join_run_ids` adds to a planned run:
     the id of the recorded run, its learning rate, and the outcome of its search.

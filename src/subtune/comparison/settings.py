@@ -183,7 +183,7 @@ def find_starting_models(
 
 
 def find_starting_model(name: str | None) -> StartingModel:
-    """Find the model with a name, or the default model.
+    """Find the model with the given name, or the default model.
 
     Args:
         name: a local directory, an installed package or a repository on the hub; None is the
@@ -383,7 +383,6 @@ def estimate_times(config: Config, size: TaskSize) -> EstimatedSeconds | None:
     Args:
         config: a configuration with one experiment and task. The time of its last model is
             estimated.
-        size: the size of the task.
 
     Returns:
         The time, or None if the model's size is unknown.

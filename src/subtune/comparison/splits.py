@@ -147,8 +147,6 @@ def _find_split(
 
     Args:
         train: a mapping of splits, or the name of a dataset on the hub.
-        revision: commit, branch or tag of the dataset.
-        how: the ``encoding`` of files, and the ``sheet`` of Excel files.
         key: the option of the split, without ``--``, for error messages.
         names: the possible names of the split.
     """

@@ -32,7 +32,7 @@ HOW_OBJECTS = (
     "CSV); "
     f"{HOW_WORDS}"
 )
-# The end of the name of a training file, which is not part of the task's name.
+# The end of a training file's name that is omitted in the task's name.
 SPLIT = re.compile(r"(?i)(^|[^a-z0-9]+)(train|training|trn)$")
 
 

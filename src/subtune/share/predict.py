@@ -141,7 +141,7 @@ class Refit(NamedTuple):
 def find_refit(layout: Layout, run_id: str) -> Refit:
     """Build the refit for a cross-validated run.
 
-    The refit has the method's first seed and its chosen learning rate. Its number of epochs is the
+    The refit uses the method's first seed and chosen learning rate. The number of epochs is the
     median of the best epochs on the folds, rounded up.
 
     Args:
