@@ -342,8 +342,8 @@ def require_labels(facts: Facts) -> None:
             place = part.missing[names][0].removesuffix(f" of {part.path}")
             raise SubtuneError(
                 f"{part.path}: {place}: the row has no label in column {names!r}, expected a label "
-                f"in each row (rows without a label are left out only if they are at most {FEW:.0%} of "
-                "all rows)"
+                f"in each row (rows without a label are left out only if they are at most "
+                f"{FEW:.0%} of all rows)"
             )
     if facts.kind == "regression":
         return

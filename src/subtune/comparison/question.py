@@ -330,7 +330,7 @@ def _set_predictions(text: str, written: Config, place: Path, question: Comparis
 
 
 def _set_value(text: str, key: str, value: object, path: Path) -> str:
-    """Replace the value of a key in the text of a configuration, and keep the comment behind it.
+    """Replace the value of a key in the text of a configuration, and keep the comment after it.
 
     Raises:
         SubtuneError: no line or several lines have the key.

@@ -188,10 +188,10 @@ def _find_name(names: Sequence[str], key: str, splits: Mapping[str, Any], where:
     for name in names:
         if name in splits:
             return name
-    fraction = ", or a share of the training rows, as in --dev 0.2" if key == "dev" else ""
+    share = " or a share of the training rows, as in --dev 0.2" if key == "dev" else ""
     raise SubtuneError(
-        f"--{key}: {where} has no split {names[0]!r}, expected one of its splits, "
-        f"{join_names(splits)}{fraction}"
+        f"--{key}: {where} has no split {names[0]!r}, expected one of its splits "
+        f"({join_names(splits)}){share}"
     )
 
 
