@@ -45,7 +45,7 @@ class TableOptions:
     text: Annotated[str | None, Column] = None
     text2: Annotated[str | None, Column] = None
     label: Annotated[str | Sequence[str] | None, Column] = None
-    # In a terminal, `KindOptions` has an option for each kind.
+    # In a terminal, `KindOptions` replaces this field.
     kind: Annotated[Kind | None, Parameter(parse=False)] = None
     group: Annotated[str | None, Column] = None
     # In a terminal, the option is repeated for each model: `--model A --model B`.
@@ -61,7 +61,7 @@ class Options(TableOptions):
 
     Attributes:
         predictions: file or column with the predictions of another system, such as an LLM, for the
-            evaluated examples; several systems are allowed
+            rows on which methods are scored; several systems are allowed
         minutes: time limit for the whole comparison; default: 10
         margin: largest acceptable loss of score compared with full fine-tuning; default: 0.02
     """
@@ -94,7 +94,7 @@ class KindOptions:
     Attributes:
         classes: each text has exactly one class; default: guessed
         multilabel: each text has any number of labels; default: guessed
-        regression: each text has a number; default: guessed
+        regression: the label of each text is a number; default: guessed
     """
 
     classes: bool = False
@@ -103,10 +103,10 @@ class KindOptions:
 
     @property
     def kind(self) -> Kind | None:
-        """The kind of task that the user names, or None.
+        """The kind of task that the user chose, or None.
 
         Raises:
-            SubtuneError: the user names several kinds.
+            SubtuneError: the user chose several kinds.
         """
         given: list[tuple[str, bool]] = [*vars(self).items()]
         named = [

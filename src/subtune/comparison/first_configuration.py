@@ -71,7 +71,8 @@ def write_first_configuration(
         results: the directory of the results; default: ``results/`` followed by the task's name.
         dev_share: the share of the training set that is drawn as the dev set; None to draw no dev
             set.
-        seeds: the number of seeds or folds; default: as many as fit into the time limit.
+        seeds: the number of seeds, or of folds in cross-validation; default: as many as fit into
+            the time limit.
 
     Raises:
         SubtuneError: a table cannot be used for training, an option cannot be guessed, or the
@@ -130,10 +131,10 @@ def write_first_configuration(
 def _list_timed_choices(
     look: TablesAndModels, rows: ChosenRows, options: Options, folds: int | None
 ) -> "tuple[list[list[CandidateSettings]], MeasuredPace]":
-    """Measure the pace of this machine, and list the possible settings.
+    """Measure the training speed of this machine, and list the possible settings.
 
     Returns:
-        The result of `list_choices`, and the measured pace.
+        The result of `list_choices`, and the measured speed.
     """
     # Importing torch takes seconds.
     from subtune.comparison.pace import measure_pace
@@ -164,11 +165,11 @@ def _choose_in_time(
     """Choose the first settings that fit into the time limit, or the last settings if none fit.
 
     Args:
-        config: the configuration, whose experiment is replaced by each choice.
-        choices: lists of settings. The estimated time decreases within each list.
+        config: the configuration in which each choice of settings replaces the experiment.
+        choices: lists of settings, each list sorted from the slowest to the fastest.
         look: the tables, with the lengths of the training texts.
         rows: the rows that may be used.
-        size: the size of the task with all rows that may be used.
+        size: the size of the task if all of these rows are used.
         minutes: the time limit.
 
     Returns:
@@ -199,14 +200,14 @@ def _choose_in_time(
 def _choose_methods(
     models: Mapping[str, StartingModel], task: Task, options: Options, folds: int | None
 ) -> tuple[dict[str, Any], dict[str, tuple[float, ...]]]:
-    """Choose the settings that do not depend on the time limit, with each method's learning rates.
+    """Choose the methods, their learning rates and other settings, regardless of the time limit.
 
-    The setting ``by_model`` lists the methods that only some models support, and the learning rates
-    that differ from those of the first model.
+    For each model, the setting ``by_model`` lists the methods that not all models support, and the
+    methods whose learning rates differ from the rates for the first model.
 
     Returns:
-        The settings by name. For each method that all models support, the learning rates for the
-        first model.
+        The settings by name, and a mapping from each method that all models support to its learning
+        rates for the first model.
     """
     rates: dict[str, dict[str, tuple[float, ...]]] = {}
     for name, model in models.items():
@@ -234,7 +235,7 @@ def add_learning_curves(experiment: Experiment, rows: int) -> Experiment:
     """Return a copy of an experiment in which baselines are also fitted on fewer examples.
 
     The numbers of examples are the shares `DEFAULTS.shares` of the training set. The scores of
-    these cheap fits show how much more labelled data would help.
+    these cheap fits show whether more labelled data would help.
 
     Args:
         rows: the number of rows of the training table that are used.
@@ -292,7 +293,7 @@ def _render(
 
     Args:
         models: the models, by their names in the configuration.
-        timed: the pace of this machine.
+        timed: the measured training speed of this machine.
         target: the path to which the configuration is written.
         rows: the number of rows of the training table that are used.
         lengths: the lengths of the training texts.
@@ -303,7 +304,7 @@ def _render(
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
-    # The template adds a comment at the end of a line, so no value may be wrapped.
+    # The template adds a comment at the end of a line, so each value must be on one line.
     flow = partial(
         yaml.safe_dump,
         default_flow_style=True,

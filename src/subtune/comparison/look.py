@@ -37,7 +37,7 @@ class SplitFacts:
         path: the file of the split.
         rows: the number of rows of the file.
         labels: the number of rows of each class, by class; empty for a regression.
-        missing: the places of empty cells, such as ``line 3``, by column.
+        missing: maps text and label columns to the places of their empty cells, such as ``line 3``.
         not_numbers: the places of the rows whose label is not a number, for a regression.
         left_out: the places of the rows that are not used because they have no label.
         also_in: the number of rows whose text also occurs in an earlier split, by the name of the
@@ -85,23 +85,20 @@ class Facts:
         columns: the columns of the training file.
         text: the text columns.
         label: the label columns.
-        kind: the kind of task.
         separators: the characters that separate several labels in a cell; None if cells have no
             separators.
         guessed: the options that the user did not give.
         judges: the split on which methods are scored.
         parts: the facts about each split, by split.
         numbers: the minimum and the maximum of the labels; None if the task is no regression.
-        joined: groups of spellings. The spellings of a group are merged into one label.
+        joined: groups of spellings; the spellings in a group are read as one label.
         differing_in_capitals: groups of labels that differ only in capitals; each label is a class.
         most_frequent: the most frequent label, or set of labels, of the training set.
         constant: the accuracy of always predicting ``most_frequent`` on the split ``judges``.
-        conflicts: the texts that occur with different labels. Each text is mapped to its labels,
-            and each label to the places of the rows.
-        deciding: further columns that almost determine the label. Each column is mapped to the
-            number of its distinct cells, and to the share of training examples whose label it
-            predicts.
-        lengths: lengths of the training texts.
+        conflicts: maps each text that occurs with different labels to these labels, and each label
+            to the places of its rows.
+        deciding: maps each further column that almost determines the label to the number of its
+            distinct cells, and to the share of training examples whose label the column predicts.
     """
 
     columns: tuple[str, ...]
@@ -134,8 +131,6 @@ def describe_tables(
 
     Args:
         tables: the tables, by split. Methods are scored on the last table.
-        text: the text columns.
-        lengths: lengths of the training texts.
         kind: the kind of task; default: guessed from the labels.
         guessed: the options that the user did not give.
     """
@@ -161,7 +156,7 @@ def describe_tables(
             for cell in cells
             for word in read_cell_labels(cell, kind, separators) or ()
         ]
-    # In a multi-label task, each set of labels counts as one answer.
+    # In a multi-label task, each set of labels is counted like a class.
     answers = Counter(labels for *_, labels in rows["train"] if labels is not None)
     answer, share = None, None
     if kind != "regression" and answers:
@@ -203,12 +198,12 @@ def _describe_split(
     read_labels: Callable[[Mapping[str, Any]], tuple[str, ...] | None],
     earlier: Mapping[str, Sequence[PlacedTexts]],
 ) -> tuple[list[PlacedTexts], SplitFacts]:
-    """Collect the rows of a split that are used, and the facts about this split.
+    """Collect the facts about a split, and return them with the rows of the split that are used.
 
     Args:
         text: the text columns.
-        read_labels: a function that returns the labels of a row, or None if the row has no label.
-            Its argument is the cells of the row, by column.
+        read_labels: a function from the cells of a row, by column, to the labels of the row; None
+            if the row has no label.
         earlier: the rows of the earlier splits, by split.
     """
     placed, left_out = table.rows, list[str]()
@@ -253,16 +248,17 @@ def _find_deciding_columns(
     """Find the columns that almost determine the label, such as the author of each text.
 
     A column that almost determines the label has more distinct cells than there are labels. The
-    column predicts the label of a row as the most frequent label of the *other* rows with the same
-    cell. These predictions make at most `DEFAULTS.undecided` times as many errors as a method that
-    always predicts the most frequent label.
+    label predicted for a row is the most frequent label of the *other* rows with the same cell in
+    this column. These predictions make at most `DEFAULTS.undecided` times as many errors as a
+    method that always predicts the most frequent label.
 
     Args:
         columns: the columns that are neither text nor label.
         answers: the labels of each row; None if a row has no label.
 
     Returns:
-        For each column, the number of distinct cells, and the share of correct predictions.
+        For each of these columns, the number of distinct cells, and the share of correct
+        predictions.
     """
     known = Counter(answer for answer in answers if answer is not None)
     majority_errors, deciding = known.total() - max(known.values(), default=0), {}
@@ -346,7 +342,8 @@ def require_labels(facts: Facts) -> None:
             place = part.missing[names][0].removesuffix(f" of {part.path}")
             raise SubtuneError(
                 f"{part.path}: {place}: the row has no label in column {names!r}, expected a label "
-                f"in each row (if at most {FEW:.0%} of the rows have no label, these are left out)"
+                f"in each row (rows without a label are left out only if they are at most "
+                f"{FEW:.0%} of all rows)"
             )
     if facts.kind == "regression":
         return

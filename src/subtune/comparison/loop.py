@@ -69,9 +69,9 @@ class Loop:
         clock: the start and the deadline of the call.
         scores: the score of each recorded run, by the run's id; NaN if the run diverged.
         left_out: the methods that are left out because they failed.
-        ended_early: the ids of jobs that are run a second time because their worker process ended.
+        ended_early: the ids of jobs that are repeated because their worker process crashed.
         answer: the answer from the runs that are recorded so far.
-        seconds_of_answer: the seconds that the slowest answer took; 0 before the first answer.
+        seconds_of_answer: the longest time that an answer took; 0 before the first answer.
     """
 
     context: Context
@@ -94,7 +94,7 @@ class Loop:
 
     @property
     def seconds_of_training(self) -> float:
-        """The seconds that are available for training; the rest is reserved for the results."""
+        """The seconds available for training; the rest of the time limit is for the results."""
         time_limit = self.clock.time_limit
         reserved = FIRST_SHARE * time_limit
         if self.seconds_of_answer:
@@ -173,7 +173,7 @@ def _read_runs(job: Job) -> list[PlannedRun]:
 
 
 def _jobs_that_can_start(job: Job, jobs_by_output: Mapping[str, Job]) -> Iterator[Job]:
-    """Yield a job if all its input files exist, or else the jobs that must run before it.
+    """Yield a job if its input files exist, or else the jobs that must run first and can start.
 
     ``jobs_by_output`` maps the path of each input file to the job that writes the file.
     """
@@ -185,7 +185,7 @@ def _jobs_that_can_start(job: Job, jobs_by_output: Mapping[str, Job]) -> Iterato
 
 
 def train_within_time_limit(context: Context, clock: Clock, workers: Workers) -> None:
-    """Train the runs of a comparison until the deadline, and write its tables.
+    """Train the runs of a comparison until the deadline, and write tables, figures and the report.
 
     At the deadline, or after an interrupt, the answer is computed from the recorded runs. Workers
     write checkpoints of unfinished runs, and the next call continues from these checkpoints.
@@ -199,7 +199,7 @@ def train_within_time_limit(context: Context, clock: Clock, workers: Workers) ->
     state.read_scores()
     if not [*state.next_jobs()]:
         _print_line(f"all {len(state.planned_runs)} runs are already recorded")
-    # Interrupts are caught, because during an import they may raise other errors than
+    # Interrupts are caught, because an interrupt during an import may raise an error other than
     # KeyboardInterrupt.
     is_main = threading.current_thread() is threading.main_thread()
     with stop_requests() if is_main else nullcontext(lambda: None) as stopping:
@@ -244,8 +244,8 @@ def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], s
 def _start_jobs(state: Loop, workers: Workers) -> None:
     """Start a job in each free worker.
 
-    A job whose worker process ended early is repeated while no other job runs. Jobs other than
-    training run one at a time, because each takes less time than the imports of a new worker.
+    A job whose worker process crashed is repeated while no other job runs. Jobs other than training
+    run one at a time, because each takes less time than a new worker needs for its imports.
     """
     while workers.free:
         running = {job.id for job in workers.running}
@@ -262,12 +262,12 @@ def _start_jobs(state: Loop, workers: Workers) -> None:
 
 
 def _handle_ended_job(state: Loop, ended: EndedJob) -> None:
-    """Repeat a job once if its worker process ended; leave out the methods of a failed job."""
+    """Repeat a job once if its worker process crashed; leave out the methods of a failed job."""
     job = ended.job
     if ended.exit_status is not None and job.id not in state.ended_early:
         state.ended_early.add(job.id)
         line = f"{_name_methods(state, job)}: {describe_exit(ended.exit_status)}"
-        _print_line(f"{line}; the job is repeated while no other job runs")
+        _print_line(f"{line}; the job will be repeated when no other job is running")
     elif ended.exit_status is not None:
         _leave_out(state, job, describe_exit(ended.exit_status))
     elif ended.error is not None:
@@ -317,7 +317,7 @@ def _format_progress(state: Loop) -> str:
     found = state.progress.find_recorded()
     recorded = {run.id for run in found.values()}
     times = map(tqdm.format_interval, (state.clock.elapsed_seconds, state.clock.time_limit))
-    # Runs of a learning curve, on fewer training examples, are not counted.
+    # Runs of learning curves, which are fitted on fewer examples, are not counted.
     keys = {run.key for run in state.context.plan.runs_on_most_rows(EXPERIMENT)}
     line = f"{' of '.join(times)}  {len(keys & found.keys())} of {len(keys)} runs"
     tried = {

@@ -18,7 +18,7 @@ from subtune.models.model_files import unknown_lines
 
 # A line names at most `NAMED` columns or classes. At most `SHOWN` conflicts are printed.
 NAMED, SHOWN = 12, 3
-# Texts that represent missing values and errors of formulas in various programs, in lower case.
+# Texts, in lower case, with which programs mark missing values and errors of formulas.
 NO_VALUES = {
     "nan",
     "nat",
@@ -122,7 +122,7 @@ def _class_lines(facts: Facts) -> Iterator[str]:
 
 
 def _spelling_lines(facts: Facts) -> Iterator[str]:
-    """Yield lines about different spellings of labels, and about labels that a split lacks."""
+    """Yield lines about different spellings of labels, and about labels that are not in a split."""
     for group in facts.joined:
         # The labels differ in invisible or similar-looking characters, which are therefore escaped.
         yield f"labels that are merged into one: {', '.join(map(ascii, group))}"
@@ -134,8 +134,8 @@ def _spelling_lines(facts: Facts) -> Iterator[str]:
     ):
         if word.casefold() in NO_VALUES:
             yield (
-                f"label {quote(word)} is a class; if it means a missing label, empty the cells "
-                "with this label"
+                f"label {quote(word)} is treated as a class; if it stands for a missing label, "
+                "leave these cells empty"
             )
         if not train.get(word):
             yield f"label {quote(word)} does not occur in the training set: no run can learn it"
@@ -195,18 +195,18 @@ def describe_folds(facts: Facts, folds: int, runs: int) -> Iterator[str]:
     """Yield lines about the cross-validation, for tables without a dev set.
 
     Args:
-        facts: the facts about the tables.
         folds: the number of folds into which the training set is split.
-        runs: the number of folds on which each method is scored.
+        runs: the number of these folds on which each method is scored.
     """
-    evaluation = f"each row is predicted once, by one of {folds} runs that did not train on it"
+    evaluation = f"each row is predicted once, by the one of {folds} runs that did not train on it"
     if runs < folds:
         evaluation = (
             f"{runs} of {folds} folds are predicted, each by a run that did not train on it"
         )
     if "test" in facts.parts:
         evaluation = (
-            f"one of {folds} folds selects the epoch of each run; scores are on the test set"
+            f"the epoch of each run is selected on the one of {folds} folds that the run does not "
+            "train on; scores are on the test set"
         )
     yield f"no dev set: {evaluation}; to use a dev set, add --dev"
     counts = facts.parts["train"].labels
@@ -283,7 +283,7 @@ def reduction_lines(
     Args:
         usual: the experiment without a time limit.
         chosen: the experiment that fits into the time limit.
-        lengths: the lengths of the texts, with the chosen ``max_length``.
+        lengths: the lengths of the texts, and the chosen ``max_length``.
         minutes: the time limit.
     """
     changes = []
@@ -320,14 +320,14 @@ def time_lines(
     asked = format_duration(60 * minutes)
     if times.first > 60 * minutes:
         yield (
-            f"{asked} may be too short for one run of each method: use --minutes "
+            f"{asked} may be too short for one run of the slowest method: use --minutes "
             f"{math.ceil(times.first / 60)} or a smaller model (--model)"
         )
     elif times.all > 60 * minutes:
         yield (
-            f"all runs take longer than {asked}: the answer will use only the runs that are "
-            f"finished by then; to finish all runs, use --minutes {math.ceil(times.all / 60)} or a "
-            "smaller model (--model)"
+            f"all runs together take longer than {asked}: the answer will use only the runs that "
+            f"are finished by then; to finish all runs, use --minutes {math.ceil(times.all / 60)} "
+            "or a smaller model (--model)"
         )
 
 

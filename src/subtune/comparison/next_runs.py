@@ -43,7 +43,7 @@ class Progress(NamedTuple):
         """Map the key of each planned run that has a record to the spec of the recorded run.
 
         All runs that share a search use the same learning rate: the rate with the best score in the
-        search. Only rates with which the first planned run is recorded are considered.
+        search. A rate is considered only if the first planned run is recorded with this rate.
         """
         rates: dict[str, float] = {}
         for planned in self.planned:
@@ -87,9 +87,9 @@ def rank_missing_runs(
     1. For the model with the best baseline: full fine-tuning, and then one run of each other
        method, with its middle learning rate.
     2. The learning rates next to the middle rate, and then baselines on fewer training examples.
-    3. The remaining seeds or folds of methods whose learning rate is known. At the same rank as the
-       second seed or fold: further learning rates of methods whose best rate is not yet between two
-       worse rates.
+    3. The remaining seeds or folds of methods whose learning rate is chosen. At the same rank as
+       the second seed or fold: further learning rates of methods whose best rate is not yet between
+       two worse rates.
     4. Baselines on fewer training examples, for the remaining seeds or folds.
     5. Ranks 1 to 4 for the model with the next best baseline.
     6. Methods that are unlikely to be the answer.
@@ -99,7 +99,7 @@ def rank_missing_runs(
             them.
 
     Returns:
-        The runs of each rank. Each run has a single learning rate instead of a search.
+        The runs of each rank, by rank. Each run has one learning rate instead of a search.
     """
     order, ranked = progress.model_order(), dict[str, tuple[Rank, PlannedRun]]()
     positions: dict[tuple, int] = {}

@@ -51,12 +51,11 @@ class TablesAndModels(NamedTuple):
     """The tables of a user, the facts about these tables, and the models.
 
     Attributes:
-        facts: the facts about the tables.
         tables: the table of each split, by split.
         models: the models, by their names in the configuration.
-        token_counts: the numbers of tokens of the training texts, or of a sample if there are many
-            texts, in ascending order.
-        problems: the errors of the models that cannot be used, by the name that the user gave.
+        token_counts: the number of tokens of each training text, or of each text in a sample if
+            there are many texts, in ascending order.
+        problems: maps the given name of each model that cannot be used to an error message.
     """
 
     facts: Facts
@@ -123,7 +122,7 @@ class ChosenRows(NamedTuple):
         numbers: for each split, the indices of the rows that may be used. The indices of a drawn
             dev set refer to the training table.
         predictions: the external predictions of each system, by the system's name. Each list has
-            one prediction per scored example.
+            one prediction for each row of ``scored_split``.
     """
 
     task: Task
@@ -146,7 +145,7 @@ class ChosenRows(NamedTuple):
             folder: the directory of the new files.
 
         Returns:
-            A copy that refers to the new files.
+            A copy of this object that refers to the new files.
         """
         files = write_drawn_rows(self.rows, numbers, folder)
         whole = WholeTable(
@@ -168,11 +167,10 @@ class ChosenRows(NamedTuple):
 def choose_rows(
     look: TablesAndModels, task: Task, predictions: Any, results: str, dev_share: float | None
 ) -> ChosenRows:
-    """Collect the rows of a task and the external predictions for these rows, and draw a dev set.
+    """Collect a task's rows and the external predictions for them, and draw a dev set if needed.
 
     Args:
-        predictions: the option ``predictions``, an argument of `list_predictions`.
-        results: the directory of the results.
+        predictions: the value of the option ``predictions``, as for `list_predictions`.
         dev_share: the share of the training set that is drawn as the dev set; None to draw no dev
             set.
     """
@@ -209,8 +207,7 @@ def write_predictions(
 
     Args:
         paths: maps the name of each split to its file; None for a split without a file.
-        options: the user's options, with the predictions.
-        results: the directory of the results.
+        options: the user's options, including ``predictions``.
         dev_share: the share of the training set that was drawn as the dev set, or None.
         judging: the file with the rows on which methods are scored.
 
@@ -271,7 +268,7 @@ def count_folds(train: str, size: TaskSize) -> int:
     """Return the largest number of folds, up to `DEFAULTS.seeds`, that the training set allows.
 
     Args:
-        train: the training file, for the error message.
+        train: the path of the training file, for the error message.
 
     Raises:
         SubtuneError: the training set cannot be split into two folds.

@@ -1,4 +1,4 @@
-"""Measures the training speed of this machine with some training steps.
+"""Measures the training speed of this machine by timing training steps.
 
 The steps are timed before settings are chosen. The model, the texts, the training code and the
 number of threads (one) are those of the later jobs. Other programs on the same cores slow down both
@@ -41,9 +41,9 @@ FEW, MANY = 8, 32
 BATCHES = (8, 16, 32)
 # The share of the total time that each measurement may take. A single step may take longer.
 SHARE = 1 / 12
-# bf16 is not tried if a forward pass takes more than this many times as long as in fp32.
+# bf16 is not tried if a forward pass in bf16 takes more than this many times as long as in fp32.
 MOST_TIMES = 2
-# bf16 is chosen only if a step takes less than ``1 - GAIN`` times as long as in fp32.
+# bf16 is chosen only if a step in bf16 takes less than ``1 - GAIN`` times as long as in fp32.
 GAIN = 0.05
 
 
@@ -54,11 +54,11 @@ class MeasuredPace(NamedTuple):
         device: the name of the measured device. If nothing is measured because the model is not
             downloaded yet, the most similar device whose pace is known.
         pace: the pace of each kind of training step; empty if nothing is measured.
-        precision: the precision with the faster steps.
+        precision: the precision that is chosen for training.
         milliseconds: for each precision, the milliseconds of a training step of the first compared
             method, with batch size `FEW`.
-        least_batch: the smallest batch size at which the time of a step is spent mostly on the
-            texts. In smaller batches, the optimiser and kernel launches take longer than the texts.
+        least_batch: the smallest batch size at which the texts take most of the time of a step, and
+            not the optimiser and kernel launches.
     """
 
     device: str
@@ -76,11 +76,9 @@ def measure_pace(
     methods: Iterable[str],
     seconds: float,
 ) -> MeasuredPace:
-    """Measure the pace of this machine with training steps of some methods.
+    """Measure the pace of this machine by timing training steps of some methods.
 
     Args:
-        model: the model to train.
-        task: the task of the texts.
         columns: the columns of the training set.
         max_length: the length in tokens to which texts are truncated.
         methods: the methods to time. Precision and batch size are chosen for the first method.
@@ -129,8 +127,7 @@ def fit_pace(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pac
     Neither coefficient is negative. With a single batch size, ``per_layer`` is 0.
 
     Args:
-        seconds: the seconds of a step, by batch size; one or two batch sizes.
-        layers: the number of layers of the model.
+        seconds: maps one or two batch sizes to the seconds of a step.
         teraflops: the floating-point operations of one text's forward pass, in units of 10¹².
     """
     few, many = min(seconds), max(seconds)
@@ -148,7 +145,7 @@ class Timer:
 
     Attributes:
         examples: the texts.
-        deadline: the time, on the clock of `time.monotonic`, after which no step begins.
+        deadline: the value of `time.monotonic` at which all measurements should have ended.
         share: the seconds that one measurement may take. A single step may take longer.
         forward: the seconds per text of an evaluation; 0 before an evaluation is timed.
     """
@@ -189,7 +186,7 @@ class Timer:
         expected = FORWARD_PASSES[kind] * batch_size * self.forward
         if time.monotonic() + 2 * expected > self.deadline:
             return {}
-        # On a GPU, the steps of the first epochs also capture CUDA graphs.
+        # On a GPU, the last of four epochs is timed: the first epochs also capture CUDA graphs.
         epochs = 1 if self.encoder.device.type == "cpu" else 4
         recipe = Recipe(
             learning_rate=1e-5,
@@ -233,7 +230,7 @@ class _StepTimer(CheckpointStore):
     def write_if_due(self, take: object) -> None:
         """Record the end of a step.
 
-        The first step is not timed, because it also allocates memory. Its end is the start time.
+        The first step is not timed, because it also allocates memory. Timing starts at its end.
 
         Raises:
             StoppedError: enough steps are timed.
@@ -254,17 +251,17 @@ def _time_kinds(
     """Time each kind of training step, and an evaluation.
 
     Args:
-        timer: the timer of the model.
-        kinds: the method to time for each kind of step. The first method determines the precision.
+        kinds: maps each kind of step to the method to time. The first method determines the
+            precision.
         precisions: the precisions to try. A precision in which the model fails is not chosen.
 
     Returns:
         The seconds of a step, by kind of step and batch size.
         The chosen precision.
-        The milliseconds of a step of the first method, by precision.
+        For each precision, the milliseconds of a training step of the first method.
 
     Raises:
-        SubtuneError: the model fails in every precision.
+        Exception: the model fails in every precision.
     """
     first, method = next(iter(kinds.items()))
     tried: dict[Precision, dict[int, float]] = {}
@@ -274,7 +271,7 @@ def _time_kinds(
             if precision == "fp32":
                 timer.evaluation(precision)
             elif tried and timer.one_text(precision) > MOST_TIMES * timer.one_text("fp32"):
-                # Processors without bf16 emulate this precision, and a step takes many seconds.
+                # A processor without support for bf16 emulates it, and a step takes many seconds.
                 continue
             tried[precision] = timer.step(first, method, FEW, precision)
         except Exception as error:  # the code of a model may fail in one precision

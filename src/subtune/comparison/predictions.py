@@ -21,7 +21,7 @@ class CheckedPredictions(NamedTuple):
 
     Attributes:
         system: the name of the system, derived from the name of its file, column or Series.
-        rows: a mapping for each row of the table. Its only key is ``prediction``, or it maps each
+        rows: for each row of the table, a mapping with the single key ``prediction``, or from each
             label to its probability.
     """
 
@@ -36,7 +36,6 @@ def list_predictions(given: Any, columns: Collection[str]) -> list[Any]:
     numbers contains the predictions of a single system.
 
     Args:
-        given: the value of the option.
         columns: the names of the columns of the table.
     """
     if given is None:
@@ -66,12 +65,11 @@ def check_predictions(
         predictions: the name of a column of the table; or the names of columns with probabilities,
             separated by commas, in the order of the labels; or a file, DataFrame, Series or list
             with one prediction for each row of the table.
-        rows: the rows of the table.
-        taken: the names of other systems, which are not available.
+        taken: the names of other systems, which this system cannot have.
 
     Raises:
-        SubtuneError: there is not one prediction per row, the column of the predictions is not
-            found, or a prediction is missing or does not fit the task.
+        SubtuneError: the numbers of predictions and rows differ, the predictions have no suitable
+            column, or a prediction is missing or does not fit the task.
     """
     columns = predictions.split(",") if isinstance(predictions, str) else []
     if columns and {*columns} <= {*rows[0][1]}:
@@ -93,7 +91,7 @@ def check_predictions(
 
 
 def _read_rows(predictions: Any) -> tuple[str, str, list[PlacedRow]]:
-    """Return the name of a system, the name of its source in error messages, and its rows."""
+    """Return a system's name, the name of its source for error messages, and its predictions."""
     if isinstance(predictions, str | Path):
         if not is_file(predictions):
             raise SubtuneError(

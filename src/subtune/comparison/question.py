@@ -191,7 +191,7 @@ def _normalise_arguments(
 
 
 def _identify_predictions(given: Any) -> Any:
-    """Return a text that identifies predictions, or a list of such texts for several systems."""
+    """Return a text that changes with the predictions; for several systems, a list of texts."""
     if given is None:
         return None
     if isinstance(given, str | Path):
@@ -238,11 +238,10 @@ def _record_call(
     predictions: Any,
     written_as: str | None,
 ) -> None:
-    """Write a description of a call to `ASKED`, for later calls with the same directory of results.
+    """Describe a call in the file `ASKED`, for later calls with the same directory of results.
 
     Args:
-        place: the directory of the results.
-        question: the arguments of the call.
+        question: the arguments with which `compare` was called.
         minutes: the time limit for which the settings in the configuration were chosen.
         predictions: the external predictions that are compared.
         written_as: the hash of the configuration as it was written, without later edits.
@@ -297,7 +296,7 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
     if planned < options.minutes:
         settings = f"its settings were chosen for {planned:g} minutes"
         _print_lines([f"{path} may have been edited, so it is used unchanged; {settings}"], say)
-    # The text is edited to keep the user's comments. No run depends on the margin or predictions.
+    # The text is edited, which keeps the user's comments. No run depends on margin or predictions.
     new = text
     if written.experiments[EXPERIMENT].margin != options.margin:
         new = _set_value(new, "margin", options.margin, path)
@@ -319,7 +318,7 @@ def _set_predictions(text: str, written: Config, place: Path, question: Comparis
     Returns:
         The text of the configuration, with the new files.
     """
-    # If the text has no line for the files, this raises an error before any file is written.
+    # If the text has no line `predictions:`, this call raises an error before files are written.
     _set_value(text, "predictions", {}, place / CONFIGURATION)
     paths = write_splits(question.splits, place, place / question.name)
     experiment = written.experiments[EXPERIMENT]
@@ -331,7 +330,7 @@ def _set_predictions(text: str, written: Config, place: Path, question: Comparis
 
 
 def _set_value(text: str, key: str, value: object, path: Path) -> str:
-    """Replace the value of a key in the text of a configuration, and keep the comment of its line.
+    """Replace the value of a key in the text of a configuration, and keep the comment after it.
 
     Raises:
         SubtuneError: no line or several lines have the key.
@@ -345,7 +344,7 @@ def _set_value(text: str, key: str, value: object, path: Path) -> str:
 
 
 def _print_lines(lines: Iterable[str], say: Say) -> None:
-    """Call ``say`` with each line, with paths relative to the current directory."""
+    """Call ``say`` with each line. Paths in the current directory become relative."""
     for line in lines:
         say(line.replace(f"{Path.cwd()}{os.sep}", ""))
 

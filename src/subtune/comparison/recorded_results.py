@@ -20,14 +20,14 @@ from subtune.steps.jobs import list_files, run_job
 
 # A method whose probability of being the answer is below this threshold is unlikely.
 LEAST_PROBABILITY = 0.01
-# One run as a row of a table: its values, by the names of their columns.
+# A run as a row of a table: maps the names of columns to values.
 Finished = dict[str, Any]
 
 
 def finished_runs(progress: Progress) -> list[Finished]:
-    """List the recorded runs among the planned ones.
+    """List the planned runs that are recorded.
 
-    The entries have the columns that `subtune.analysis.tables.join_run_ids` adds to planned runs:
+    Each entry has the columns that `subtune.analysis.tables.join_run_ids` adds to a planned run:
     the id of the recorded run, its learning rate, and the outcome of its search.
     """
     recorded, finished = progress.find_recorded(), []
@@ -36,8 +36,8 @@ def finished_runs(progress: Progress) -> list[Finished]:
             entry: Finished = {"key": planned.key, "run": recorded[planned.key].id}
             if planned.search and (tried := progress.tried_rates(planned.search)):
                 entry |= search_result(progress.searches[planned.search], tried)
-            # The rate of the run replaces the best rate of the search, because perhaps no run has
-            # used the best rate yet.
+            # The rate of the recorded run replaces the best rate of the search, because the planned
+            # run may not be recorded with the best rate yet.
             entry["learning_rate"] = recorded[planned.key].recipe.learning_rate
             finished.append(entry)
     return finished
@@ -77,9 +77,9 @@ def find_answer_so_far(context: Context, progress: Progress) -> AnswerSoFar:
 def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set[Method]:
     """Return the methods whose probability of being the answer is below `LEAST_PROBABILITY`.
 
-    A method is the answer if its loss is within the margin and no smaller method's loss is. So the
-    probability that method ``m`` is the answer is at most ``min(P(m), 1 - max P(s))``, where ``P``
-    is the probability that a loss is within the margin, and ``s`` are the smaller methods.
+    A method is the answer if its loss, but no smaller method's loss, is within the margin. So the
+    probability that method ``m`` is the answer is at most ``min(P(m), 1 - max P(s))`` over all
+    smaller methods ``s``, where ``P`` is the probability that a method's loss is within the margin.
 
     Args:
         chosen: the scores of the chosen runs.
@@ -100,8 +100,8 @@ def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set
 def write_results(context: Context, progress: Progress, log: Path) -> None:
     """Write all tables, figures and the report, from the recorded runs.
 
-    Snakemake writes these files again once all planned runs are finished, because the modification
-    time of the score tables is set to a time before that of all inputs.
+    The modification time of the score tables is set to 1970. So Snakemake, which compares it with
+    the times of the inputs, writes these files again once all planned runs are finished.
 
     Args:
         log: the file for the output of the jobs.

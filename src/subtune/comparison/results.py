@@ -45,7 +45,7 @@ class Comparison:
 
     @property
     def summary(self) -> pd.DataFrame:
-        """A table with one row per method: its score, loss of score with an interval, and size."""
+        """A table with one row per method: score, loss of score with an interval, and size."""
         return self._read("summary")
 
     @property
@@ -65,7 +65,7 @@ class Comparison:
         from subtune.papers import NO_PAPER
 
         if "ipykernel" in sys.modules:
-            # Notebooks show matplotlib's figures after `%matplotlib inline`.
+            # Without this, notebooks show a figure only after `%matplotlib inline`.
             from IPython import get_ipython
             from IPython.core.pylabtools import select_figure_formats
 
@@ -173,7 +173,7 @@ class Comparison:
 
 
 def _name_cells(columns: Sequence[str], text: Any, number: int) -> dict[str, Any]:
-    """Return the texts of one row by column.
+    """Map the text columns to the texts of one row.
 
     Args:
         columns: the text columns of the task.

@@ -41,7 +41,7 @@ from subtune.runs.spec import Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.task import TaskSize
 
-# A plan needs the commit of each model on the hub. An estimate does not depend on the commit.
+# A plan needs a commit for each model on the hub; for an estimate, any commit will do.
 SOME_COMMIT = "0" * 40
 # Seconds that jobs without training (tokens, tables, figures) take on two cores of a laptop.
 OTHER_SECONDS = 25
@@ -82,7 +82,7 @@ class StartingModel(HashableModel):
 
     @cached_property
     def pooling(self) -> Pooling | None:
-        """The setting `pooling` that the model needs: ``mean`` if it lacks a pooler, or None."""
+        """The setting `pooling` that the model needs: ``mean`` if it lacks a pooler, else None."""
         return "mean" if self.directory and lacks_pooler(self.directory) else None
 
     @property
@@ -136,7 +136,7 @@ class StartingModel(HashableModel):
         return np.sort(np.ceil(SPECIAL_TOKENS + TOKENS_PER_WORD * np.array(words)).astype(int)), 0
 
     def problems_by_method(self, methods: Iterable[str], task: TaskSpec) -> Mapping[str, str]:
-        """Return the error messages of methods that the model does not support, by method.
+        """Map each method that the model does not support to an error message.
 
         A method is not supported if it selects parameters that the model does not have. If the
         dimensions of the model are unknown, the mapping is empty.
@@ -160,8 +160,8 @@ def find_starting_models(
         texts: one text, or two texts, per example.
 
     Returns:
-        The models by their names in the configuration, and the errors of the models that cannot be
-        used, by the name that the user gave.
+        The models by their names in the configuration, and a mapping from the given name of each
+        model that cannot be used to an error message.
 
     Raises:
         SubtuneError: no model can be used.
@@ -183,7 +183,7 @@ def find_starting_models(
 
 
 def find_starting_model(name: str | None) -> StartingModel:
-    """Find the model with a name, or the default model.
+    """Find the model with the given name, or the default model.
 
     Args:
         name: a local directory, an installed package or a repository on the hub; None is the
@@ -221,7 +221,7 @@ class EstimatedSeconds(NamedTuple):
 
     Attributes:
         all: the seconds for all runs of one model.
-        first: the seconds for only the longest run.
+        first: the seconds for the slowest run alone.
     """
 
     all: float
@@ -240,7 +240,7 @@ class CandidateSettings(NamedTuple):
     rows: int
 
     def count_rows(self, available: Mapping[str, Sized]) -> dict[str, int]:
-        """Compute the number of rows of each split that are used.
+        """Compute how many rows of each split are used.
 
         A dev or test set is reduced to ``max(fewest_judging, rows / 2)`` rows if it has more.
 
@@ -275,15 +275,15 @@ def list_choices(
     """List possible settings for a table and a model, from the best to the fastest.
 
     Each inner list belongs to one reduction of `_reductions`. Within a list, the number of epochs
-    decreases. In the first choices of the first list, methods with few parameters are trained for
-    additional epochs.
+    decreases. The first list begins with choices in which methods with few parameters are trained
+    for additional epochs.
 
     Args:
         rows: the number of rows of the training table.
         fewest_rows: the size of the smallest sample.
         windows: values of `max_length`, the longest first.
         rates: the learning rates of each method that all models support, by method.
-        fixed: the settings that do not depend on time.
+        fixed: the settings that do not depend on the time limit.
         least_batch: the smallest efficient batch size. If it would leave fewer than `fewest_steps`
             steps, a smaller batch size is used.
     """
@@ -383,7 +383,6 @@ def estimate_times(config: Config, size: TaskSize) -> EstimatedSeconds | None:
     Args:
         config: a configuration with one experiment and task. The time of its last model is
             estimated.
-        size: the size of the task.
 
     Returns:
         The time, or None if the model's size is unknown.

@@ -147,8 +147,6 @@ def _find_split(
 
     Args:
         train: a mapping of splits, or the name of a dataset on the hub.
-        revision: commit, branch or tag of the dataset.
-        how: the ``encoding`` of files, and the ``sheet`` of Excel files.
         key: the option of the split, without ``--``, for error messages.
         names: the possible names of the split.
     """
@@ -190,10 +188,10 @@ def _find_name(names: Sequence[str], key: str, splits: Mapping[str, Any], where:
     for name in names:
         if name in splits:
             return name
-    fraction = ", or a fraction of the training rows, as in --dev 0.2" if key == "dev" else ""
+    share = " or a share of the training rows, as in --dev 0.2" if key == "dev" else ""
     raise SubtuneError(
-        f"--{key}: {where} has no split {names[0]!r}, expected one of its splits, "
-        f"{join_names(splits)}{fraction}"
+        f"--{key}: {where} has no split {names[0]!r}, expected one of its splits "
+        f"({join_names(splits)}){share}"
     )
 
 
@@ -204,11 +202,11 @@ def _download_dataset(reference: str, revision: str | None, results: Path) -> Ma
     repository, subset = match["repository"], match["subset"]
     kept = Path(Layout(str(results)).pinned_commits())
     commit = pin_revision(
-        repository, revision, "dataset", kept, f"--train: no file {reference!r} here"
+        repository, revision, "dataset", kept, f"--train: no such file: {reference!r}"
     )
     import datasets
 
-    advice = "a subset is named after a colon, as in nyu-mll/glue:cola"
+    advice = "add a subset after a colon, as in nyu-mll/glue:cola"
     with convert_errors(f"--train: cannot read {reference} from the hub ({advice})"):
         return datasets.load_dataset(repository, subset, revision=commit)
 
@@ -230,7 +228,7 @@ def _read_split(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
     if not hasattr(rows, "columns") and not hasattr(rows, "features"):
         raise SubtuneError(
             f"--{key}: found {type(rows).__name__}, expected a path, a pandas DataFrame, a "
-            "Dataset, the name of a dataset on the hub, or for dev a share of the training rows "
+            "Dataset, the name of a dataset on the hub, or, for dev, a share of the training rows "
             "such as 0.2"
         )
     table = _to_frame(rows)

@@ -32,7 +32,7 @@ HOW_OBJECTS = (
     "CSV); "
     f"{HOW_WORDS}"
 )
-# The end of the name of a training file, which is not part of the task's name.
+# The end of a training file's name that is omitted in the task's name.
 SPLIT = re.compile(r"(?i)(^|[^a-z0-9]+)(train|training|trn)$")
 
 
@@ -202,7 +202,7 @@ def _require_header(table: UserTable, label: str) -> None:
     """Check that the first line of a table is a header and not a row.
 
     The first line is a row if a column name is a sentence and the name of the label column is one
-    of the labels. If all labels are numbers, the name may be any number.
+    of the labels. If all labels are numbers, any number as the name is enough.
     """
     has_sentence = any(len(name.split()) >= DEFAULTS.text_words for name in table.columns)
     labels = table.filled_cells(label)
@@ -216,7 +216,7 @@ def _require_header(table: UserTable, label: str) -> None:
 
 
 def reason_against_label(table: UserTable, column: str) -> str | None:
-    """Return the reason why a column cannot be the label, or None.
+    """Return the reason why a column cannot be the label, or None if it can.
 
     A label column has numbers, or few distinct words that are repeated.
     """
@@ -251,7 +251,7 @@ def detect_ids_or_dates(table: UserTable, column: str) -> str | None:
     # A date has a digit, so names such as May or June are not dates.
     if not others or not all(re.search(r"\d", word) for word in others):
         return None
-    # Importing pandas takes time that `subtune --help` should not need.
+    # Importing pandas takes long, and `subtune --help` does not need it.
     import pandas as pd
 
     dates = pd.to_datetime(pd.Series(others), format="mixed", utc=True, errors="coerce")
@@ -370,7 +370,7 @@ def guess_kind(table: UserTable, label: LabelColumns) -> Kind:
     if _are_label_sets(cells) or find_separators(cells):
         return "multilabel"
     labels = {word for _, row in table.rows for word in read_row_labels(row, label, None) or ()}
-    # Programs write powers of ten with a sign or a point, so 1E5 is a name and not a number.
+    # Programs write powers of ten with a sign or a point, so 1E5 is a class and not a number.
     words = [word for word in labels if not POWER.fullmatch(word)]
     numbers = {word: n for word in words if (n := parse_number(word)) is not None}
     others = len(labels) - len(numbers)
@@ -394,7 +394,7 @@ def _are_label_sets(cells: Sequence[Any]) -> bool:
     """Return whether the cells of a column are sets of labels.
 
     They are sets of labels if a cell is a list of several labels, or if most cells are lists and
-    more than the share `FEW` of these lists is empty.
+    more than the share `FEW` of these lists are empty.
     """
     given = [cell for cell in cells if cell not in (None, "")]
     lists = [parse_labels(cell) for cell in given if is_list(cell)]
@@ -407,7 +407,7 @@ def find_separators(cells: Sequence[Any]) -> str | None:
     """Find the characters that separate several labels in the cells of a column, or return None.
 
     After splitting at the separators, there must be fewer distinct labels than distinct cells. So
-    the comma in names such as ``Paris, France`` is no separator. Numbers are never split.
+    the comma in names such as ``Paris, France`` is not a separator. Numbers are never split.
     """
     texts = {cell.strip() for cell in cells if isinstance(cell, str) and not is_list(cell)}
     different = {text for text in texts if text and not is_number(text)}

@@ -44,7 +44,7 @@ class EndedJob(NamedTuple):
 
 
 def _hub_cache(job: Job) -> str | None:
-    """Return the directory for downloads from the hub, or None if a job downloads nothing."""
+    """Return the directory for downloads from the hub, or None if the job downloads nothing."""
     return job.resources["hub_cache"] if job.spec.get("source") == "hub" else None
 
 
@@ -93,7 +93,7 @@ class Workers:
             process.stdin.flush()
 
     def _start_process(self, hub_cache: str | None) -> subprocess.Popen:
-        """Start a worker process. If ``hub_cache`` is None, its libraries use no network."""
+        """Start a worker process. If ``hub_cache`` is None, it does not use the hub."""
         network = {"HF_HUB_CACHE": hub_cache} if hub_cache else {"HF_HUB_OFFLINE": "1"}
         log = Path(Layout(str(self._results)).log("workers"))
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ class Workers:
         return EndedJob(job, exit_status=status)
 
     def stop(self, seconds: float) -> list[EndedJob]:
-        """Stop all running jobs and return them. After ``seconds``, their workers are killed."""
+        """Stop all running jobs and return them. Kill workers that are busy after ``seconds``."""
         until, ended = time.monotonic() + seconds, []
         while self._busy and time.monotonic() < until:
             for process in self._busy:

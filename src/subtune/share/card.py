@@ -40,7 +40,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     Args:
         layout: the paths of the results that contain the run.
         run: the run's id.
-        place: the folder or the repository on the hub from which the code loads the model.
+        place: the folder or the repository on the hub from which the card's code loads the model.
         adapter: whether the export is a PEFT adapter instead of a whole model.
 
     Raises:
@@ -118,7 +118,7 @@ def find_on_hub(model: ModelSpec) -> tuple[str | None, str]:
 
 
 def _read_inherited_fields(card: Path) -> dict[str, Any]:
-    """Read the fields about licence and language from the card of the base model, if it exists."""
+    """Read licence and language from the base model's card, if there is one."""
     fields: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError, yaml.YAMLError):
         fields = metadata_load(card) or {}

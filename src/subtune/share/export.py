@@ -71,7 +71,7 @@ def export_model(layout: Layout, run: str, target: Path, minutes: float = MINUTE
         layout: the paths of the results that contain the run.
         run: the run's id. If the run was cross-validated, its refit is trained first and exported.
         target: the new folder.
-        minutes: the time for a refit.
+        minutes: the time limit for a refit.
 
     Returns:
         The id of the exported run.
@@ -144,7 +144,7 @@ def _complete_tokenizer(directory: Path, config: PretrainedConfig, head: str) ->
     if not fields.get("pad_token"):
         tokenizer = Tokenizer.from_file(str(directory / TOKENIZER))
         fields["pad_token"] = tokenizer.id_to_token(config.pad_token_id)
-    # By default, transformers would use the tokenizer class of the model's family.
+    # Without this field, transformers would use the tokenizer class of the model's family.
     fields.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
     if needs_one_end_token(config.to_dict(), head):
         fields["split_special_tokens"] = True
@@ -167,14 +167,14 @@ def export_adapter(layout: Layout, run: str, target: Path, minutes: float = MINU
         layout: the paths of the results that contain the run.
         run: the run's id. If the run was cross-validated, its refit is trained first and exported.
         target: the new folder.
-        minutes: the time for a refit.
+        minutes: the time limit for a refit.
 
     Returns:
         The id of the exported run.
 
     Raises:
-        SubtuneError: the run trained parameters that PEFT cannot store, or an error of
-            `export_model` occurred.
+        SubtuneError: the run trained parameters that PEFT cannot store, or a reason given for
+            `export_model` applies.
     """
     from subtune.models.peft import make_peft_model
 
@@ -321,11 +321,11 @@ def _write_sentence_transformer(
     Args:
         draft: the folder with the encoder.
         max_length: the largest number of tokens of a text.
-        read: the tokens that are averaged into an embedding.
+        read: the tokens whose hidden states are averaged into an embedding.
         weight: the weight of the linear layer, ``[o, f]`` with ``f`` features.
         bias: the bias of the linear layer, ``[o]``.
-        embeddings: the number of normalised embeddings, one per text, that the linear layer reads.
-            0 means one embedding without normalisation.
+        embeddings: the number of texts per example, whose embeddings are normalised before the
+            linear layer reads them. 0 means one text without normalisation.
     """
     outputs, features = weight.shape
     width = features // 4 if embeddings > 1 else features

@@ -40,22 +40,22 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CHECKPOINT_SECONDS = 600
-# The default time for a refit.
+# The default time limit for a refit.
 MINUTES = 10.0
 PREDICTION, PROBABILITY = "prediction", "probability_{}"
 
 
 def run_to_export(layout: Layout, run_id: str, minutes: float = MINUTES) -> str:
-    """Return the id of the run to export in place of the given run.
+    """Return the id of the run to export: the given run or, after cross-validation, its refit.
 
     A cross-validated run was not trained on all examples, so the refit of its method is exported
-    instead. The refit is trained first if it is not recorded. Any other run is exported itself.
+    instead. The refit is trained first if it is not recorded.
 
     Args:
         layout: the paths of the results that contain the run.
         run_id: the run's id.
-        minutes: the time for a refit. If the training examples were sampled from a larger table,
-            the refit trains on as many examples of this table as possible in this time.
+        minutes: the time limit for a refit. If the training examples were sampled from a larger
+            table, the refit trains on as many examples of this table as the limit allows.
 
     Raises:
         SubtuneError: the run does not have its method's chosen learning rate, or training failed.
@@ -77,12 +77,12 @@ def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[Ru
 
     Args:
         spec: the spec of the refit.
-        number: the largest number of training examples.
+        number: the maximum number of training examples.
 
     Returns:
         The spec of the refit with up to ``number`` examples of the table, and a description of
-        these examples. If the table does not exist any more or contains no further examples, the
-        refit trains on the examples of all folds.
+        these examples. If the table does not exist any more, or no more than the sampled
+        examples can be used, the refit trains on the sampled examples.
     """
     folder, data = Path(layout.sample()), spec.tokens.data
     whole = read_table_description(folder)
@@ -92,7 +92,7 @@ def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[Ru
     path = Path(whole.path)
     sampled = len(read_columns(data.task, {"train": folder / "train.jsonl"})["train"]["label"])
     if min(number, whole.rows) <= sampled:
-        return spec, f"the {sampled:,} sampled examples of {whole.rows:,}"
+        return spec, f"the {sampled:,} examples sampled from {whole.rows:,}"
     placed = [*task_reader(task).read(task, path, True)]
     columns = task.of_kind.from_rows(task, placed, labelled=True, source=whole.path)
     chosen = draw_rows(task, columns, number, np.arange(len(placed)))
@@ -139,9 +139,9 @@ class Refit(NamedTuple):
 
 
 def find_refit(layout: Layout, run_id: str) -> Refit:
-    """Build the refit of the method of a cross-validated run.
+    """Build the refit for a cross-validated run.
 
-    The refit has the method's first seed and its chosen learning rate. Its number of epochs is the
+    The refit uses the method's first seed and chosen learning rate. The number of epochs is the
     median of the best epochs on the folds, rounded up.
 
     Args:
@@ -149,8 +149,8 @@ def find_refit(layout: Layout, run_id: str) -> Refit:
         run_id: the run's id.
 
     Raises:
-        SubtuneError: the run does not have its method's chosen learning rate, or all runs of the
-            method diverged.
+        SubtuneError: the run does not have its method's chosen learning rate, all runs of the
+            method diverged, or the comparison is not finished.
     """
     store = Path(layout.records())
     given, similar_ids = records.read_spec(store, run_id), []
@@ -216,10 +216,10 @@ def predict_table(
         run: the run's id.
         table: a file in one of the formats of training data. Its labels are not read.
         target: the new CSV file. Predictions that are lists are written as JSON.
-        texts: the names of the text columns. None stands for a column's name in training.
+        texts: the names of the text columns. None stands for the name in training.
         encoding: the encoding of a text file; None means UTF-8 or UTF-16.
         sheet: the sheet of an Excel file; None means the first sheet.
-        minutes: the time for a refit.
+        minutes: the time limit for a refit.
 
     Returns:
         The number of rows.
@@ -284,7 +284,7 @@ def predict_rows(
         task: the run's task. Its text columns can have other names than in training.
         rows: the rows, each with its place in ``source`` for messages.
         source: the name of the file with the rows, for messages.
-        minutes: the time for a refit.
+        minutes: the time limit for a refit.
 
     Returns:
         A table with one row per row of ``rows``. The column ``prediction`` contains a label, or a

@@ -265,8 +265,8 @@ def test_numbers_have_no_classes():
 
 @pytest.mark.parametrize("word", ["nan", "NaN", "#N/A", "<NA>"])
 def test_a_label_that_stands_for_no_value_is_named(word):
-    advice = "if it means a missing label, empty the cells with this label"
-    line = f"label {word!r} is a class; {advice}"
+    advice = "if it stands for a missing label, leave these cells empty"
+    line = f"label {word!r} is treated as a class; {advice}"
     assert line in [*look_lines(look(labelled(["a", "b", word])))]
 
 

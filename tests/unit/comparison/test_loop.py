@@ -83,7 +83,7 @@ def test_a_job_whose_worker_ended_is_done_once_more_by_itself(state, lines):
     loop._handle_ended_job(state, end)
     killed = "the worker process was killed, probably because it ran out of memory"
     assert lines == [
-        f"embeddings: {killed}; the job is repeated while no other job runs",
+        f"embeddings: {killed}; the job will be repeated when no other job is running",
         f"left out embeddings: {killed}",
     ]
 
