@@ -113,7 +113,7 @@ def compare(
 
     Args:
         train: file with the training set, or a dataset on the hub
-        dev: file with the dev set, name of a split of the dataset, or fraction of the training set
+        dev: file with the dev set, name of a split of the dataset, or share of the training set
             such as 0.2; default: cross-validation
         test: file with the test set, used only for the final scores; default: the dev set
         revision: commit, branch or tag of a dataset on the hub

@@ -239,7 +239,7 @@ class Repository(NamedTuple):
 
 
 def _convert_hub_sentence(row: Cells) -> Cells:
-    """Return a sentence's words and tags, without contractions and omitted words.
+    """Return a sentence's words and tags, without multiword tokens and empty nodes.
 
     Contractions precede their parts and have no tag. The head of an omitted word is not a number.
     """
