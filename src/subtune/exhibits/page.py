@@ -205,13 +205,13 @@ def _list_distinct(runs: pd.DataFrame, column: str) -> str:
 
 
 def build_report_header(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the content of the top of the page, or None without the tables of answers.
+    """Return the content of the top of the page.
 
     Returns:
-        A mapping with these keys: ``answers`` (pairs of an answer and its next step); ``plots``
-        (titles and forest plots); ``table`` and ``marks`` (the table of losses and its footnotes,
-        empty if there are several answers); ``exhibits`` (the tables and figures that need not be
-        shown again below).
+        None without the tables ``answers`` and ``summary``; else a mapping with these keys:
+        ``answers`` (pairs of an answer and its next step); ``plots`` (titles and forest plots);
+        ``table`` and ``marks`` (the table of losses and its footnotes, empty if there are several
+        answers); ``exhibits`` (the tables and figures that are therefore not shown again below).
     """
     files = {e["name"]: next((f for f in e["files"] if f.endswith(".csv")), "") for e in exhibits}
     if not {"answers", "summary"} <= files.keys():

@@ -1,7 +1,7 @@
 """Canonical names of parameters, which are the same in every family of models.
 
 Canonical names follow BERT: ``encoder.layer.3.attention.self.query`` is the query projection of
-layer 3 in every family. A name therefore means the same in methods, patterns, tables and figures.
+layer 3 in every family.
 The part after the layer's number is the *role* of a module. A module without a role keeps its own
 name. Canonical names leave out the prefix that transformers' models with a head add, such as
 ``bert.``. The names of parameters above the pretrained part begin with ``classifier``.
@@ -48,7 +48,7 @@ class Naming:
 
     Attributes:
         model_types: the values of ``model_type`` in ``config.json`` that belong to the family.
-        layers: the prefix of a layer's name, up to the layer's number, without the prefix of the
+        layers: the part of a parameter's name before the layer's number, without the prefix of the
             pretrained part.
         inside: maps the names of modules or parameters inside a layer to their roles.
         outside: maps the names of modules outside the layers to their roles.

@@ -44,9 +44,9 @@ SWITCHES = {
     "return_dict": True,
     "torchscript": False,
 }
-# The standard deviation of the initial weights of adapters. Houlsby et al., 2019, section 3.6, use
+# The standard deviation of the initial weights of adapters. Houlsby et al. (2019, section 3.6) use
 # a normal distribution that is truncated at two standard deviations. adapter-hub, the code of
-# Pfeiffer et al., 2021, does not truncate the distribution. The initial biases are 0.
+# Pfeiffer et al. (2021), does not truncate the distribution. The initial biases are 0.
 ADAPTER_STANDARD_DEVIATION = {"houlsby": 1e-2, "pfeiffer": 0.02}
 
 
@@ -86,8 +86,8 @@ class Encoder:
             because these models use subtune's own forward pass.
         adapters: the settings of the adapters, which need subtune's forward pass; None without
             adapters.
-        fused: the compiled operations of subtune's forward pass; None without compilation, as on a
-            CPU or if training is short.
+        fused: the compiled operations of subtune's forward pass; None if they are not compiled, as
+            on a CPU or for a short training.
     """
 
     config: PretrainedConfig

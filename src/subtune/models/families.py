@@ -35,9 +35,9 @@ class HeadLayer(NamedTuple):
     Attributes:
         module: the canonical name of the layer.
         exported: the name of the layer in transformers' model.
-        dropout: fields of ``config.json``. The first field that is set is the dropout probability
-            of the layer's input.
-        activation: the activation function after the layer, by its name in transformers.
+        dropout: names of fields of ``config.json``. The first of these fields that is set contains
+            the dropout probability of the layer's input.
+        activation: transformers' name of the activation function after the layer.
     """
 
     module: str
@@ -70,7 +70,7 @@ class Dimensions(NamedTuple):
 
     @property
     def is_decoder(self) -> bool:
-        """False, because a token of BERT or RoBERTa also attends to later tokens."""
+        """False, because tokens of BERT and RoBERTa also attend to later tokens."""
         return False
 
     @property

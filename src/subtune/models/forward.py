@@ -2,9 +2,9 @@
 
 A weight is either shared by all runs or different for each run (`subtune.models.operations`). All
 runs read the same batch with the same dropout masks, so their hidden states are equal up to the
-first weight that differs. Before the first weight that differs, ``k`` is 1; after it, ``k`` is the
-number of runs. Except for rounding, the result of a run does not depend on the other runs. There is
-one exception: in bfloat16 on a GPU, attention draws different dropout masks for each run.
+first weight that differs. The dimension ``k`` of hidden states is 1 before this weight, and the
+number of runs after it. Except for rounding, the result of a run does not depend on the other runs.
+There is one exception: in bfloat16 on a GPU, attention draws different dropout masks for each run.
 
 This module computes the forward pass of BERT, RoBERTa and XLM-RoBERTa. All other models run
 transformers' code (`subtune.models.transformers_pass`).
@@ -56,7 +56,7 @@ class _ForwardPass:
     watch: Watch | None
 
     def find_weight(self, name: str) -> Weight:
-        """Return a trained weight, or the model's own tensor if the weight is not trained."""
+        """Return the trained weight of this name, or the model's own tensor if there is none."""
         return self.trained[name] if name in self.trained else self.encoder.parameters[name]
 
 
@@ -72,10 +72,10 @@ def compute_logits(
     Args:
         encoder: the model that all runs share.
         batch: the batch that all runs read.
-        trained: weights that replace the model's own tensors, by canonical name.
+        trained: maps canonical names to weights that replace the model's own tensors.
         masks: dropout masks; None means no dropout.
         watch: a function that is called for every module, with the module's name, its input
-            ``[k, t, i]`` and its output ``[k, t, o]``. The input of an embedding is its ids
+            ``[k, t, i]`` and its output ``[k, t, o]``. The input of an embedding table is the ids
             ``[t]``. The function can retain the gradient of the output. Models that run
             transformers' code do not call the function.
     """
@@ -282,7 +282,7 @@ def bucket_attention(
     shape, examples_and_heads = query.shape, len(bucket.padding)
     first_only = query.shape[1] == bucket.examples
     key, value = pad(key, bucket), pad(value, bucket)
-    # If each example has only one query, queries [k·m·a, 1, d] need no padding.
+    # If each example has only one query, the queries [k·m·a, 1, d] need no padding.
     query = query.reshape(len(key), 1, -1) if first_only else pad(query, bucket)
     padding = bucket.padding.to(key.dtype).repeat(shape[0], 1, 1)
     scores = torch.baddbmm(padding, query, key.mT, alpha=query.shape[2] ** -0.5)
@@ -331,8 +331,8 @@ def jagged_attention(
 def _apply_linear(forward: _ForwardPass, module: str, x: Tensor) -> Tensor:
     """Compute the output of a linear layer, ``[k, t, o]``.
 
-    The product can be bfloat16. The bias is always added in float32, so the result does not depend
-    on whether runs share the bias.
+    The matrix product can be computed in bfloat16. The bias is always added in float32, so the
+    result does not depend on whether runs share the bias.
     """
     y, bias = _apply_weight(forward, module, x), f"{module}.bias"
     # The bias of the key projection is left out, because it does not affect attention weights.

@@ -49,7 +49,7 @@ TASK_TYPES = {
     TOKEN_CLASSIFICATION: "TOKEN_CLS",
 }
 TYPES = {kind.value: config for kind, config in PEFT_TYPE_TO_CONFIG_MAPPING.items()}
-# Maps each PEFT type that is not supported to the reason.
+# The PEFT types that are not supported, with the reasons.
 UNSUPPORTED_TYPES = {
     "ADALORA": "it changes its ranks after every training step, which subtune does not do",
     "ADAMSS": "its number of parameters depends on the weights, which planning does not read",
@@ -60,7 +60,7 @@ UNSUPPORTED_TYPES = {
     "OSF": "it changes gradients in hooks on PEFT's own parameters",
     "POLY": "it needs a task id for each example",
     "SHADOW": "rounding errors are too large to compare subtune's training with PEFT's",
-    "TRAINABLE_TOKENS": "PEFT saves no classifier with it; use LORA with `trainable_token_indices`",
+    "TRAINABLE_TOKENS": "PEFT saves no classifier for it; use LORA with `trainable_token_indices`",
     "XLORA": "it mixes adapters that have already been trained",
 }
 # Fields of a PEFT config that users cannot set. These are fields that several PEFT types share,
@@ -86,8 +86,8 @@ RESERVED |= {
     "tokenizer_name_or_path",
     "use_qalora",
 }
-# These values of ``init_lora_weights`` are not supported, because the initialisation reads data, or
-# because PEFT repeats the initialisation when it loads an adapter.
+# Values of ``init_lora_weights`` that begin with these words are not supported, because the
+# initialisation reads data, or because PEFT repeats it when it loads an adapter.
 REFUSED_INITIALISATIONS = ("corda", "eva", "loftq", "lora_ga", "pissa_niter")
 
 
