@@ -1,4 +1,4 @@
-"""Tables and figures about errors of methods, and about the gain from more labels."""
+"""Tables and figures about the errors of methods, and about the gain from more labels."""
 
 from typing import TYPE_CHECKING
 

@@ -268,9 +268,9 @@ def _format_statistic(claim: dict[str, Any], value: str, cells: str, judged: str
     """Format the statistic on which the verdict by the paper's criterion is based.
 
     Args:
-        claim: a row of the table of claims.
+        claim: a row from `subtune.analysis.claims.evaluate_claims`.
         value: the column with the statistic: a mean, a count or a p-value.
-        cells: the column with the number of cells.
+        cells: the column with the number of table cells that the statistic summarises.
         judged: the column with the verdict. If the criterion is an order, the verdict is shown
             instead of a statistic.
     """

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 # The width of a panel, the height of a row, and the height of titles and labels, in inches.
 PANEL_WIDTH, ROW_HEIGHT, AROUND = 3.8, 0.2, 0.95
-# A panel shows at most `MOST_ROWS` methods, and has space for at least `FEWEST_ROWS`. Names are
-# truncated to `LONGEST_NAME` characters.
+# A panel shows at most `MOST_ROWS` methods, and has space for at least `FEWEST_ROWS` methods. Names
+# are truncated to `LONGEST_NAME` characters.
 MOST_ROWS, FEWEST_ROWS, LONGEST_NAME = 16, 3, 22
 # The style of each kind of method. A marker is filled if the column ``sure`` is true.
 LOOKS: dict[str, dict[str, Any]] = {
@@ -47,7 +47,6 @@ def list_panels(
 
     Args:
         methods: rows from `subtune.analysis.candidates.summarise_methods`.
-        task_titles: maps the names of tasks to their titles.
 
     Returns:
         The title and the methods of each panel.
@@ -171,7 +170,7 @@ def _draw_panel(panel: "Axes", rows: pd.DataFrame, height: int) -> None:
     panel.tick_params(axis="y", length=0)
     panel.locator_params(axis="x", nbins=3)
     reference = rows["reference"].iloc[0]
-    bars = f"bars: 95 % interval; filled: loss ≤ {margin:g} with ≥ 95 % probability"
+    bars = f"bars: 95 % interval; filled: loss ≤ {margin:g} (95 % sure)"
     band = f"band: within {margin:g} of {reference}"
     panel.set_xlabel(f"{TITLES[metric]}\n{band}\n{bars}", fontsize=7)
     panel.spines[["top", "left", "right"]].set_visible(False)

@@ -132,11 +132,11 @@ def draw_information(results: ExperimentResults) -> "Figure":
 
 
 def draw_global_information(results: ExperimentResults) -> "Figure":
-    """Draw LayerNorm's global Fisher information by layer (rows) and part (columns).
+    """Draw LayerNorm's global Fisher information by layer (rows), for weights and biases (columns).
 
     One panel shows our values, the other one those of the paper. The values of each column sum to
-    the number of tasks. The column for biases is empty if the norms have none. Both panels have the
-    same colour scale, whose unit is the mean of the panel's values.
+    the number of tasks. The column for biases is empty if the norms have no biases. Both panels
+    have the same colour scale, whose unit is the mean of the panel's values.
     """
     shares = results["global_layernorm_information"].rename(columns={"share": "value"})
     grids = {

@@ -94,7 +94,7 @@ class ExperimentResults:
 
 
 EMPTY = "–"
-# Shown instead of the score of a diverged run.
+# The text that is shown as the score of a diverged run.
 DIVERGED = "diverged"
 # The mark of a method whose scores differ significantly from those of full fine-tuning.
 MARK = "†"
@@ -258,7 +258,7 @@ def new_panels(
         height_of_panel: the height of a panel as a share of its width.
         most_columns: the maximum number of panels in a row.
     """
-    # A row has four panels, or three if fewer cells of the grid are then empty.
+    # A row has four panels, or three if this leaves fewer cells of the grid empty.
     columns = min(4, count)
     if count > 4:
         columns = min((4, 3), key=lambda width: -count % width)

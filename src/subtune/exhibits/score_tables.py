@@ -1,4 +1,4 @@
-"""Tables that compare our scores with the scores printed in a paper."""
+"""Tables that compare our scores with the scores that a paper prints."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -13,7 +13,7 @@ from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.task import list_score_columns
 
-# The name of the metric in rows with a mean over tasks.
+# The metric's name in table rows that contain a mean over tasks.
 AVERAGE = "average"
 
 

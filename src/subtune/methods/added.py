@@ -78,7 +78,7 @@ class AdapterSettings(HashableModel):
 
     ``pfeiffer`` adapters (Pfeiffer et al., 2021, appendix A.2) follow only the feed-forward part,
     and use ReLU. A ``pfeiffer`` adapter reads the output of a LayerNorm. The same LayerNorm is
-    applied again after the adapter.
+    applied again after the adapter's output is added.
 
     * ``type``: the kind of adapter.
     * ``size``: the size of the bottleneck.
@@ -93,7 +93,7 @@ class AdapterSettings(HashableModel):
     @model_validator(mode="after")
     def _require_one_size(self) -> Self:
         if (self.size is None) == (self.reduction is None):
-            raise ValueError("expected either size or reduction")
+            raise ValueError("expected exactly one of size, reduction")
         return self
 
     def parameter_shapes(self, layers: int, width: int) -> dict[str, Shape]:

@@ -78,8 +78,8 @@ def count_trained_parameters(entries: Entries, shapes: Shapes) -> int:
 class TrainingCost(Enum):
     """The most expensive kind of parameter that a selection trains.
 
-    A member's value is the cost of a training step, divided by the cost of a forward pass. The
-    backward pass computes the gradients of the layers' inputs and, if matrices are trained, the
+    The value of each kind is the cost of a training step, divided by the cost of a forward pass.
+    The backward pass computes the gradients of the layers' inputs and, if matrices are trained, the
     gradients of the matrices. A frozen encoder needs no backward pass.
     """
 
@@ -113,7 +113,7 @@ class AbstractSelection(HashableModel):
         Args:
             shapes: the shape of every parameter, by canonical name.
             seed: the seed of random draws.
-            ranks: the ranks of the entries, if the selection has a ``ranking``.
+            ranks: the ranks of the entries, if the selection is a mask.
 
         Raises:
             SubtuneError: the model lacks a selected parameter, or only some entries of a tensor

@@ -1,10 +1,9 @@
 """Selections of single entries: random entries, masks, and Diff pruning.
 
 A mask selects the fraction of a method's entries with the highest Fisher information. The Fisher
-information is summed over the tasks of the mask's scope: the task of the run (individual), all
-tasks (global), or all tasks except that of the run (cross-validated). Diff pruning trains
-differences from the pretrained values, and keeps only a small fraction of the differences (Guo et
-al., 2021).
+information is summed over the tasks of the mask's scope: the run's task (individual), all tasks
+(global), or all tasks except the run's task (cross-validated). Diff pruning trains differences from
+the pretrained values, and keeps only a small fraction of the differences (Guo et al., 2021).
 """
 
 import math
@@ -258,7 +257,7 @@ def sum_information(per_task: Sequence[Information]) -> dict[str, np.ndarray]:
 def rank_entries(information: Information) -> dict[str, np.ndarray]:
     """Rank all entries by their Fisher information. Rank 0 is the entry with the most information.
 
-    Entries with equal information are ranked in the order of ``information``.
+    Entries with equal information are ranked in the order in which ``information`` contains them.
     """
     flat = np.concatenate([values.ravel() for values in information.values()])
     order = np.argsort(-flat, kind="stable")

@@ -76,8 +76,8 @@ def compute_logits(
         masks: dropout masks; None means no dropout.
         watch: a function that is called for every module, with the module's name, its input
             ``[k, t, i]`` and its output ``[k, t, o]``. The input of an embedding table is the ids
-            ``[t]``. The function can retain the gradient of the output. Models that run
-            transformers' code do not call the function.
+            ``[t]``; its output is the sum of all embeddings. The function can retain the gradient
+            of the output. Models that run transformers' code do not call the function.
     """
     if encoder.transformers is not None:
         # Transformers' code takes seconds to import, and subtune's forward pass does not need it.
@@ -127,7 +127,8 @@ def _compute_states(forward: _ForwardPass) -> Tensor:
     x = _apply_layer_norm(forward, "embeddings.LayerNorm", _embed(forward))
     x = _apply_dropout(forward, x, config.hidden_dropout_prob)
     for number in range(config.num_hidden_layers):
-        # If the head reads only first tokens, the last layer computes only their states.
+        # If the head reads only first tokens, the last layer computes only the states of first
+        # tokens.
         last = number == config.num_hidden_layers - 1
         x = _apply_layer(forward, f"{LAYERS}{number}", x, last and reads is None)
     return x[:, : forward.batch.examples] if reads is None else x.index_select(1, reads)
@@ -217,7 +218,7 @@ def _apply_add_and_norm(forward: _ForwardPass, part: str, x: Tensor, residual: T
         forward: the arguments of the forward pass.
         part: the prefix of parameter names, such as ``encoder.layer.3.attention.output``.
         x: the input of the linear layer.
-        residual: the input of attention or of the feed-forward part.
+        residual: the input of attention or of the feed-forward part, which is added to the output.
     """
     norm, dense = f"{part}.LayerNorm", f"{part}.dense"
     p = forward.encoder.config.hidden_dropout_prob

@@ -95,7 +95,7 @@ def find_pooling(read: Callable[[str], str | None]) -> Pooling | None:
 
 
 def read_pooling(directory: Path) -> Pooling | None:
-    """Find the pooling of a model in a local directory, as `find_pooling` does."""
+    """Find the pooling of a model in a local directory. See `find_pooling`."""
 
     def read(name: str) -> str | None:
         path = directory / name
@@ -272,10 +272,7 @@ def papers_models() -> dict[str, Dimensions]:
 
 
 def known_dimensions(name_or_path: str) -> AnyDimensions | None:
-    """Return the dimensions of a model, or None if they are not known without a download.
-
-    The dimensions of local models and of the papers' models are known without a download.
-    """
+    """Return the dimensions of a local model or a model of a paper; None for other models."""
     if (Path(name_or_path) / CONFIG).is_file():
         return read_dimensions(Path(name_or_path))
     return papers_models().get(name_or_path.rpartition("/")[2])

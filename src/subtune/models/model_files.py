@@ -63,7 +63,7 @@ def lacks_pooler(directory: Path) -> bool:
 
 
 def package_directory(package: str) -> Path:
-    """Return the folder of the model inside an installed package.
+    """Return the folder of the model in an installed package, without importing the package.
 
     Raises:
         SubtuneError: the package is not installed, or does not contain exactly one model.
@@ -98,7 +98,7 @@ def list_model_files(directory: Path) -> list[Path]:
         raise SubtuneError(f"{directory} has no {TOKENIZER}, expected all files of a tokenizer")
     if fields["model_type"] in FAMILIES:
         stored_names(weights, FAMILIES[fields["model_type"]].dimensions(fields))
-    # The model's version is a hash of the files in this order.
+    # The model's version is a hash of these files, so their order must not change.
     others = (INDEX, TOKENIZER, *OTHER_TOKENIZER_FILES)
     present = [directory / name for name in others if (directory / name).is_file()]
     return [directory / CONFIG, *weights, *present]
@@ -240,7 +240,8 @@ def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
             name=f"could not download model {name_or_path}",
             instead="name a local `path`",
         )
-    # The model card and the pooling do not change the model's version. The pooling is in the spec.
+    # The model's version depends neither on the model card nor on the pooling, which is in the
+    # spec.
     other_files = [source / README]
     if spec.pooling:
         other_files += [source / MODULES, *source.glob(POOLING)]

@@ -158,7 +158,7 @@ class DropoutMasks:
         self.generators = [torch.Generator(device).manual_seed(seed)]
         if device.type == "cuda":
             attention = torch.cuda.default_generators[torch.cuda.current_device()]
-            # Two generators with the same seed would draw the same numbers.
+            # With the same seed, both generators would draw the same numbers.
             self.generators.append(attention.manual_seed(seed + 1))
 
     def draw_mask(self, shape: Sequence[int], p: float) -> Tensor:

@@ -134,7 +134,7 @@ def pack_batch(
         index: the indices of the batch's examples. Buckets have the least padding if examples are
             sorted by length.
         encoder: the model. The batch is moved to the model's device.
-        fixed_shape: whether to add a tail, so that most batches have one of only a few shapes.
+        fixed_shape: whether to add a tail. With tails, most batches have one of a few shapes.
     """
     lengths = examples.lengths[index]
     count, starts = int(lengths.sum()), lengths.cumsum() - lengths
@@ -225,8 +225,8 @@ def compute_fixed_size(lengths: np.ndarray, maximum: int, encoder: Encoder) -> t
         encoder: the model.
 
     Returns:
-        The number of tokens of the batch, and an upper bound of the length of each example and of
-        the tail.
+        The number of tokens of the batch, and an upper bound of the lengths of the examples and the
+        tail.
     """
     unit = PADDED_LENGTH if encoder.transformers else LENGTH
     longest = min(-(-int(lengths.max()) // unit) * unit, maximum)
@@ -239,7 +239,7 @@ def compute_fixed_size(lengths: np.ndarray, maximum: int, encoder: Encoder) -> t
 
 
 def round_up(count: int) -> int:
-    """Round up to a number that is 8 to 15 times a power of 2. Numbers below 8 stay as they are."""
+    """Round up to a number that is 8 to 15 times a power of 2. Numbers below 8 do not change."""
     unit = 1 << max(0, count.bit_length() - 1 - EIGHTH_BITS)
     return -(-count // unit) * unit
 
@@ -252,7 +252,7 @@ def embedding_rows_read(
     Transformers' code may read further rows, so the result is empty for models that run this code.
 
     Returns:
-        The row indices in ascending order, by the canonical name of the table.
+        Maps the canonical name of the table to the row indices, in ascending order.
     """
     if encoder.transformers is not None:
         return {}

@@ -41,8 +41,8 @@ from subtune.models.transformers_models import (
     transformers_names,
 )
 
-# The PEFT task type of each head. Question answering has no task type here, because PEFT's class
-# for this task does not pass token types to the model.
+# The PEFT task type of each head. Question answering is left out, because PEFT's class for this
+# task does not pass token types to the model.
 TASK_TYPES = {
     SEQUENCE_CLASSIFICATION: "SEQ_CLS",
     MEAN_CLASSIFICATION: "TOKEN_CLS",
@@ -63,9 +63,9 @@ UNSUPPORTED_TYPES = {
     "TRAINABLE_TOKENS": "PEFT saves no classifier for it; use LORA with `trainable_token_indices`",
     "XLORA": "it mixes adapters that have already been trained",
 }
-# Fields of a PEFT config that users cannot set. These are fields that several PEFT types share,
-# such as ``task_type``, and fields that depend on the model, load files, import code or need
-# another training procedure.
+# Fields of a PEFT config that users cannot set. Some are common to several PEFT types, such as
+# ``task_type``. Others depend on the model, load files, import code or need another training
+# procedure.
 RESERVED = {field.name for field in dataclasses.fields(peft.PromptLearningConfig)}
 RESERVED -= {"modules_to_save", "num_virtual_tokens"}
 RESERVED |= {
