@@ -327,7 +327,7 @@ def verify(*, results: Directory | None = None) -> None:
         raise SubtuneError(
             "\n".join(damage.values())
             + f"\n{len(damage):,} run(s) have a damaged or missing record. To train again those "
-            "that are still in the configuration, run this command and then call snakemake:\n"
+            "that are still in the configuration, run this command, and then run snakemake:\n"
             + shlex.join(["rm", "-r", *map(str, paths)])
         )
     stored = records.list_stored_ids(layout)

@@ -36,12 +36,12 @@ CHOSEN_ON_DEV = (
 )
 
 
-# Maps verdicts on learning curves to the texts of marks.
+# Maps each verdict on a learning curve to a remark for the reader.
 CURVES = {
     STILL_RISING: "still rising in the last epoch, so more epochs may help",
     FELL: "the score fell after the best epoch",
 }
-# A method is marked if less than this share of the tokens is read.
+# A method gets a remark if the model reads less than this share of the texts' tokens.
 MOST_READ = 0.95
 
 
@@ -49,8 +49,8 @@ def answers_table(results: ExperimentResults) -> StyledTable:
     """List the answers, and tabulate the loss of each method against the reference.
 
     The CSV file has one row per task and, if there are several tasks, one row for all tasks
-    together. In experiments with a paper, each model has these rows. ``columns.csv`` explains the
-    columns.
+    together. In experiments with a paper, there are such rows for each model. ``columns.csv``
+    explains the columns.
     """
     chosen = results["chosen"]
     titles = {**results.task_titles, ALL_TASKS: ALL_TASKS}
@@ -62,7 +62,7 @@ def answers_table(results: ExperimentResults) -> StyledTable:
             row |= candidate._asdict() | candidate.difference._asdict()
             row |= {"difference": candidate.difference.mean, "seeds": len(candidate.seeds)}
             row["method"] = candidate.title
-        # The candidate's title is replaced, because this column shows the task's title.
+        # In this table, ``title`` is the task's title, not the candidate's.
         rows.append(row | {"title": titles[answer.task]})
     answers = pd.DataFrame(rows, columns=[*column_declarations("answers")["column"]])
     judged = chosen[chosen["judges"]]
@@ -99,16 +99,16 @@ def list_answers(answers: pd.DataFrame) -> list[tuple[str, str]]:
 def loss_table(
     methods: pd.DataFrame, task_titles: Mapping[str, str] | None = None
 ) -> tuple[pd.DataFrame, str]:
-    """Format each method's score and loss, and mark scores that need a remark.
+    """Format each method's score and loss, with marks for remarks about the score.
 
     Args:
         methods: rows from `subtune.analysis.candidates.summarise_methods`.
         task_titles: maps the names of tasks to their titles; None to leave out the column ``task``.
 
     Returns:
-        A table whose cells are text, and a line that explains its marks. The table has a column
-        ``model`` if there are several models, a column ``against`` if the reference is not always
-        full fine-tuning, and a column ``marks`` if a method has a mark.
+        A table whose cells are text, and a line that lists the remark of each mark. The table has a
+        column ``model`` if there are several models, a column ``against`` if the reference is not
+        always full fine-tuning, and a column ``marks`` if a method has a mark.
     """
     rows, letters = [], dict[str, str]()
     several = methods["model"].nunique() > 1
@@ -137,7 +137,7 @@ def loss_table(
                 "marks": " ".join(letters[text] for text in texts),
             }
         )
-    # Each margin has its own column.
+    # There is one column per margin, which is empty for methods with another margin.
     table = pd.DataFrame(rows).fillna(EMPTY)
     line = "; ".join(f"({letter}) {text}" for text, letter in letters.items())
     return (table, f"Marks: {line}.") if letters else (table.drop(columns="marks"), "")
@@ -149,7 +149,7 @@ def _letters_of_mark(number: int) -> str:
 
 
 def _list_marks(row: Mapping[str, Any]) -> list[str]:
-    """List remarks about a method's score for the reader.
+    """List remarks about a method's score.
 
     Args:
         row: a row from `subtune.analysis.candidates.summarise_methods`.
@@ -171,15 +171,15 @@ def _list_marks(row: Mapping[str, Any]) -> list[str]:
         found.append(f"gives the same prediction for every example in {runs}")
     if row["share_read"] < MOST_READ:
         read = f"{row['share_read']:.0%} of the texts' tokens are read"
-        found.append(f"{read}, and a larger `max_length` reads more")
+        found.append(f"{read}; a larger `max_length` includes more of them")
     return found
 
 
 def _reference_column(row: Mapping[str, Any], methods: pd.DataFrame) -> dict[str, str]:
-    """Format the column with a method's reference.
+    """Format a method's cell in the column ``against``.
 
     Returns:
-        Maps ``against`` to the reference; empty if all references are full fine-tuning.
+        Maps ``against`` to the method's reference; empty if all references are full fine-tuning.
     """
     names = {str(name).partition(" of ")[0] for name in methods["reference"].dropna()}
     if names <= {method_title("full"), ""}:
@@ -195,7 +195,7 @@ def format_answers(path: Path) -> str:
     """
     answers, lines = read_table(path, "answers"), [""]
     for sentences in list_answers(answers):
-        # With several tasks, the sentences about each task stay together.
+        # If there are several tasks, the answer and the next step of a task form one paragraph.
         for text in sentences if len(answers) == 1 else [" ".join(sentences)]:
             lines += wrap_text(text)
     lines.append("")

@@ -1,4 +1,4 @@
-"""Tables and figures about errors of methods, and about the gain from more labels."""
+"""Tables and figures about the errors of methods, and about the gain from more labels."""
 
 from typing import TYPE_CHECKING
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The maximum number of rows of a table on the page. The CSV file contains all rows.
+# The maximum number of rows of a table in the report. The CSV file contains all rows.
 MOST_SHOWN = 20
-# Texts in tables on the page, and labels in figures, are truncated to this many characters.
+# The maximum numbers of characters of a text in a table and of a label in a figure.
 LONGEST_TEXT, LONGEST_LABEL = 160, 18
 # A confusion matrix has at most `MOST_IN_MATRIX` labels. If there are more, bars show the
 # `MOST_CONFUSIONS` most frequent confusions. Cells contain numbers if the matrix has at most
@@ -61,7 +61,7 @@ def classes_table(results: ExperimentResults) -> StyledTable:
 
 
 def suspect_labels_table(results: ExperimentResults) -> StyledTable:
-    """Tabulate the examples whose labels may be wrong, the most suspect first."""
+    """Tabulate the examples whose labels may be wrong, the most suspicious first."""
     table = results["suspects"]
     shown = table.groupby("task", sort=False).head(MOST_SHOWN)
     cells = shown.assign(task=shown["task"].map(results.task_titles))

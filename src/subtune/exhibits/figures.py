@@ -75,7 +75,9 @@ def draw_learning_curves(results: ExperimentResults) -> "Figure":
 def draw_scores_by_fraction(
     results: ExperimentResults, scopes: Sequence[str], references: Sequence[str] = ()
 ) -> "Figure":
-    """Draw the dev score against the trained fraction of LayerNorm, one panel per score column.
+    """Draw the dev score against the trained fraction of LayerNorm's parameters.
+
+    There is one panel per score column.
 
     Args:
         scopes: the scopes of masks to draw. Each scope is drawn as a curve, with a band of one
@@ -154,7 +156,7 @@ def _split_by_panel(
     """Split a table into the rows of each panel.
 
     Returns:
-        A mapping from the values of ``keys`` to the rows of the panel. Panels are sorted by model,
+        Maps the values of ``keys`` in a panel to the panel's rows. Panels are sorted by model,
         then in the order of ``task_titles``.
     """
     models, tasks = [*table["model"].unique()], [*task_titles]
@@ -198,7 +200,7 @@ def _draw_legend_above(figure: "Figure", panel: "Axes", columns: int) -> None:
 def draw_reproduction(results: ExperimentResults) -> "Figure":
     """Draw our scores against the scores that the paper prints, one point per score.
 
-    On the diagonal, both scores are equal. Test scores have half-filled markers.
+    On the diagonal, both scores are equal. The markers of test scores are half filled.
     """
     figure = new_figure(NARROW, NARROW * 1.05)
     axes = figure.subplots()
@@ -208,7 +210,7 @@ def draw_reproduction(results: ExperimentResults) -> "Figure":
     tasks = [task for task in results.column_titles if task in set(compared["task"])]
     for (number, task), split in itertools.product(enumerate(tasks), SPLITS):
         points = compared[(compared["task"] == task) & (compared["split"] == split)]
-        # Tasks with the same colour are distinguished by open markers.
+        # Colours repeat if there are many tasks; the later tasks then have open markers.
         fill = "full" if number < len(COLOURS) else "none"
         axes.errorbar(
             points["reported"],

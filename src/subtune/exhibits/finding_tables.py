@@ -109,7 +109,7 @@ VERDICTS = ["as the paper judges", "by the interval"]
 
 
 def variance_table(results: ExperimentResults) -> pd.DataFrame:
-    """Tabulate variances over seeds, for each task and each method with several seeds.
+    """Tabulate the variance of scores over seeds, for each task and each method with several seeds.
 
     Returns:
         ``model``, ``column``, ``method``, ``seeds``, ``mean``, ``variance``,
@@ -127,7 +127,8 @@ def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> 
     """Compare two methods by the Kruskal–Wallis test, on our scores and on the paper's scores.
 
     The test is computed on dev scores, on test scores, and on all of these scores together. The
-    paper's table has the columns ``scores`` (the tables that contain the scores) and ``p_value``.
+    paper's table has the columns ``scores`` (names of the tables with the tested scores) and
+    ``p_value``.
     """
     printed, printed_scores = results.printed("kruskal_wallis"), results.printed("scores")
     tables = [results.tables[name] for name in ("chosen", "test_scores") if name in results.tables]
@@ -154,7 +155,7 @@ def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> 
 
 
 def component_table(results: ExperimentResults, printed: str) -> pd.DataFrame:
-    """Rank components by their Fisher information, next to their ranks in the paper.
+    """Tabulate the ranks of components by Fisher information, in our runs and in the paper.
 
     Args:
         printed: the name of the paper's table, which has the columns ``component`` and ``rank``.
@@ -175,7 +176,7 @@ def information_table(results: ExperimentResults, methods: Sequence[str]) -> pd.
     """Rank methods by Fisher information and by score.
 
     Args:
-        methods: methods that train a single parameter and are named after it.
+        methods: names from `subtune.methods.LAYER_PARAMETERS`.
 
     Returns:
         One row per model, task and training set size, with both rankings, and the score that is
@@ -208,9 +209,9 @@ def information_table(results: ExperimentResults, methods: Sequence[str]) -> pd.
 def claims_table(claims: pd.DataFrame) -> StyledTable:
     """Tabulate the claims of a paper with their verdicts.
 
-    Our runs have two verdicts: one by the paper's criterion, and one by the interval. The printed
-    numbers only have a verdict by the paper's criterion. Our verdicts are bold unless they are
-    undecided.
+    Our runs have two verdicts: one by the paper's criterion, and one by the interval. The paper's
+    numbers have only a verdict by the paper's criterion. Verdicts on our runs are bold unless they
+    are undecided.
     """
     rows = []
     for claim in claims.to_dict("records"):
@@ -241,7 +242,7 @@ def claims_table(claims: pd.DataFrame) -> StyledTable:
 def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:
     """Format, for the terminal, how many claims of each paper hold.
 
-    Only the verdicts by the paper's own criterion are counted.
+    Only the verdicts by the papers' own criteria are counted.
 
     Args:
         papers: maps each paper's citation to CSV files with the results of
@@ -267,9 +268,9 @@ def _format_statistic(claim: dict[str, Any], value: str, cells: str, judged: str
     """Format the statistic on which the verdict by the paper's criterion is based.
 
     Args:
-        claim: a row of the table of claims.
+        claim: a row from `subtune.analysis.claims.evaluate_claims`.
         value: the column with the statistic: a mean, a count or a p-value.
-        cells: the column with the number of cells.
+        cells: the column with the number of table cells that the statistic summarises.
         judged: the column with the verdict. If the criterion is an order, the verdict is shown
             instead of a statistic.
     """

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 # The width of a panel, the height of a row, and the height of titles and labels, in inches.
 PANEL_WIDTH, ROW_HEIGHT, AROUND = 3.8, 0.2, 0.95
-# A panel shows at most `MOST_ROWS` methods, and has space for at least `FEWEST_ROWS`. Names are
-# truncated to `LONGEST_NAME` characters.
+# A panel shows at most `MOST_ROWS` methods, and has space for at least `FEWEST_ROWS` methods. Names
+# are truncated to `LONGEST_NAME` characters.
 MOST_ROWS, FEWEST_ROWS, LONGEST_NAME = 16, 3, 22
 # The style of each kind of method. A marker is filled if the column ``sure`` is true.
 LOOKS: dict[str, dict[str, Any]] = {
@@ -47,7 +47,6 @@ def list_panels(
 
     Args:
         methods: rows from `subtune.analysis.candidates.summarise_methods`.
-        task_titles: maps the names of tasks to their titles.
 
     Returns:
         The title and the methods of each panel.
@@ -69,8 +68,8 @@ def draw_forest(panels: Sequence[tuple[str, pd.DataFrame]]) -> "Figure":
     Methods are sorted by size, the smallest first; external predictions are last. A bar is
     the 95 % interval of the *paired difference*, shifted by the reference's score. Intervals of the
     scores themselves would be wider, because they include the variance that the method
-    and the reference share. Such intervals can overlap although the difference is clear. A method
-    is as good as the reference if its bar lies within or above the band of the margin.
+    and the reference share. Such intervals can overlap although one method is clearly better. A
+    method is as good as the reference if its bar lies within or above the band of the margin.
 
     Grey squares are methods that train nothing in the encoder; orange diamonds are external
     predictions.
@@ -99,12 +98,12 @@ def _choose_rows(rows: pd.DataFrame, is_shown: pd.Series) -> pd.DataFrame:
     """Choose at most `MOST_ROWS` methods of a panel, and add columns that are needed to draw them.
 
     The reference, external predictions, and methods that train nothing in the encoder are chosen
-    first. Next are methods that are ``sure``, then methods on the Pareto front, then methods with
-    high scores.
+    first. Next are methods whose column ``sure`` is true, then methods on the Pareto front, then
+    methods with high scores.
 
     Args:
         rows: the rows of all methods for the panel's task.
-        is_shown: for each row, whether it belongs to the panel.
+        is_shown: for each row, whether its method belongs to the panel.
 
     Returns:
         The chosen rows in their original order, with the columns ``kind`` (a key of `LOOKS`) and
@@ -171,7 +170,7 @@ def _draw_panel(panel: "Axes", rows: pd.DataFrame, height: int) -> None:
     panel.tick_params(axis="y", length=0)
     panel.locator_params(axis="x", nbins=3)
     reference = rows["reference"].iloc[0]
-    bars = "bars: 95 % interval; filled: sure, over several seeds"
+    bars = f"bars: 95 % interval; filled: loss ≤ {margin:g} (95 % sure)"
     band = f"band: within {margin:g} of {reference}"
     panel.set_xlabel(f"{TITLES[metric]}\n{band}\n{bars}", fontsize=7)
     panel.spines[["top", "left", "right"]].set_visible(False)
@@ -182,9 +181,9 @@ def _draw_panel(panel: "Axes", rows: pd.DataFrame, height: int) -> None:
 def _x_limits(rows: pd.DataFrame) -> tuple[float, float]:
     """Choose the limits of the x axis.
 
-    All trained methods are within the limits, and so are ends of intervals that are not far away.
-    Baselines and external predictions with much lower scores are outside, because the differences
-    between trained methods would otherwise be invisible.
+    The scores of all trained methods are within the limits, and so are the ends of their intervals
+    unless these are far from the scores. Baselines and external predictions with much lower scores
+    are outside, because the differences between trained methods would otherwise be invisible.
     """
     margin, centre = rows[["margin", "centre"]].iloc[0]
     methods = rows.loc[rows["kind"].isin(["method", "reference"]), "score"]
@@ -203,7 +202,7 @@ def _x_limits(rows: pd.DataFrame) -> tuple[float, float]:
 def format_count(count: int, kind: str = "method") -> str:
     """Format a number of parameters with three digits, such as ``22.6 M``.
 
-    For external predictions, this number is unknown.
+    The text is a dash for external predictions, because their number is unknown.
     """
     if kind == "external":
         return EMPTY

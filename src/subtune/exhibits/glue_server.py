@@ -31,7 +31,7 @@ SIMILARITIES = (0.0, 5.0)
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 # The columns of the table that describes how each file was made.
 CONTENTS = ("file", "made_of", "learning_rate", "seed", "dev_score")
-# Columns that identify a returned score, and all columns of the file with returned scores.
+# The columns that identify a score from the server, and all columns of the file with such scores.
 NAMES = ("experiment", "model", "method", "task")
 GIVEN = (*NAMES, "value", "scale")
 
@@ -52,7 +52,7 @@ class SubmissionFile(NamedTuple):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels in the server's files, ordered by their numbers; empty for a regression."""
+        """The labels in the server's files, in the order of their ids; empty for a regression."""
         labels = TASKS[self.task].labels or ()
         return labels if self.task in IN_WORDS else tuple(map(str, range(len(labels))))
 
@@ -144,8 +144,8 @@ def make_submission(
     Args:
         predicted: logits for the test splits of all tasks, from
             `subtune.training.recorded_runs.predict_test_rows`.
-        best: the method's run on each task: ``task``, ``run``, ``learning_rate``, ``seed`` and
-            ``value``, which is empty if the run diverged.
+        best: one row per task with the method's run: ``task``, ``run``, ``learning_rate``,
+            ``seed``, and ``value``, which is NaN if the run diverged.
 
     Returns:
         A mapping from file names to predictions, and a table with the columns `CONTENTS` about how
@@ -221,7 +221,8 @@ def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = Non
                 found = f"found value {value!r} and scale {scale!r}"
                 problems.append(f"{path}: {place}: {found}, expected numbers with |value| ≤ scale")
             elif known is not None and tuple(names) not in known:
-                found = f"no submission has {', '.join(names)}"
+                described = ", ".join(map(" ".join, zip(NAMES, names, strict=True)))
+                found = f"there is no submission for {described}"
                 problems.append(f"{path}: {place}: {found}; correct the names or remove the line")
             rows.append([*names, score])
         if problems:

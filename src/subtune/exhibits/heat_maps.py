@@ -89,7 +89,6 @@ def _draw_layers(
 
     Args:
         changes: a table with the columns ``layer`` and ``change``, indexed by name.
-        rows: the names, in order.
         colours: options of matplotlib's ``imshow``, such as the colour map.
     """
     grid = changes.pivot(columns="layer", values="change").reindex(rows)
@@ -133,11 +132,11 @@ def draw_information(results: ExperimentResults) -> "Figure":
 
 
 def draw_global_information(results: ExperimentResults) -> "Figure":
-    """Draw LayerNorm's global Fisher information by layer (rows) and part (columns).
+    """Draw LayerNorm's global Fisher information by layer (rows), for weights and biases (columns).
 
     One panel shows our values, the other one those of the paper. The values of each column sum to
-    the number of tasks. The column for biases is empty if the norms have none. Both panels
-    use the same colour scale, in multiples of an equal share per layer.
+    the number of tasks. The column for biases is empty if the norms have no biases. Both panels
+    have the same colour scale, whose unit is the mean of the panel's values.
     """
     shares = results["global_layernorm_information"].rename(columns={"share": "value"})
     grids = {

@@ -34,7 +34,7 @@ class ExperimentResults:
             `subtune.papers.paper.INFORMATION`, ``train_scores``, ``test_scores``, ``claims`` and
             ``reproduction``. Not all experiments have all of these tables. ``chosen`` contains the
             runs on the largest training set; ``sizes`` contains the runs on all training set sizes,
-            with their scores in all metrics. Two more tables are used by claims: ``printed`` (the
+            with their scores in all metrics. Claims use two more tables: ``printed`` (the
             scores in the paper) and ``train_rows`` (the number of training examples of each task).
         tasks: maps each task's name to a mapping with its ``title``, the titles of its ``columns``
             and ``metrics``, its splits for ``evaluation``, and a description of the ``source`` of
@@ -52,7 +52,7 @@ class ExperimentResults:
     selections: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check that all columns of scores are declared, so that no undeclared column is read.
+        """Check that ``columns.csv`` declares all columns of the tables `WITH_SCORE_COLUMNS`.
 
         Raises:
             SubtuneError: a column is not declared.
@@ -94,7 +94,7 @@ class ExperimentResults:
 
 
 EMPTY = "–"
-# Shown instead of the score of a diverged run.
+# The text that is shown as the score of a diverged run.
 DIVERGED = "diverged"
 # The mark of a method whose scores differ significantly from those of full fine-tuning.
 MARK = "†"
@@ -209,7 +209,7 @@ def format_scores(values: pd.Series) -> str:
     return f"{values.mean():.4f} ± {values.std():.4f}"
 
 
-# Font sizes that fit the text of a paper. Font type 42 embeds TrueType fonts in PDF files.
+# The font sizes fit the text of a paper. Font type 42 embeds TrueType fonts in PDF files.
 SETTINGS: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
@@ -258,7 +258,7 @@ def new_panels(
         height_of_panel: the height of a panel as a share of its width.
         most_columns: the maximum number of panels in a row.
     """
-    # A row has four panels, or three if fewer cells of the grid are then empty.
+    # A row has four panels, or three if this leaves fewer cells of the grid empty.
     columns = min(4, count)
     if count > 4:
         columns = min((4, 3), key=lambda width: -count % width)

@@ -29,7 +29,7 @@ from subtune.exhibits.output import (
     format_rate,
 )
 
-# The bytes of a PNG file that contain its width, and the pixels per inch of a page.
+# The bytes of a PNG file that contain the image's width, and the CSS pixels per inch.
 WIDTH_IN_PNG = slice(16, 20)
 PIXELS_PER_INCH = 96
 # The size of a learning curve in a table row, in pixels.
@@ -167,7 +167,7 @@ def draw_sparkline(scores: Sequence[float], best_epoch: int) -> str:
 def cost_rows(runs: pd.DataFrame) -> list[dict[str, str]]:
     """Return the rows of the cost table: one for each experiment, and one for all experiments.
 
-    In the last row, runs that are shared by experiments are counted once.
+    The last row counts runs that experiments share only once.
     """
     experiments = runs["experiments"].str.split(" ")
     names = dict.fromkeys(name for used in experiments for name in used)
@@ -205,13 +205,13 @@ def _list_distinct(runs: pd.DataFrame, column: str) -> str:
 
 
 def build_report_header(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the content of the top of the page, or None without the tables of answers.
+    """Return the content of the top of the page.
 
     Returns:
-        A mapping with these keys: ``answers`` (pairs of an answer and its next step); ``plots``
-        (titles and forest plots); ``table`` and ``marks`` (the table of losses and its footnotes,
-        empty if there are several answers); ``exhibits`` (the tables and figures that need not be
-        shown again below).
+        None without the tables ``answers`` and ``summary``; else a mapping with these keys:
+        ``answers`` (pairs of an answer and its next step); ``plots`` (titles and forest plots);
+        ``table`` and ``marks`` (the table of losses and its footnotes, empty if there are several
+        answers); ``exhibits`` (the tables and figures that are therefore not shown again below).
     """
     files = {e["name"]: next((f for f in e["files"] if f.endswith(".csv")), "") for e in exhibits}
     if not {"answers", "summary"} <= files.keys():

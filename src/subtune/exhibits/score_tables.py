@@ -1,4 +1,4 @@
-"""Tables that compare our scores with the scores printed in a paper."""
+"""Tables that compare our scores with the scores that a paper prints."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -13,7 +13,7 @@ from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.task import list_score_columns
 
-# The name of the metric in rows with a mean over tasks.
+# The metric's name in table rows that contain a mean over tasks.
 AVERAGE = "average"
 
 
@@ -33,7 +33,7 @@ def averaged_tasks(printed: pd.DataFrame) -> list[str]:
 def average_columns(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Compute the mean over score columns for each model, method and seed.
 
-    Combinations without a score in each of ``columns`` are left out.
+    A seed without a score in each of ``columns`` is left out.
 
     Returns:
         A table with the columns ``model``, ``method``, ``seed`` and ``value``. ``value`` is NaN if
@@ -50,9 +50,9 @@ def compare_with_printed(
 ) -> pd.DataFrame:
     """Add our scores, and their differences from the printed ones, to a table of printed scores.
 
-    Our score is missing if the method was not run on the task, or diverged. If we ran a single
-    model that the paper does not use, its scores are compared with those of all models of the
-    paper.
+    Our score is missing if the method was not run on the task, or diverged with all seeds. If we
+    ran a single model that the paper does not use, its scores are compared with those of all models
+    of the paper.
 
     Args:
         test_scores: test scores from the GLUE server, with the columns of ``chosen``.
@@ -118,8 +118,8 @@ def comparison_table(
     3. Printed methods: all methods. Only methods that we ran are shown if the paper lacks one of
        our tasks and ``printed_tasks`` is empty, because no other printed method can be compared.
     4. Our models: the models in the printed rows. If we ran none of them, all of our models.
-    5. Our methods: all methods, except those whose scores on these tasks are printed only in
-       exhibits of the paper that are not in ``exhibits``.
+    5. Our methods: all methods, except those whose scores on these tasks the paper prints only
+       outside ``exhibits``.
     6. Averages: the average of the paper, if it prints one. If this average includes a task that we
        did not run, a second column contains the average over the tasks that we ran.
     7. Bold: the best score of each model. ``not_competing`` methods are ignored.
@@ -128,7 +128,7 @@ def comparison_table(
         exhibits: the paper's tables and figures with the scores to show.
         test: compare test scores instead of dev scores.
         printed_tasks: additional tasks whose printed scores are shown.
-        quoted: maps each method whose scores the paper cites from another paper to its title.
+        quoted: the titles of methods whose scores the paper cites from another paper.
         not_competing: methods whose scores are never bold.
     """
     chosen = results["test_scores"] if test else results["chosen"]
@@ -171,7 +171,7 @@ def _methods_printed_elsewhere(
 ) -> set[str]:
     """Return the methods whose scores are printed only in tables of the paper that are not shown.
 
-    A table that only prints averages is treated as if it printed scores on all tasks.
+    A table that prints only averages is treated as if it printed scores on all tasks.
 
     Args:
         every: all printed scores of the paper.
@@ -204,11 +204,11 @@ def _format_our_rows(
     Args:
         keys: the score columns.
         means: the score columns of each average.
-        source: where the scores come from, as text for readers.
+        source: a description of the scored data, for readers.
     """
     rows = []
     for model, model_runs in runs.groupby("model", sort=False):
-        # Classifiers of tasks differ in size. The counts include the classifier of the most
+        # The classifiers of the tasks differ in size. The counts include the classifier of the most
         # frequent size or, if several sizes are equally frequent, of the largest of them.
         largest = model_runs.groupby("task")["trainable"].max()
         usual = largest[largest == largest.mode().iloc[-1]].index[0]

@@ -41,7 +41,8 @@ NamedSelection = Annotated[
 Selection = NamedSelection | Top
 SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
 
-# By default, masks select entries of this method. A configuration can name a different method.
+# By default, masks select entries from the parameters of this method. A configuration can name a
+# different method.
 MASKED_METHOD = "layernorm"
 SPAFIT = re.compile(r"SPAFIT-(\d+)-(\d+)-(I|II)")
 
@@ -123,7 +124,7 @@ def _build_spafit(first: int, second: int, kind: str) -> Lora:
     Args:
         first: the index of the last layer of the first group.
         second: the index of the last layer of the second group.
-        kind: the type of LoRA, ``I`` or ``II``.
+        kind: ``I`` or ``II``, as in the names ``lora-I`` and ``lora-II``.
     """
     biases, adapted = f"{first + 1}-{second}", f"{second + 1}-"
     everywhere = METHODS[f"lora-{kind}"]

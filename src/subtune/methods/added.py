@@ -78,7 +78,7 @@ class AdapterSettings(HashableModel):
 
     ``pfeiffer`` adapters (Pfeiffer et al., 2021, appendix A.2) follow only the feed-forward part,
     and use ReLU. A ``pfeiffer`` adapter reads the output of a LayerNorm. The same LayerNorm is
-    applied again after the adapter.
+    applied again after the adapter's output is added.
 
     * ``type``: the kind of adapter.
     * ``size``: the size of the bottleneck.
@@ -93,7 +93,7 @@ class AdapterSettings(HashableModel):
     @model_validator(mode="after")
     def _require_one_size(self) -> Self:
         if (self.size is None) == (self.reduction is None):
-            raise ValueError("expected either size or reduction")
+            raise ValueError("expected exactly one of size, reduction")
         return self
 
     def parameter_shapes(self, layers: int, width: int) -> dict[str, Shape]:
@@ -104,7 +104,7 @@ class AdapterSettings(HashableModel):
             width: the model's hidden size.
 
         Raises:
-            SubtuneError: the bottleneck is larger than the hidden size, or empty.
+            SubtuneError: the size of the bottleneck is 0, or larger than the hidden size.
         """
         size = self.size or width // (self.reduction or 1)
         if not 1 <= size <= width:
@@ -154,7 +154,7 @@ def adapter_layers(part: str) -> tuple[str, str]:
 class PeftSettings(HashableModel):
     """The settings of a PEFT config.
 
-    `subtune.models.peft` checks the settings later, because importing PEFT takes seconds.
+    The settings are checked later, in `subtune.models.peft`, because importing PEFT takes seconds.
 
     Attributes:
         type: the PEFT type, such as ``IA3``.
@@ -187,7 +187,7 @@ class PeftSettings(HashableModel):
 
     @property
     def virtual_tokens(self) -> int:
-        """The number of virtual tokens that PEFT puts before a text."""
+        """The number of virtual tokens that PEFT prepends to a text."""
         number = self.fields.get("num_virtual_tokens")
         return number if isinstance(number, int) else 0
 
@@ -196,7 +196,7 @@ class PeftSettings(HashableModel):
 
 
 class Peft(AbstractSelection):
-    """The parameters that a PEFT method adds to a model or unfreezes."""
+    """The parameters that a PEFT method adds to a model, and those of the model that it trains."""
 
     usual_work = TrainingCost.LOW_RANK
     peft: PeftSettings

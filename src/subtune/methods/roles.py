@@ -1,10 +1,10 @@
 """Canonical names of parameters, which are the same in every family of models.
 
 Canonical names follow BERT: ``encoder.layer.3.attention.self.query`` is the query projection of
-layer 3 in every family. A name therefore means the same in methods, patterns, tables and figures.
-The part after the layer's number is the *role* of a module. A module without a role keeps its own
-name. Canonical names leave out the prefix that transformers' models with a head add, such as
-``bert.``. The names of parameters above the pretrained part begin with ``classifier``.
+layer 3 in every family. The part after the layer's number is the *role* of a module. A module
+without a role keeps its own name. Canonical names leave out the prefix that transformers' models
+with a head add, such as ``bert.``. The names of parameters above the pretrained part begin with
+``classifier``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,12 +15,12 @@ from subtune.core.files import read_package_yaml
 
 LAYERS = "encoder.layer."
 CLASSIFIER = "classifier"
-# The prefixes of trained and of frozen parameters that adapters and PEFT add.
+# The prefixes of the parameters that adapters and PEFT add: of trained and of frozen parameters.
 ADDED, FIXED = "added", "fixed"
 KEY = "attention.self.key"
 # The roles in a layer, in the order of the forward pass. BERT does not have all of these modules.
-# A norm comes before or after attention, or before or after the feed-forward part. If there is a
-# norm before and a norm after a part, the norm after the part has BERT's name.
+# Norms can come before and after attention, and before and after the feed-forward part. If there is
+# a norm before and a norm after a part, the norm after the part has BERT's name.
 IN_LAYER = (
     "attention.input.LayerNorm",
     "attention.self.qkv",
@@ -48,7 +48,7 @@ class Naming:
 
     Attributes:
         model_types: the values of ``model_type`` in ``config.json`` that belong to the family.
-        layers: the prefix of a layer's name, up to the layer's number, without the prefix of the
+        layers: the part of a parameter's name before the layer's number, without the prefix of the
             pretrained part.
         inside: maps the names of modules or parameters inside a layer to their roles.
         outside: maps the names of modules outside the layers to their roles.
@@ -158,14 +158,14 @@ def split_name(name: str) -> Component:
 def is_classifier(name: str) -> bool:
     """Return whether a parameter or module belongs to the classifier.
 
-    The classifier is not pretrained. Every run initialises it randomly and trains all of it,
-    whatever the selection.
+    The classifier is not pretrained. Every run initialises it randomly, and trains all of it with
+    any selection.
     """
     return name.partition(".")[0] == CLASSIFIER
 
 
 def is_added(name: str) -> bool:
-    """Return whether a parameter was added by adapters or PEFT and is trained."""
+    """Return whether a parameter is one of the trained parameters that adapters or PEFT add."""
     return name.partition(".")[0] == ADDED
 
 

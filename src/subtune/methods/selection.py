@@ -19,7 +19,8 @@ from subtune.core.errors import SubtuneError
 from subtune.core.ids import HashableModel
 from subtune.methods.roles import is_classifier, is_norm
 
-# Maps a tensor's name to the ranks of its entries. Rank 0 has the highest Fisher information.
+# Maps a tensor's name to the ranks of its entries. The entry of rank 0 has the highest Fisher
+# information.
 Ranks = Mapping[str, np.ndarray]
 # Maps the canonical name of each parameter of a model, including the classifier, to its shape.
 Shapes = Mapping[str, Sequence[int]]
@@ -77,8 +78,8 @@ def count_trained_parameters(entries: Entries, shapes: Shapes) -> int:
 class TrainingCost(Enum):
     """The most expensive kind of parameter that a selection trains.
 
-    A member's value is the cost of a training step, divided by the cost of a forward pass. The
-    backward pass computes the gradients of the layers' inputs and, if matrices are trained, the
+    The value of each kind is the cost of a training step, divided by the cost of a forward pass.
+    The backward pass computes the gradients of the layers' inputs and, if matrices are trained, the
     gradients of the matrices. A frozen encoder needs no backward pass.
     """
 
@@ -99,11 +100,11 @@ class TrainingCost(Enum):
 class AbstractSelection(HashableModel):
     """A description of the encoder's parameters that a method trains.
 
-    Each kind of selection is a subclass. In a configuration, a kind is recognised by the name of
-    its field, such as ``lora``.
+    Each kind of selection is a subclass. In a configuration, each kind has a field of its own, such
+    as ``lora``.
     """
 
-    # The result of `work`, if it is the same for all selections of this kind.
+    # The result of `work` for kinds whose selections all have the same cost.
     usual_work: ClassVar[TrainingCost]
 
     def resolve(self, shapes: Shapes, seed: int, ranks: Ranks | None = None) -> Entries:
@@ -112,7 +113,7 @@ class AbstractSelection(HashableModel):
         Args:
             shapes: the shape of every parameter, by canonical name.
             seed: the seed of random draws.
-            ranks: the ranks of the entries, if the selection has a ``ranking``.
+            ranks: the ranks of the entries, if the selection is a mask.
 
         Raises:
             SubtuneError: the model lacks a selected parameter, or only some entries of a tensor
@@ -168,8 +169,8 @@ def match_names(patterns: Iterable[str], shapes: Shapes) -> list[str]:
 def _suggest_vectors(pattern: str, shapes: Shapes) -> str:
     """Return the end of an error message: a list of the model's vectors.
 
-    The result is empty if the pattern matches in other layers, because then only the pattern's
-    range of layers is wrong.
+    The result is empty if only the pattern's range of layers is wrong, that is, if the pattern
+    matches in other layers.
     """
     in_any_layer = ".".join("*" if LAYER_RANGE.fullmatch(p) else p for p in pattern.split("."))
     if any(map(_compile_pattern(in_any_layer).fullmatch, shapes)):
@@ -224,7 +225,7 @@ class WholeTensors(AbstractSelection):
     def work(self) -> TrainingCost:
         if set(self.parameters) <= set(self.without or ()):
             return TrainingCost.NOTHING
-        # The last parts of a pattern show whether the pattern selects biases or norms.
+        # The end of a pattern shows whether the pattern selects only biases or norms.
         vectors = (name.endswith(".bias") or is_norm(name) for name in self.parameters)
         return TrainingCost.VECTORS if all(vectors) else TrainingCost.MATRICES
 

@@ -1,10 +1,9 @@
 """Selections of single entries: random entries, masks, and Diff pruning.
 
 A mask selects the fraction of a method's entries with the highest Fisher information. The Fisher
-information is summed over the tasks of the mask's scope: the task of the run (individual), all
-tasks (global), or all tasks except that of the run (cross-validated). Diff pruning trains
-differences from the pretrained values, and keeps only a few of these differences (Guo et al.,
-2021).
+information is summed over the tasks of the mask's scope: the run's task (individual), all tasks
+(global), or all tasks except the run's task (cross-validated). Diff pruning trains differences from
+the pretrained values, and keeps only a small fraction of the differences (Guo et al., 2021).
 """
 
 import math
@@ -166,12 +165,13 @@ class Ranked(HashableModel):
 class Top(AbstractSelection):
     """A mask: the entries at the top of a ranking by Fisher information."""
 
-    # This is an upper bound: a run costs less if only entries of vectors are ranked.
+    # This cost is an upper bound: a run costs less if the ranking contains only entries of vectors.
     usual_work = TrainingCost.ENTRIES
     top: Ranked
 
     def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        # A ranking for several tasks may contain tensors that the head of the run's task lacks.
+        # A ranking for several tasks may contain tensors that the model with the head of the run's
+        # task lacks.
         ranks = {name: rank for name, rank in ranks.items() if name in shapes}
         every = np.concatenate([rank.ravel() for rank in ranks.values()])
         kept = count_of_fraction(self.top.fraction, len(every))
@@ -198,7 +198,7 @@ def count_of_fraction(fraction: float, n: int) -> int:
 class DiffPruningSettings(HashableModel):
     """The settings of Diff pruning's first training, which selects entries for the second training.
 
-    * ``share``: the fraction of all entries that are kept.
+    * ``share``: the fraction of all entries that the second training trains.
     * ``penalty``: the weight λ of the penalty on the expected number of differences (section 3.1).
     * ``structured``: whether each tensor has a gate of its own, in addition to the gates of its
       entries (section 3.3).
@@ -215,7 +215,7 @@ class DiffPruningSettings(HashableModel):
 
 
 class DiffPruning(AbstractSelection):
-    """The entries that a first training changes most, and that a second training trains."""
+    """A first training selects entries, and a second training trains only these entries."""
 
     usual_work = TrainingCost.DIFFERENCES
     diff_pruning: DiffPruningSettings
@@ -223,7 +223,7 @@ class DiffPruning(AbstractSelection):
     def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         """Return as many entries as the second training will train, with arbitrary indices.
 
-        The first training replaces these entries by the selected entries.
+        After the first training, the selected entries replace these entries.
         """
         sizes = {name: math.prod(shape) for name, shape in shapes.items() if is_pretrained(name)}
         if self.diff_pruning.share * sum(sizes.values()) < 1:
@@ -257,7 +257,7 @@ def sum_information(per_task: Sequence[Information]) -> dict[str, np.ndarray]:
 def rank_entries(information: Information) -> dict[str, np.ndarray]:
     """Rank all entries by their Fisher information. Rank 0 is the entry with the most information.
 
-    Entries with equal information are ranked in the order of ``information``.
+    Entries with equal information are ranked in the order in which ``information`` contains them.
     """
     flat = np.concatenate([values.ravel() for values in information.values()])
     order = np.argsort(-flat, kind="stable")
@@ -273,7 +273,7 @@ def read_entry_values(path: Path) -> dict[str, np.ndarray]:
     Raises:
         SubtuneError: the file is damaged.
     """
-    with convert_errors(f"{path} is damaged; delete it, and call snakemake again"):
+    with convert_errors(f"{path} is damaged; delete it, and run snakemake again"):
         return safetensors.numpy.load_file(path)
 
 

@@ -44,9 +44,9 @@ SWITCHES = {
     "return_dict": True,
     "torchscript": False,
 }
-# The standard deviation of the initial weights of adapters. Houlsby et al., 2019, section 3.6, use
+# The standard deviation of the initial weights of adapters. Houlsby et al. (2019, section 3.6) use
 # a normal distribution that is truncated at two standard deviations. adapter-hub, the code of
-# Pfeiffer et al., 2021, does not truncate the distribution. The initial biases are 0.
+# Pfeiffer et al. (2021), does not truncate the distribution. The initial biases are 0.
 ADAPTER_STANDARD_DEVIATION = {"houlsby": 1e-2, "pfeiffer": 0.02}
 
 
@@ -86,8 +86,8 @@ class Encoder:
             because these models use subtune's own forward pass.
         adapters: the settings of the adapters, which need subtune's forward pass; None without
             adapters.
-        fused: the compiled operations of subtune's forward pass; None without compilation, as on a
-            CPU or if training is short.
+        fused: the compiled operations of subtune's forward pass; None if they are not compiled, as
+            on a CPU or for a short training.
     """
 
     config: PretrainedConfig
@@ -99,7 +99,7 @@ class Encoder:
 
     @property
     def family(self) -> Family:
-        """The model's family. It must be one of `FAMILIES`."""
+        """The model's family; a ``KeyError`` if subtune has no forward pass for it."""
         return FAMILIES[self.config.model_type]
 
     @property
@@ -196,8 +196,8 @@ def read_transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
     """Read a model's configuration with transformers.
 
     Label names and the fields in `SWITCHES` are reset to their defaults. If the configuration has
-    no padding token, the end-of-text token is used for padding, as is usual for decoders. In a
-    decoder, no token of a text attends to the padding after the text.
+    no padding token, the end-of-text token is used for padding, as is usual for decoders. This does
+    no harm, because the tokens of a decoder attend only to earlier tokens.
 
     Raises:
         SubtuneError: the configuration cannot be read, or the model is unknown to transformers.
@@ -221,7 +221,7 @@ def read_transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
 
 @contextmanager
 def silence_transformers() -> Iterator[None]:
-    """Silence transformers' progress bars and warnings, such as those about new classifiers."""
+    """Silence transformers' progress bars and warnings, such as that about a new classifier."""
     before, has_bars = logging.root.manager.disable, is_progress_bar_enabled()
     logging.disable(logging.WARNING)
     disable_progress_bar()

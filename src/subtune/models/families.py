@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from subtune.methods.roles import KEY, LAYERS, Shape, is_classifier, is_embedding
 from subtune.tasks.examples import Reads
 
-# The names of heads, which follow the names of transformers' classes. `MEAN_CLASSIFICATION` is a
-# token classifier whose logits are averaged over the tokens of a text. Averaging the hidden states
-# before the linear layer would give the same logits.
+# The names of heads, which are similar to the names of transformers' classes. `MEAN_CLASSIFICATION`
+# is a token classifier whose logits are averaged over the tokens of a text. Averaging the hidden
+# states before the linear layer would give the same logits.
 SEQUENCE_CLASSIFICATION = "sequence_classification"
 MEAN_CLASSIFICATION = "mean_classification"
 TOKEN_CLASSIFICATION = "token_classification"
@@ -35,9 +35,9 @@ class HeadLayer(NamedTuple):
     Attributes:
         module: the canonical name of the layer.
         exported: the name of the layer in transformers' model.
-        dropout: fields of ``config.json``. The first field that is set is the dropout probability
-            of the layer's input.
-        activation: the activation function after the layer, by its name in transformers.
+        dropout: names of fields of ``config.json``. The first of these fields that is set contains
+            the dropout probability of the layer's input.
+        activation: transformers' name of the activation function after the layer.
     """
 
     module: str
@@ -52,7 +52,7 @@ class HeadLayer(NamedTuple):
 
 
 class Dimensions(NamedTuple):
-    """The dimensions of a model, with the field names of its ``config.json``."""
+    """The dimensions of a model, named like the fields of its ``config.json``."""
 
     family: "Family"
     vocab_size: int
@@ -70,7 +70,7 @@ class Dimensions(NamedTuple):
 
     @property
     def is_decoder(self) -> bool:
-        """False, because a token of BERT or RoBERTa also attends to later tokens."""
+        """False, because tokens of BERT and RoBERTa also attend to later tokens."""
         return False
 
     @property

@@ -11,7 +11,7 @@ SUBFOLDER_PATTERNS = ("*", "*/*", "*/*/*")
 
 
 def explain_missing_config(directory: Path) -> str:
-    """Build the error message for a folder without ``config.json`` that was named as a model.
+    """Build the error message for a folder without ``config.json`` that a user names as a model.
 
     The message says what the folder contains, if known, and which folder to name instead.
     """

@@ -2,9 +2,9 @@
 
 A weight is either shared by all runs or different for each run (`subtune.models.operations`). All
 runs read the same batch with the same dropout masks, so their hidden states are equal up to the
-first weight that differs. Before the first weight that differs, ``k`` is 1; after it, ``k`` is the
-number of runs. Except for rounding, the result of a run does not depend on the other runs. There is
-one exception: in bfloat16 on a GPU, attention draws different dropout masks for each run.
+first weight that differs. The dimension ``k`` of hidden states is 1 before this weight, and the
+number of runs after it. Except for rounding, the result of a run does not depend on the other runs.
+There is one exception: in bfloat16 on a GPU, attention draws different dropout masks for each run.
 
 This module computes the forward pass of BERT, RoBERTa and XLM-RoBERTa. All other models run
 transformers' code (`subtune.models.transformers_pass`).
@@ -56,7 +56,7 @@ class _ForwardPass:
     watch: Watch | None
 
     def find_weight(self, name: str) -> Weight:
-        """Return a trained weight, or the model's own tensor if the weight is not trained."""
+        """Return the trained weight of this name, or the model's own tensor if there is none."""
         return self.trained[name] if name in self.trained else self.encoder.parameters[name]
 
 
@@ -72,12 +72,12 @@ def compute_logits(
     Args:
         encoder: the model that all runs share.
         batch: the batch that all runs read.
-        trained: weights that replace the model's own tensors, by canonical name.
+        trained: maps canonical names to weights that replace the model's own tensors.
         masks: dropout masks; None means no dropout.
         watch: a function that is called for every module, with the module's name, its input
-            ``[k, t, i]`` and its output ``[k, t, o]``. The input of an embedding is its ids
-            ``[t]``. The function can retain the gradient of the output. Models that run
-            transformers' code do not call the function.
+            ``[k, t, i]`` and its output ``[k, t, o]``. The input of an embedding table is the ids
+            ``[t]``; its output is the sum of all embeddings. The function can retain the gradient
+            of the output. Models that run transformers' code do not call the function.
     """
     if encoder.transformers is not None:
         # Transformers' code takes seconds to import, and subtune's forward pass does not need it.
@@ -127,7 +127,8 @@ def _compute_states(forward: _ForwardPass) -> Tensor:
     x = _apply_layer_norm(forward, "embeddings.LayerNorm", _embed(forward))
     x = _apply_dropout(forward, x, config.hidden_dropout_prob)
     for number in range(config.num_hidden_layers):
-        # If the head reads only first tokens, the last layer computes only their states.
+        # If the head reads only first tokens, the last layer computes only the states of first
+        # tokens.
         last = number == config.num_hidden_layers - 1
         x = _apply_layer(forward, f"{LAYERS}{number}", x, last and reads is None)
     return x[:, : forward.batch.examples] if reads is None else x.index_select(1, reads)
@@ -217,7 +218,7 @@ def _apply_add_and_norm(forward: _ForwardPass, part: str, x: Tensor, residual: T
         forward: the arguments of the forward pass.
         part: the prefix of parameter names, such as ``encoder.layer.3.attention.output``.
         x: the input of the linear layer.
-        residual: the input of attention or of the feed-forward part.
+        residual: the input of attention or of the feed-forward part, which is added to the output.
     """
     norm, dense = f"{part}.LayerNorm", f"{part}.dense"
     p = forward.encoder.config.hidden_dropout_prob
@@ -282,7 +283,7 @@ def bucket_attention(
     shape, examples_and_heads = query.shape, len(bucket.padding)
     first_only = query.shape[1] == bucket.examples
     key, value = pad(key, bucket), pad(value, bucket)
-    # If each example has only one query, queries [k·m·a, 1, d] need no padding.
+    # If each example has only one query, the queries [k·m·a, 1, d] need no padding.
     query = query.reshape(len(key), 1, -1) if first_only else pad(query, bucket)
     padding = bucket.padding.to(key.dtype).repeat(shape[0], 1, 1)
     scores = torch.baddbmm(padding, query, key.mT, alpha=query.shape[2] ** -0.5)
@@ -331,8 +332,8 @@ def jagged_attention(
 def _apply_linear(forward: _ForwardPass, module: str, x: Tensor) -> Tensor:
     """Compute the output of a linear layer, ``[k, t, o]``.
 
-    The product can be bfloat16. The bias is always added in float32, so the result does not depend
-    on whether runs share the bias.
+    The matrix product can be computed in bfloat16. The bias is always added in float32, so the
+    result does not depend on whether runs share the bias.
     """
     y, bias = _apply_weight(forward, module, x), f"{module}.bias"
     # The bias of the key projection is left out, because it does not affect attention weights.

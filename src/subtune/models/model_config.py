@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # The default padding id of RoBERTa and similar models.
 PADDING = 1
-# The number of positions that is assumed if a model's configuration does not limit it.
+# The number of positions of a model whose configuration does not limit this number.
 UNLIMITED_POSITIONS = 1 << 20
 # Files of sentence-transformers: the list of a model's modules, the configuration of one module,
 # and a pattern for the configuration of the pooling module.
@@ -38,7 +38,7 @@ NO_POOLING = (
     "pooling: found {!r} for a decoder, expected no pooling, because only the last token attends "
     "to the whole text"
 )
-# The names that models use for the field with the number of positions.
+# The names of the field with the number of positions, which differ between models.
 POSITIONS = ("max_position_embeddings", "n_positions")
 
 
@@ -57,7 +57,7 @@ def read_model_config(directory: Path) -> dict[str, Any]:
         method = (fields.get("quantization_config") or {}).get("quant_method")
     if not isinstance(model_type, str):
         raise _config_error(path, "model_type", model_type, "the name of a model type")
-    # Values that subtune's forward pass does not support are rejected.
+    # Reject values that subtune's forward pass does not support.
     computed = FAMILIES[model_type].computed if model_type in FAMILIES else {}
     for name, values in computed.items():
         if fields.get(name) is not None and fields[name] not in values:
@@ -82,7 +82,7 @@ def find_pooling(read: Callable[[str], str | None]) -> Pooling | None:
         SubtuneError: a file does not have the format of sentence-transformers.
     """
     with convert_errors(
-        f"{MODULES} or the {MODULE_CONFIG} of a module that it lists cannot be read"
+        f"cannot read {MODULES}, or the {MODULE_CONFIG} of a module that {MODULES} lists"
     ):
         for part in json.loads(read(MODULES) or "[]"):
             if part["type"].endswith(".Pooling"):
@@ -95,7 +95,7 @@ def find_pooling(read: Callable[[str], str | None]) -> Pooling | None:
 
 
 def read_pooling(directory: Path) -> Pooling | None:
-    """Find the pooling of a model in a local directory, as `find_pooling` does."""
+    """Find the pooling of a model in a local directory. See `find_pooling`."""
 
     def read(name: str) -> str | None:
         path = directory / name
@@ -272,10 +272,7 @@ def papers_models() -> dict[str, Dimensions]:
 
 
 def known_dimensions(name_or_path: str) -> AnyDimensions | None:
-    """Return the dimensions of a model, or None if they are not known without a download.
-
-    The dimensions of local models and of the papers' models are known without a download.
-    """
+    """Return the dimensions of a local model or a model of a paper; None for other models."""
     if (Path(name_or_path) / CONFIG).is_file():
         return read_dimensions(Path(name_or_path))
     return papers_models().get(name_or_path.rpartition("/")[2])

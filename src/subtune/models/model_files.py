@@ -39,13 +39,14 @@ OTHER_TOKENIZER_FILES = (
     "sentencepiece.bpe.model",
     "spiece.model",
 )
-# Files with a vocabulary. A model without ``tokenizer.json`` needs one of these files.
+# Files with a tokenizer's vocabulary. A model without ``tokenizer.json`` needs one of these files.
 VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
 # Users are warned if more than this proportion of the tokens is unknown.
 MAX_UNKNOWN_SHARE = 0.2
-# Only this number of characters at the start of each text is searched for unknown tokens.
+# Unknown tokens are counted in the first `MAX_LETTERS` characters of each text.
 MAX_LETTERS = 1000
-# Sentencepiece's mark before a word. Before an unknown word, the mark is a separate token.
+# SentencePiece's mark for the start of a word. Before an unknown word, the mark is a separate
+# token.
 WORD_START = "▁"
 WEIGHTS = "model.safetensors"
 # If the weights are in several files, the index maps each weight to its file.
@@ -62,12 +63,12 @@ def lacks_pooler(directory: Path) -> bool:
 
 
 def package_directory(package: str) -> Path:
-    """Return the folder of the model inside an installed package.
+    """Return the folder of the model in an installed package, without importing the package.
 
     Raises:
         SubtuneError: the package is not installed, or does not contain exactly one model.
     """
-    # Looking up the dotted name would import the outermost package.
+    # ``find_spec`` would import the outermost package to find an inner one.
     outermost, *inner = package.split(".")
     spec = importlib.util.find_spec(outermost)
     locations = list(spec.submodule_search_locations or ()) if spec else []
@@ -97,7 +98,7 @@ def list_model_files(directory: Path) -> list[Path]:
         raise SubtuneError(f"{directory} has no {TOKENIZER}, expected all files of a tokenizer")
     if fields["model_type"] in FAMILIES:
         stored_names(weights, FAMILIES[fields["model_type"]].dimensions(fields))
-    # The model's version is a hash of the files in this order.
+    # The model's version is a hash of these files, so their order must not change.
     others = (INDEX, TOKENIZER, *OTHER_TOKENIZER_FILES)
     present = [directory / name for name in others if (directory / name).is_file()]
     return [directory / CONFIG, *weights, *present]
@@ -225,8 +226,8 @@ def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
         target: the directory to which the files are written.
 
     Raises:
-        SubtuneError: the hub cannot be reached, the files are not a usable model, or a local
-            directory has changed since planning.
+        SubtuneError: the hub cannot be reached, the files are not those of a supported model, or a
+            local directory has changed since planning.
     """
     source = Path(name_or_path)
     if spec.source == "hub":
@@ -239,7 +240,8 @@ def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
             name=f"could not download model {name_or_path}",
             instead="name a local `path`",
         )
-    # The model card and the pooling do not change the model's version. The pooling is in the spec.
+    # The model's version depends neither on the model card nor on the pooling, which is in the
+    # spec.
     other_files = [source / README]
     if spec.pooling:
         other_files += [source / MODULES, *source.glob(POOLING)]
@@ -248,7 +250,7 @@ def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
     if spec.source == "files" and model_version(target) != spec.version:
-        raise SubtuneError(f"{source}: the model has changed since planning; call snakemake again")
+        raise SubtuneError(f"{source}: the model has changed since planning; run snakemake again")
     if not (target / TOKENIZER).is_file():
         read_tokenizer(target).save(str(target / TOKENIZER))
 

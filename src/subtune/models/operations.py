@@ -60,12 +60,14 @@ class LowRankUpdate:
     lora_b: Tensor
 
 
-# A plain tensor is shared by all runs. Its shape has no ``k``.
+# All runs share a plain tensor, whose shape therefore has no ``k``.
 Weight = Tensor | PerRun | LowRankUpdate
 
 
 class CompiledOperations(NamedTuple):
-    """Compiled operations on the result of a matrix product ``[k, t, o]``, each in one kernel.
+    """Compiled operations on the result of a matrix product, ``[k, t, o]``.
+
+    Each operation is one kernel.
 
     Attributes:
         add_bias_and_activate: adds the bias and applies the activation function.
@@ -96,7 +98,7 @@ def to_autocast_dtype(x: Tensor) -> Tensor:
 
 
 def look_up_embeddings(ids: Tensor, tables: Tensor) -> Tensor:
-    """Look up the same rows in the embedding table of each run, which gives ``[k, t, h]``.
+    """Look up the same rows in the embedding table of each run. The result is ``[k, t, h]``.
 
     Args:
         ids: row indices, ``[t]``, which are the same for all runs.
@@ -156,7 +158,7 @@ class DropoutMasks:
         self.generators = [torch.Generator(device).manual_seed(seed)]
         if device.type == "cuda":
             attention = torch.cuda.default_generators[torch.cuda.current_device()]
-            # Two generators with the same seed would draw the same numbers.
+            # With the same seed, both generators would draw the same numbers.
             self.generators.append(attention.manual_seed(seed + 1))
 
     def draw_mask(self, shape: Sequence[int], p: float) -> Tensor:
@@ -182,8 +184,7 @@ class DropoutMasks:
 
         Returns:
             A dictionary of JSON values, and the states of torch's generators. In the dictionary,
-            ``device`` is the type of the device, and ``masks`` is the state of the generator for a
-            CPU.
+            ``device`` is the type of the device, and ``masks`` is the state of NumPy's generator.
         """
         bits = self._bits.state
         plain = bits | {"state": {"state": bits["state"]["state"].tolist()}}
@@ -211,7 +212,7 @@ def compile_operations(
 
     Args:
         config: transformers' configuration of the model.
-        parameters: the model's parameters, with which each operation is called once.
+        parameters: the model's parameters. Each operation is called once with some of them.
         report: prints a line for the user if compilation fails.
 
     Returns:
@@ -286,7 +287,7 @@ def _compile_operations(activation_name: str, eps: float) -> CompiledOperations:
 
 
 def _compile_for_any_size(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Compile a function once, for any number of tokens and runs."""
+    """Compile a function once for all numbers of tokens and runs."""
     compiled = torch.compile(function)
 
     def call(*operands: Tensor | None) -> Tensor:

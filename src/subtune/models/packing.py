@@ -1,8 +1,8 @@
 """Packed batches, in which the tokens of all examples follow each other without padding.
 
 On a GPU, a training step is repeated as a CUDA graph, which needs batches of the same shape. To
-give a batch this shape, a *tail* of tokens is added to it. No example attends to the tail, and no
-head reads it.
+give a batch this shape, a *tail* of tokens is appended to the batch. No example attends to the
+tail, and no head reads it.
 
 In attention, each token attends to the tokens of its own example. On a GPU, attention kernels read
 packed tokens. On a CPU, attention consists of batched products, which need examples of equal
@@ -40,15 +40,15 @@ from subtune.tasks.examples import IGNORED, Examples
 
 # On a CPU, one more forward pass takes as much time as this number of padding tokens.
 TOKENS_PER_PASS = 200
-# One more bucket takes as much time as this number of padded attention scores per head.
+# On a CPU, one more bucket takes as much time as this number of padded attention scores per head.
 SCORES_PER_BUCKET = 8000
 # In a batch with a fixed shape, the number of tokens is ``m * 2**n``, where ``m`` is between 8 and
 # 15. The smallest ``m`` is ``2**EIGHTH_BITS``. On average, the tail is a twentieth of the batch.
 EIGHTH_BITS = 3
 # In a batch with a fixed shape, the length of the longest example is rounded up. For subtune's
-# forward pass, the result is a multiple of `LENGTH`, because attention takes the same time for all
-# lengths up to 128. For transformers' code, the result is a multiple of `PADDED_LENGTH`, which is
-# smaller, because padding takes time.
+# forward pass, the rounded length is a multiple of `LENGTH`, because attention takes the same time
+# for all lengths up to 128. For transformers' code, padding takes time, so the rounded length is a
+# multiple of `PADDED_LENGTH` only.
 LENGTH, PADDED_LENGTH = 128, 16
 WORD_EMBEDDINGS = "embeddings.word_embeddings"
 
@@ -64,8 +64,8 @@ class AttentionBucket:
         heads: the number ``a`` of attention heads.
         padding: a mask ``[m·a, 1, l]`` that is added to attention scores: 0 for tokens and -inf for
             padding. All heads have the same mask.
-        padded_positions: for each pair of a token and a head, the index of the pair ``[s·a]`` among
-            the ``m·a·l`` positions of the padded bucket.
+        padded_positions: ``[s·a]``, for each pair of a token and a head, the index of the pair
+            among the ``m·a·l`` positions of the padded bucket.
     """
 
     examples: int
@@ -115,7 +115,7 @@ class PackedBatch:
 
     @property
     def first_tokens(self) -> Tensor:
-        """The index of the first token of each example, ``[n]``, without the tail."""
+        """The index of each example's first token, ``[n]``. The tail is no example."""
         return self.starts[: self.examples]
 
     @property
@@ -134,7 +134,7 @@ def pack_batch(
         index: the indices of the batch's examples. Buckets have the least padding if examples are
             sorted by length.
         encoder: the model. The batch is moved to the model's device.
-        fixed_shape: whether to add a tail, so that most batches have one of only a few shapes.
+        fixed_shape: whether to add a tail. With tails, most batches have one of a few shapes.
     """
     lengths = examples.lengths[index]
     count, starts = int(lengths.sum()), lengths.cumsum() - lengths
@@ -177,7 +177,7 @@ def _find_tokens_read(
     """Find the tokens that the head reads.
 
     Returns:
-        ``reads`` and ``read_of`` of `PackedBatch`, without a tail.
+        The attributes ``reads`` and ``read_of`` of a `PackedBatch` without a tail.
     """
     numbers = np.arange(len(index))
     if examples.reads is None:
@@ -225,8 +225,8 @@ def compute_fixed_size(lengths: np.ndarray, maximum: int, encoder: Encoder) -> t
         encoder: the model.
 
     Returns:
-        The number of tokens of the batch, and an upper bound of the length of each example and of
-        the tail.
+        The number of tokens of the batch, and an upper bound of the lengths of the examples and the
+        tail.
     """
     unit = PADDED_LENGTH if encoder.transformers else LENGTH
     longest = min(-(-int(lengths.max()) // unit) * unit, maximum)
@@ -239,7 +239,7 @@ def compute_fixed_size(lengths: np.ndarray, maximum: int, encoder: Encoder) -> t
 
 
 def round_up(count: int) -> int:
-    """Round up to a number that is 8 to 15 times a power of 2. Numbers below 8 stay as they are."""
+    """Round up to a number that is 8 to 15 times a power of 2. Numbers below 8 do not change."""
     unit = 1 << max(0, count.bit_length() - 1 - EIGHTH_BITS)
     return -(-count // unit) * unit
 
@@ -247,12 +247,12 @@ def round_up(count: int) -> int:
 def embedding_rows_read(
     examples: Examples, index: np.ndarray, encoder: Encoder
 ) -> dict[str, Tensor]:
-    """Return the indices of the embedding table rows that are looked up for examples of a split.
+    """Return the indices of the embedding table rows that a split's examples look up.
 
     Transformers' code may read further rows, so the result is empty for models that run this code.
 
     Returns:
-        The row indices in ascending order, by the canonical name of the table.
+        Maps the canonical name of the table to the row indices, in ascending order.
     """
     if encoder.transformers is not None:
         return {}
@@ -281,7 +281,7 @@ def split_into_micro_batches(
     Args:
         index: the indices of the batch's examples. Micro-batches have the least padding if examples
             are sorted by length.
-        lengths: the number of tokens of each of the batch's examples.
+        lengths: the number of tokens of each example of the batch.
         encoder: the model.
 
     Returns:
@@ -298,12 +298,12 @@ def split_into_micro_batches(
 def make_bucket(
     lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], Tensor]
 ) -> AttentionBucket:
-    """Build one bucket from neighbouring examples.
+    """Build the bucket of some neighbouring examples.
 
     Args:
         lengths: the number of tokens of each example.
         heads: the number of attention heads.
-        tensor: copies an array to a tensor on the model's device.
+        tensor: a function that copies an array to a tensor on the model's device.
     """
     longest = int(lengths.max())
     is_token = np.arange(longest) < lengths[:, None]
@@ -345,7 +345,7 @@ def make_single_bucket(batch: PackedBatch, heads: int) -> AttentionBucket:
 
 
 def split_by_length(lengths: np.ndarray, cost: int, power: int) -> list[np.ndarray]:
-    """Split a sequence of examples recursively, while a split reduces the total cost.
+    """Split a sequence of examples into parts recursively, while a split reduces the total cost.
 
     Each example costs ``longest ** power``, where ``longest`` is the largest length in its part.
 

@@ -41,15 +41,15 @@ from subtune.models.transformers_models import (
     transformers_names,
 )
 
-# The PEFT task type of each head. Question answering has no task type here, because PEFT's class
-# for this task does not pass token types to the model.
+# The PEFT task type of each head. Question answering is left out, because PEFT's class for this
+# task does not pass token types to the model.
 TASK_TYPES = {
     SEQUENCE_CLASSIFICATION: "SEQ_CLS",
     MEAN_CLASSIFICATION: "TOKEN_CLS",
     TOKEN_CLASSIFICATION: "TOKEN_CLS",
 }
 TYPES = {kind.value: config for kind, config in PEFT_TYPE_TO_CONFIG_MAPPING.items()}
-# Maps each PEFT type that is not supported to the reason.
+# The PEFT types that are not supported, with the reasons.
 UNSUPPORTED_TYPES = {
     "ADALORA": "it changes its ranks after every training step, which subtune does not do",
     "ADAMSS": "its number of parameters depends on the weights, which planning does not read",
@@ -60,12 +60,12 @@ UNSUPPORTED_TYPES = {
     "OSF": "it changes gradients in hooks on PEFT's own parameters",
     "POLY": "it needs a task id for each example",
     "SHADOW": "rounding errors are too large to compare subtune's training with PEFT's",
-    "TRAINABLE_TOKENS": "PEFT saves no classifier with it; use LORA with `trainable_token_indices`",
+    "TRAINABLE_TOKENS": "PEFT saves no classifier for it; use LORA with `trainable_token_indices`",
     "XLORA": "it mixes adapters that have already been trained",
 }
-# Fields of a PEFT config that users cannot set. These are fields that several PEFT types share,
-# such as ``task_type``, and fields that depend on the model, load files, import code or need
-# another training procedure.
+# Fields of a PEFT config that users cannot set. Some are common to several PEFT types, such as
+# ``task_type``. Others depend on the model, load files, import code or need another training
+# procedure.
 RESERVED = {field.name for field in dataclasses.fields(peft.PromptLearningConfig)}
 RESERVED -= {"modules_to_save", "num_virtual_tokens"}
 RESERVED |= {
@@ -86,8 +86,8 @@ RESERVED |= {
     "tokenizer_name_or_path",
     "use_qalora",
 }
-# These values of ``init_lora_weights`` are not supported, because the initialisation reads data, or
-# because PEFT repeats the initialisation when it loads an adapter.
+# Values of ``init_lora_weights`` that begin with these words are not supported, because the
+# initialisation reads data, or because PEFT repeats it when it loads an adapter.
 REFUSED_INITIALISATIONS = ("corda", "eva", "loftq", "lora_ga", "pissa_niter")
 
 

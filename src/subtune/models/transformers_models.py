@@ -71,7 +71,7 @@ def make_transformers_model(encoder: Encoder, **settings: Any) -> PreTrainedMode
 
     Args:
         encoder: the encoder.
-        settings: further arguments of transformers' ``from_config``.
+        settings: arguments of transformers' ``from_config``.
     """
     with silence_transformers():
         model = AUTO_CLASSES[encoder.head].from_config(encoder.config, **settings)
@@ -104,7 +104,7 @@ def is_decoder(config: PretrainedConfig) -> bool:
 
 
 def model_classes(config: PretrainedConfig) -> dict[str, type[PreTrainedModel]]:
-    """Return transformers' classes for a model, by head. Heads without a class are left out.
+    """Map each head that transformers supports for a model to transformers' class.
 
     The class for sequence classification comes first.
     """
@@ -217,7 +217,7 @@ def transposed_matrices(module: nn.Module) -> frozenset[str]:
 def _check_loaded_weights(
     directory: Path, module: PreTrainedModel, loading: Mapping[str, Any]
 ) -> None:
-    """Check that the loaded weights match the configuration, given transformers' loading info.
+    """Check by transformers' loading info that the loaded weights match the configuration.
 
     Raises:
         SubtuneError: a weight is missing, has the wrong shape, or is unknown to the model.
@@ -241,7 +241,7 @@ def _check_loaded_weights(
 
 
 def strip_values(module: PreTrainedModel, names: Mapping[str, str]) -> TransformersModule:
-    """Move a model in place to the device ``meta``, and describe it for an `Encoder`.
+    """Move a model to the device ``meta`` in place, and describe the model for an `Encoder`.
 
     Args:
         module: transformers' model.

@@ -1,8 +1,8 @@
 """The forward pass of models that run transformers' code.
 
 `torch.func.functional_call` replaces the pretrained parameter values with those of a run.
-`torch.func.vmap` computes several runs side by side, with an additional dimension for the runs.
-vmap raises an error for code that it cannot vectorise.
+`torch.func.vmap` computes several runs side by side, with an additional dimension for the runs. It
+raises an error for code that it cannot vectorise.
 
 Shapes: ``k`` runs, ``n`` examples, ``l`` tokens of the longest example, ``q`` tokens that the head
 reads, ``i`` inputs, ``o`` outputs, ``r`` rank.
@@ -62,7 +62,7 @@ def transformers_logits(
     with _ReplacedFunctions(masks), _seed_generator(theirs, masks), _shorten_errors(encoder):
         runs = [len(values) for values in (*own.values(), *(a for a, _ in updates.values()))]
         if max(runs, default=1) > 1:
-            # Dropout masks are drawn once for all runs.
+            # ``same`` means that all runs share the dropout masks.
             return vmap(compute, randomness="same")(own, updates)
         first = {name: values[0] for name, values in own.items()}
         return compute(first, {name: (a[0], b[0]) for name, (a, b) in updates.items()})[None]
@@ -102,7 +102,7 @@ def _compute_run_logits(
         batch: the batch.
         shared: maps transformers' parameter names to the values that all runs share.
         own: maps transformers' parameter names to the run's own values, which replace shared ones.
-        updates: the run's low-rank updates, by transformers' module names.
+        updates: maps transformers' module names to the run's low-rank updates.
     """
     tensors = {**shared, **own}
     # GPT-2's linear layers store their matrices as [i, o].
@@ -131,8 +131,8 @@ def _pick_tokens(padded: Tensor, batch: PackedBatch, reads: Tensor) -> Tensor:
 
 def _pad_inputs(encoder: Encoder, batch: PackedBatch) -> dict[str, Tensor]:
     """Return the named inputs of transformers' model, padded on the right to ``[n, l]``."""
-    # An extra row receives the tokens of the tail, which belong to no example. ``[:-1]`` removes
-    # the row.
+    # An additional row receives the tokens of the tail, which belong to no example. ``[:-1]``
+    # removes the row.
     size = len(batch.first_tokens) + 1, batch.longest
     indices = batch.example, batch.positions
     columns = {
@@ -160,7 +160,7 @@ def _add_updates(module: nn.Module, updates: Updates) -> Iterator[None]:
 
 @contextmanager
 def _shorten_errors(encoder: Encoder) -> Iterator[None]:
-    """Turn an error in transformers' code into an error with a message of one line.
+    """Turn an error in transformers' code into an error with a one-line message.
 
     Out-of-memory errors are not changed.
     """
@@ -180,8 +180,8 @@ def _shorten_errors(encoder: Encoder) -> Iterator[None]:
 def _seed_generator(theirs: TransformersModule, masks: DropoutMasks | None) -> Iterator[None]:
     """Seed torch's default generator, from which some modules of PEFT draw random numbers.
 
-    On a GPU, nothing is seeded here. `DropoutMasks` has seeded the generator, and each replay of a
-    CUDA graph draws new numbers from the generator.
+    On a GPU, this function seeds nothing, because `DropoutMasks` has seeded the generator, and each
+    replay of a CUDA graph draws new numbers from the generator.
     """
     if masks is None or not theirs.injected or masks.device.type == "cuda":
         yield

@@ -169,7 +169,10 @@ def test_the_papers_own_test_scores_give_the_papers_p_values(known, given):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"task": "mnli"}, "line 2: no submission has layernorm, bert-large-cased, "),
+        (
+            {"task": "mnli"},
+            "line 2: there is no submission for experiment layernorm, model bert-large-cased, ",
+        ),
         ({"value": "high"}, "line 2: found value 'high' and scale '100', expected numbers"),
         ({"value": 91.2, "scale": 1}, "line 2: found value '91.2' and scale '1', expected numbers"),
     ],
