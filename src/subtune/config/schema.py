@@ -275,7 +275,7 @@ class Experiment(Section):
         return self
 
     def methods_for(self, model: str) -> dict[str, LearningRates | None]:
-        """Return the methods for a model and their learning rates.
+        """Map each method of a model to its learning rates.
 
         The settings in ``by_model`` override those of the experiment. The value None means the
         learning rates of the task.

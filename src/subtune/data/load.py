@@ -101,7 +101,7 @@ def make_split(task: TaskSpec, columns: Columns) -> datasets.Dataset:
 
 def read_splits(directory: Path) -> datasets.DatasetDict:
     """Read the splits of a dataset that another job has written."""
-    with convert_errors(f"{directory} is damaged; delete it, and call snakemake again"):
+    with convert_errors(f"{directory} is damaged; delete it, and run snakemake again"):
         return datasets.DatasetDict.load_from_disk(str(directory))
 
 

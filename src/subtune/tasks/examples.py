@@ -200,7 +200,7 @@ def fold_rows(train: Examples, task: TaskSpec, folds: int, partition: int) -> li
 
     Rows with the same token ids are in the same fold. In tasks with groups, rows of the same group
     are in the same fold instead. In regression tasks, the folds are stratified by ranges of the
-    label. In token-level tasks, the folds are not stratified.
+    label. In token classification and question answering, the folds are not stratified.
 
     Args:
         partition: the seed of the split.

@@ -211,5 +211,5 @@ def test_a_directory_with_a_damaged_file_is_named_with_what_to_do(tmp_path, name
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(SubtuneError) as error:
         read_splits(stored)
-    assert str(error.value).startswith(f"{stored} is damaged; delete it, and call snakemake again")
+    assert str(error.value).startswith(f"{stored} is damaged; delete it, and run snakemake again")
     assert "\n" not in str(error.value)
