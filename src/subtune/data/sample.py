@@ -1,4 +1,4 @@
-"""Draw a dev set, or a sample that is small enough for a time limit, from a user's tables."""
+"""Draw a dev set from a user's tables, or a sample that is small enough for a time limit."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -108,7 +108,7 @@ def user_task_files(files: Mapping[str, str], task: Task, may_lack: str = "") ->
 
 
 def official_files(directory: str, task: TaskSpec, source: str = "files") -> SplitFiles:
-    """Return the path of the official file of each split of a built-in task.
+    """Map each split of a built-in task to the path of its official file.
 
     Args:
         source: ``tsv`` if the directory has GLUE's official layout, else ``files``.

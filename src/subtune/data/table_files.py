@@ -1,7 +1,7 @@
 """Readers of tables in CSV, TSV, JSON, Excel and Parquet files.
 
-A row maps columns to text. Each row is yielded with its place in the file, which error messages
-name. An empty cell is None. Lists and objects in cells are not converted to text.
+A row maps columns to text. Each row is yielded with its place in the file, for error messages. An
+empty cell is None. Lists and objects in cells are not converted to text.
 """
 
 import codecs

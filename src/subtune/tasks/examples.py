@@ -44,8 +44,9 @@ class Examples:
             distinguish the two texts of a pair, also the token types, as ``token_type_ids``.
         reads: for each example, the positions of the tokens that the head reads; None means the
             first token.
-        labels: one number per example ``[n]``, start and end positions ``[n, 2]``, or for each
-            example an array with one number per token that the head reads.
+        labels: depending on the kind of task, one number per example ``[n]``, 0 or 1 for each label
+            word ``[n, o]``, start and end positions ``[n, 2]``, or for each example an array with
+            one number per token that the head reads.
         row: the index of each example's row ``[n]``. `select` keeps these indices.
     """
 
