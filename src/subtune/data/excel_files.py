@@ -90,7 +90,7 @@ def _convert_excel_cell(cell: Any, place: str) -> str | None:
 
 def _require_plain_cells(sheet: Any, place: str) -> None:
     """Check that a sheet has no merged cells and that the values of all formulas are stored."""
-    # openpyxl reports formulas and merged cells only in worksheets that are completely in memory.
+    # In read-only mode, openpyxl reports neither merged cells nor formulas without a stored value.
     with sheet._get_source() as source:
         if not _contains_tag(source, FORMULA_OR_MERGED):
             return
