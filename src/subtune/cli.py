@@ -53,7 +53,7 @@ REMOVED = {
 
 
 def _command(example: str) -> Callable:
-    """Return a decorator that makes a function a subcommand with an example in its help.
+    """Return a decorator that makes a function a subcommand whose help shows ``example``.
 
     ``subtune --help`` lists the subcommands in the order in which this module defines them.
     """
@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{gone} was removed: {REMOVED[gone]}", file=sys.stderr)
         return 2
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Escape characters that the locale's encoding lacks, as Python already does on stderr.
+        # Characters that the locale's encoding lacks are escaped, as Python does on stderr.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(arguments, exit_on_error=False, print_error=False)
@@ -109,7 +109,7 @@ def compare(
     options: Options = Options(),
     kind: KindOptions = KindOptions(),
 ) -> None:
-    """Compare fine-tuning methods on your data, and name the smallest that scores well enough.
+    """Compare fine-tuning methods on your data, and name the smallest one that scores well enough.
 
     Args:
         train: file with the training set, or a dataset on the hub
@@ -117,7 +117,7 @@ def compare(
             such as 0.2; default: cross-validation
         test: file with the test set, used only for the final scores; default: the dev set
         revision: commit, branch or tag of a dataset on the hub
-        results: directory to write the results to; default: a new directory in results
+        results: directory to write the results to; default: a new directory in ./results
     """
     from subtune.comparison import question
     from subtune.exhibits.answer_tables import format_answers
@@ -143,7 +143,7 @@ def run(config: SnakemakeArgument, /, *others: SnakemakeArgument) -> None:
     if not config.startswith("-"):
         if not Path(config).is_file():
             raise SubtuneError(
-                f"{config}: no such file, expected a configuration such as `subtune init` writes"
+                f"{config}: no such file, expected a configuration, which `subtune init` can write"
             )
         words[0] = f"--configfile={config}"
     call_snakemake(words)
@@ -223,9 +223,9 @@ def params(
     """Count the trained parameters of each method.
 
     Args:
-        method: name of a method, 'a,b' for two at once, or 'a without b'; default: all methods
+        method: name of a method, 'a,b' for both together, or 'a without b'; default: all methods
         model: directory of a local model; default: the models of the papers
-        config: configuration file with your own selections; without --model, its models are used
+        config: configuration file with your own selections and, without --model, local models
         labels: number of outputs of the classifier; default: 2
         json: print JSON
     """
@@ -283,7 +283,7 @@ def runs(
     """List the recorded runs.
 
     Args:
-        results: results directory; default: results, or its only subdirectory with runs
+        results: results directory; default: ./results, or its only subdirectory with runs
         task: list only runs of this task
         method: list only runs of this method
         json: print JSON
@@ -317,7 +317,7 @@ def verify(*, results: Directory | None = None) -> None:
     """Check that the records of runs are complete and undamaged.
 
     Args:
-        results: results directory; default: results, or its only subdirectory with runs
+        results: results directory; default: ./results, or its only subdirectory with runs
     """
     from subtune.runs import records
 
@@ -326,8 +326,8 @@ def verify(*, results: Directory | None = None) -> None:
     if damage:
         raise SubtuneError(
             "\n".join(damage.values())
-            + f"\n{len(damage):,} run(s) have a damaged or missing record. To train again those "
-            "that are still in the configuration, run this command, and then run snakemake:\n"
+            + f"\n{len(damage):,} run(s) have a damaged or missing record. To train again the runs "
+            "that are still in the configuration, run this command, and then snakemake:\n"
             + shlex.join(["rm", "-r", *map(str, paths)])
         )
     stored = records.list_stored_ids(layout)
@@ -351,9 +351,9 @@ def export(
     Args:
         run: id of the run, or its first digits
         to: new directory for the model
-        results: results directory; default: results, or its only subdirectory with runs
+        results: results directory; default: ./results, or its only subdirectory with runs
         adapter: write the trained LoRA weights, norms or PEFT modules as a PEFT adapter
-        minutes: for a run of cross-validation, time limit for training on all examples; default: 10
+        minutes: time limit for training a cross-validation run again on all examples; default: 10
     """
     from subtune.core.files import require_new
     from subtune.runs import records
@@ -390,12 +390,12 @@ def predict(
         run: id of the run, or its first digits
         table: file with the texts, in any format that `compare` reads; labels are ignored
         to: new CSV file for the predictions
-        results: results directory; default: results, or its only subdirectory with runs
+        results: results directory; default: ./results, or its only subdirectory with runs
         text: column of the texts; default: the same name as in training
         text2: column of the second texts, if texts are pairs
         encoding: encoding of the table, such as latin-1; default: UTF-8 or UTF-16
         sheet: sheet of an Excel file; default: the first
-        minutes: for a run of cross-validation, time limit for training on all examples; default: 10
+        minutes: time limit for training a cross-validation run again on all examples; default: 10
     """
     if Path(run).is_dir():
         raise SubtuneError(

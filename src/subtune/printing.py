@@ -33,8 +33,8 @@ def parameter_table(
     Args:
         methods: names of methods; an empty sequence means all methods.
         selections: the user's own selections, by name.
-        directories: the directory of each model, by the model's name. If there are none, the
-            parameters of the papers' models are counted.
+        directories: the directory of each model, by the model's name. If empty, the parameters
+            of the papers' models are counted.
         labels: the number of labels that the classifier predicts.
     """
     models: Mapping[str, AnyDimensions] = papers_models()

@@ -31,7 +31,7 @@ from subtune.tasks.task import KINDS
 
 # Headings in tables of scores, which may not be the title of a task.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
-# Maps each setting of earlier versions to the end of its error message: a reason or a replacement.
+# Maps each removed setting to the end of its error message: a reason or a replacement.
 REMOVED = {
     "figures": "all figures have the same style",
     "million_examples_per_job": "use `runs_per_job`",
@@ -143,7 +143,7 @@ def _check_tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[s
 
 
 def _check_methods(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    """Yield an error message for each unknown method, and for each one without learning rates."""
+    """Yield an error message for each method that is unknown or has no learning rates."""
     methods = {"by_method": [*experiment.by_method], "methods": [*experiment.methods]}
     for model, settings in experiment.by_model.items():
         methods[f"by_model.{model}.methods"] = [*settings.methods]
@@ -217,7 +217,7 @@ def _describe_errors(error: ValidationError) -> Iterator[str]:
     problems = error.errors()
     places = [tuple(problem["loc"]) for problem in problems]
     for problem, place in zip(problems, places, strict=True):
-        # An invalid item may also make its list too short. Then only the item is reported.
+        # If an invalid item makes its list too short, only the item is reported.
         if any(other[: len(place)] == place and other != place for other in places):
             continue
         # Parts of the location that pydantic adds begin with "[". An unknown key of the user may
@@ -238,7 +238,10 @@ def _describe_problem(problem: ErrorDetails) -> str:
     """Describe a validation error: the value found and the expected one, without the key."""
     value, kind, context = problem["input"], problem["type"], problem.get("ctx", {})
     if isinstance(value, bool):
-        return f"found {value}, expected a number or text; in YAML, write yes, no and on in quotes"
+        return (
+            f"found {value}, expected a number or text; in YAML, write 'yes', 'no' and 'on' with "
+            "quotes"
+        )
     if kind == "literal_error":
         allowed = context["expected"].replace("'", "").replace(" or ", ", ").split(", ")
         return format_allowed(value, allowed)
@@ -253,7 +256,7 @@ def _valid_keys(path: list) -> list[str]:
     for step in path:
         fields = [section.model_fields.get(step) for section in sections]
         inner = [model for field in fields if field for model in _find_models(field.annotation)]
-        # If a step is a name chosen by the user, or a list index, the section stays the same.
+        # A name chosen by the user, or a list index, does not lead to another section.
         sections = inner or sections
     return list(dict.fromkeys(key for section in sections for key in section.model_fields))
 

@@ -22,8 +22,8 @@ from subtune.tasks.task import KINDS
 ALL_ROWS: Literal["all"] = "all"
 # The largest integer that tables and random generators support.
 LARGEST = 2**63 - 1
-# The learning rates of `search`. The smallest are for full fine-tuning of large models, the largest
-# for selections of few parameters.
+# The learning rates from which `search` starts. The smallest are for full fine-tuning of large
+# models, the largest for selections of few parameters.
 SEARCHED = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 HUB_MODELS = {
     "bert-base-cased": "google-bert/bert-base-cased",
@@ -81,7 +81,7 @@ def _parse_row_numbers(given: Any) -> tuple[int | str, ...]:
 def _require_search(given: str) -> str:
     if given != "search":
         raise ValueError(
-            f"found {shorten(repr(given))}, expected a list of learning rates, or search"
+            f"found {shorten(repr(given))}, expected a list of learning rates, or the word search"
         )
     return given
 

@@ -275,7 +275,7 @@ class Experiment(Section):
         return self
 
     def methods_for(self, model: str) -> dict[str, LearningRates | None]:
-        """Return the methods for a model and their learning rates.
+        """Map each method of a model to its learning rates.
 
         The settings in ``by_model`` override those of the experiment. The value None means the
         learning rates of the task.
@@ -321,7 +321,7 @@ class Experiment(Section):
         return Fold(of=self.folds, number=number, partition=partition)
 
     def with_overrides(self, task: str, method: str = "") -> Self:
-        """Return a copy with the settings of a task, and then those of a method, applied."""
+        """Return a copy with the task's settings and, with higher priority, the method's."""
         own = [*self.by_task.get(task, TaskSettings())]
         if settings := self.by_method.get(method):
             # The method's `train_rows` are additional numbers, and override nothing.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-# Messages show at most this many characters of a name, and at most this many names of a list.
+# The maximum numbers of characters of a name, and of names of a list, that messages show.
 LONGEST_NAME = 60
 MOST_NAMES = 300
 # Maps pydantic's error types to descriptions of the expected value.

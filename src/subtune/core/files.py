@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 
 from subtune.core.errors import SubtuneError, error_reason, join_names
 
-# Temporary files older than this were left by processes that were killed, and are removed.
+# Temporary files older than this number of seconds were left by killed processes, and are removed.
 SECONDS_OF_DRAFTS = 24 * 3600
 # Each group of runs keeps its two newest checkpoints.
 CHECKPOINTS_KEPT = 2
@@ -110,7 +110,7 @@ class Layout:
         return f"{self.results}/benchmarks/{'/'.join(parts)}.tsv"
 
     def data(self, experiment: str, name: str) -> str:
-        """Return the file of a table from which an experiment's tables and figures are made."""
+        """Return a file with data for an experiment's tables and figures."""
         return f"{self.results}/data/{experiment}/{name}.parquet"
 
     def test_predictions(self, experiment: str, model_name: str) -> str:
@@ -194,7 +194,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def write_atomically(outputs: Mapping[str, str | list[str]]) -> Iterator[Any]:
-    """Yield a hidden path (a draft) for each output, and rename the drafts at the end of the block.
+    """Yield a hidden path (a draft) for each output, and move the drafts to the outputs at the end.
 
     A draft has the suffix of its output, because the suffix selects the format of a table or
     figure. Drafts of killed processes are removed after a day. A younger draft may belong to a

@@ -50,7 +50,7 @@ def hold_gpu(
     if not number:
         yield
         return
-    # The UUID of the GPU or its MIG slice does not depend on CUDA_VISIBLE_DEVICES.
+    # Unlike its index, the UUID of a GPU or MIG slice does not depend on CUDA_VISIBLE_DEVICES.
     names = [str(torch.cuda.get_device_properties(n).uuid) for n in range(number)]
     if SLURM in os.environ:
         names = [f"{name}-in-job-{os.environ[SLURM]}" for name in names]

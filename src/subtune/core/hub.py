@@ -118,23 +118,23 @@ def pin_revision(
     return cached_answer(kept, f"{repository}@{revision}", ask)
 
 
-def cached_answer(kept: Path, question: str, ask: Callable[[], str]) -> str:
-    """Return the stored answer to a question, or get the answer from ``ask`` and store it.
+def cached_answer(kept: Path, key: str, ask: Callable[[], str]) -> str:
+    """Return the stored answer with this key, or get the answer from ``ask`` and store it.
 
     Args:
         kept: the file with stored answers.
-        question: the key of the answer in the file.
+        key: the key of the answer in the file, such as ``repository@revision``.
 
     Raises:
         SubtuneError: the file cannot be read or written.
     """
     answers = _read_answers(kept)
-    if question not in answers:
+    if key not in answers:
         # Another process may have written the file in the meantime.
-        answers = {question: ask()} | _read_answers(kept)
+        answers = {key: ask()} | _read_answers(kept)
         with convert_errors(f"cannot write {kept}"):
             write_text(kept, json.dumps(answers, indent=2, sort_keys=True) + "\n")
-    return answers[question]
+    return answers[key]
 
 
 def fetch_text(repository: str, commit: str, key: str, name: str) -> str | None:

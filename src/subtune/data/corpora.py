@@ -12,7 +12,7 @@ from subtune.data.table_files import json_rows, read_text, split_lines
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow, Text
 
-# Column names in GLUE's files that differ from those on the hub.
+# Maps column names in each task's GLUE files to the names on the hub, if they differ.
 NEW_NAMES = {
     "mnli": {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label"},
     "mrpc": {"#1 String": "sentence1", "#2 String": "sentence2", "Quality": "label"},
@@ -68,7 +68,7 @@ def conllu_sentences(
 
     The format is defined at https://universaldependencies.org/format.html: the columns of `CONLLU`
     are separated by tabs, a blank line ends each sentence, and comments begin with ``#``.
-    Contractions (ids with ``-``) and omitted words (ids with ``.``) are skipped.
+    Multiword tokens (ids with ``-``) and empty nodes (ids with ``.``) are skipped.
 
     Yields:
         The line of the sentence's first word, and the list of the words' cells in each column.
@@ -98,8 +98,8 @@ def conll_sentences(
     """Read some columns of each sentence of a CoNLL file.
 
     Each line has one word. A blank line, or a line that begins with `DOCUMENT`, ends a sentence.
-    The columns are called ``1``, ``2``, … The separator of columns is a tab if the line of the
-    first word contains a tab, and spaces if it does not.
+    The columns are called ``1``, ``2``, …. They are separated by tabs if the line of the first word
+    contains a tab, else by spaces.
 
     Yields:
         The line of the sentence's first word, and the list of the words' cells in each column.

@@ -90,7 +90,7 @@ def _convert_excel_cell(cell: Any, place: str) -> str | None:
 
 def _require_plain_cells(sheet: Any, place: str) -> None:
     """Check that a sheet has no merged cells and that the values of all formulas are stored."""
-    # openpyxl provides this information only for worksheets that are completely in memory.
+    # In read-only mode, openpyxl reports neither merged cells nor formulas without a stored value.
     with sheet._get_source() as source:
         if not _contains_tag(source, FORMULA_OR_MERGED):
             return
@@ -121,7 +121,7 @@ def _require_plain_cells(sheet: Any, place: str) -> None:
 
 
 def _contains_tag(source: IO[bytes], tag: re.Pattern[bytes]) -> bool:
-    """Return whether an XML file contains a tag, which is faster than parsing the file."""
+    """Return whether an XML file contains a tag. Parsing the file would take longer."""
     end = b""
     while part := source.read(2**20):
         if tag.search(end + part):
@@ -143,5 +143,5 @@ def _open_workbook(path: Path, **options: bool) -> Any:
         with warnings.catch_warnings(action="ignore"):
             book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, **options)
         if not book.worksheets:
-            raise ValueError("no readable sheet; save a Strict Open XML file as Excel Workbook")
+            raise ValueError("no readable sheet; save Strict Open XML files as Excel Workbook")
         return book

@@ -69,7 +69,7 @@ def find_prediction_columns(
     """Find the columns with predictions.
 
     If each label has a column of probabilities, these columns are returned. Without columns of
-    probabilities, the first column with a name in `USUAL`, or the only column, is returned.
+    probabilities, the column whose name comes first in `USUAL`, or the only column, is returned.
 
     Args:
         columns: the columns of a file of predictions.
@@ -127,7 +127,7 @@ def parse_predictions(
 
 
 def _parse_prediction(task: TaskSpec, row: Cells, column: str, place: str) -> list[float]:
-    """Parse a predicted number, or predicted labels as a list with 0 or 1 for each label word."""
+    """Return a list with the predicted number, or with 0 or 1 for each label word."""
     cell = "" if row[column] is None else row[column]
     several = task.of_kind.has_label_columns
     if not several and not str(cell).strip():

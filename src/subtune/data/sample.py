@@ -1,4 +1,4 @@
-"""Draw a dev set, or a sample that is small enough for a time limit, from a user's tables."""
+"""Draw a dev set from a user's tables, or a sample that is small enough for a time limit."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,8 +13,8 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import GROUP
 from subtune.tasks.task_kind import Columns
 
-# In regression tasks, each stratum is a range of labels. This is the number of ranges. All ranges
-# have about the same number of rows.
+# In regression tasks, the strata are this number of ranges of the label, each with about the same
+# number of rows.
 RANGES = 10
 # In the directory of a sample, this file describes the table from which the sample was drawn.
 WHOLE = "drawn_from.json"

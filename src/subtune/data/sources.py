@@ -108,7 +108,7 @@ def user_task_files(files: Mapping[str, str], task: Task, may_lack: str = "") ->
 
 
 def official_files(directory: str, task: TaskSpec, source: str = "files") -> SplitFiles:
-    """Return the path of the official file of each split of a built-in task.
+    """Map each split of a built-in task to the path of its official file.
 
     Args:
         source: ``tsv`` if the directory has GLUE's official layout, else ``files``.
@@ -194,7 +194,7 @@ def require_unchanged_files(spec: DataSpec, paths: Mapping[str, Path]) -> None:
     """Check that files have not changed since the plan. Call this after reading the files."""
     if paths and files_version(paths) != spec.version:
         raise SubtuneError(
-            f"{', '.join(map(str, paths.values()))}: changed since the plan was made; call "
+            f"{', '.join(map(str, paths.values()))}: changed since the plan was made; run "
             "snakemake again"
         )
 
@@ -241,7 +241,7 @@ class Repository(NamedTuple):
 def _convert_hub_sentence(row: Cells) -> Cells:
     """Return a sentence's words and tags, without multiword tokens and empty nodes.
 
-    Contractions precede their parts and have no tag. The head of an omitted word is not a number.
+    Multiword tokens precede their words and have no tag. The head of an empty node is not a number.
     """
     cells = zip(row["tokens"], row["xpos"], row["head"], strict=True)
     words = [cell[:2] for cell in cells if cell[1] not in (None, "_") and str(cell[2]).isdecimal()]

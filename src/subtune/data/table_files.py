@@ -1,7 +1,7 @@
 """Readers of tables in CSV, TSV, JSON, Excel and Parquet files.
 
-A row maps columns to text. Each row is yielded with its place in the file, which error messages
-name. An empty cell is None. Lists and objects in cells are not converted to text.
+A row maps columns to text. Each row is yielded with its place in the file, for error messages. An
+empty cell is None. Lists and objects in cells are not converted to text.
 """
 
 import codecs
@@ -31,7 +31,8 @@ csv.field_size_limit(2**31 - 1)
 FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
 # Rows without a label are dropped if they are at most this share of the rows.
 FEW = 0.01
-# In the JSON layouts of pandas that are not supported, all columns have one of these types.
+# In the JSON layouts of pandas that are not supported, the values of all columns are dicts, or all
+# are lists.
 PANDAS = ({dict}, {list})
 # For invalid file names, functions of os.path return False, whereas pathlib may raise an error.
 is_file = os.path.isfile
@@ -96,9 +97,9 @@ def delimited_rows(
 
     Args:
         columns: the columns that the caller uses. These names may occur only once in the header.
-        is_row: a function that returns whether cells, given by column, can be a complete row. If
-            every line of a multi-line row can be a complete row, then a quotation mark is probably
-            not closed.
+        is_row: a function that returns whether a dict from columns to cells can be a complete row.
+            If every line of a multi-line row can be a complete row, then a quotation mark is
+            probably not closed.
         encoding: as in `read_text`.
 
     Yields:

@@ -44,8 +44,8 @@ FLOAT_BYTES = 4
 PROCESS_MB = 3000
 # The weights are in memory three times: as read from the file, for training, and for evaluation.
 COPIES_OF_MODEL = 3
-# Training needs memory for four numbers per trained value: the gradient, the two moments of AdamW,
-# and the value at the best epoch. In a checkpoint, the value itself replaces the gradient.
+# Training needs memory for four numbers per trained parameter: the gradient, the two moments of
+# AdamW, and the value at the best epoch. In a checkpoint, the current value replaces the gradient.
 COPIES_OF_TRAINED = 4
 FISHER_BATCH = 16
 # Seconds to import scikit-learn and to fit a regression to the embeddings of a few hundred texts.
@@ -66,8 +66,8 @@ SHORT_JOB = 240
 BYTES_OF_A_PREDICTION = 24
 # Vectors and low-rank updates are at most this fraction of a model's parameters.
 SMALL_SHARE = 0.03
-# The mean number of learning rates that a search trains side by side. A search begins with three
-# learning rates, and on average continues with one more.
+# The mean number of runs that a search trains side by side. A search begins with three learning
+# rates, and on average continues with one more.
 RATES_AT_ONCE = 2
 # Maps each kind of trained parameters to the name of its pace, such as `TrainingCost.LOW_RANK` to
 # ``low_rank``.
@@ -105,7 +105,7 @@ def find_pace(paces: Mapping[Trains, Pace], kind: Trains) -> Pace:
     """Find the pace of a kind of step.
 
     If this kind was not measured, the pace of the measured kind with the closest number of
-    operations is scaled.
+    operations is scaled by the ratio of the operations.
     """
     if kind in paces:
         return paces[kind]
@@ -154,7 +154,7 @@ class Estimates:
 
     @cached_property
     def forward_flops(self) -> dict[str, float]:
-        """The operations of a forward pass on an example of mean length, by the token ids' key."""
+        """Maps the key of token ids to the operations of a forward pass on a mean-length text."""
         flops = {}
         for key, tokens in self.plan.tokens.items():
             dimensions = self.dimensions[tokens.tokenizer]
@@ -179,7 +179,7 @@ class Estimates:
 
     @property
     def unknown_models(self) -> list[str]:
-        """Locations of models whose dimensions are unknown, because they are not downloaded yet."""
+        """Locations of models that are not downloaded yet, and so have unknown dimensions."""
         locations = set(self.plan.locations.values())
         return sorted(location for location in locations if known_dimensions(location) is None)
 
@@ -361,8 +361,8 @@ def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.D
     import pandas as pd
 
     plan = estimates.plan
-    # Maps each experiment to four sets: the keys of its runs, sweeps and Fisher information, and a
-    # tuple for each model with the keys of the runs that predict test sets.
+    # Maps each experiment to four sets: the keys of its runs, of its sweeps and of its Fisher
+    # information, and one tuple per model, with the keys of the runs that predict test sets.
     parts: dict[str, list[set]] = {}
     for name, experiment in plan.config.experiments.items():
         tasks = [task for task in experiment.tasks if plan.config.is_submitted(task)]

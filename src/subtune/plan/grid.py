@@ -212,10 +212,10 @@ class Grid:
     def _make_search(self, spec: RunSpec, rate: Rate, train_rows: int) -> SearchSpec:
         """Make the search for the learning rate of a run. The runs of all seeds share a search.
 
-        The search trains with the first seed. If an experiment belongs to no paper and has neither
-        folds nor a test set, methods are compared on the dev set. A search of such an experiment is
-        scored on a fold of the training set, or on the dev set if the training set is too small for
-        folds.
+        The runs of a search have the first seed. If an experiment belongs to no paper and has
+        neither folds nor a test set, methods are compared on the dev set. A search of such an
+        experiment is scored on a fold of the training set, or on the dev set if the training set is
+        too small for folds.
         """
         seed = self.experiment.seeds[0]
         fold = self.experiment.find_fold(seed)
@@ -223,7 +223,7 @@ class Grid:
         dev_set_compares = not (self.experiment.paper or fold or has_test)
         if dev_set_compares and self.size.most_folds(SEARCH_FOLDS) == SEARCH_FOLDS:
             scored = self.size.for_cv_fold(SEARCH_FOLDS, others=0).evaluation_rows
-            # A search is scored on at most as many examples as it is trained on.
+            # The runs of a search are scored on at most as many examples as they are trained on.
             limit = train_rows if train_rows < scored else None
             fold = Fold(of=SEARCH_FOLDS, number=0, rows=limit)
         run = spec.replace(seed=seed, recipe=spec.recipe.replace(fold=fold))

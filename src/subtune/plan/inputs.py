@@ -76,7 +76,7 @@ def find_model(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
     dimensions = known_dimensions(location)
     if dimensions:
         if pooling == "first" and not family_naming(dimensions.model_type).pooling_field:
-            # In families without this field, transformers' own class also reads the first token.
+            # Without this field, transformers' class of the family also reads the first token.
             pooling = None
         _check_methods(config, name, model, location, dimensions, pooling)
     return spec.replace(pooling=pooling), location
@@ -206,7 +206,8 @@ def _check_methods(
         if is_standard and not [*dimensions.shapes(1, head)][-1].endswith(".bias"):
             raise SubtuneError(
                 f"experiments.{name}.labels: found 'standard' for task {task!r}, expected 'raw', "
-                f"because the classifier of model {model!r} has no bias for the mean of the labels"
+                f"because the classifier of model {model!r} has no bias, and 'standard' adds the "
+                "mean of the labels to this bias"
             )
     selected = [("methods", method) for method in experiment.methods_for(model)]
     if experiment.fractions:

@@ -76,7 +76,7 @@ class Plan:
 
     @cached_property
     def runs(self) -> dict[str, PlannedRun]:
-        """All runs, by key. A run in several experiments has the names that the last one gives."""
+        """All runs, by key. Names of models and methods are those of a run's last experiment."""
         return {run.key: run for runs in self.experiments.values() for run in runs}
 
     @cached_property
@@ -139,13 +139,13 @@ class Plan:
     def sweeps(self) -> dict[str, list[PlannedRun]]:
         """The runs of each training job, by the key of the job.
 
-        Runs that differ only in their selection, their seed or a field in `VARYING` form a group.
-        Each group is split into jobs. Runs of different experiments are in different jobs, so that
-        a job for one experiment does not train runs of another experiment. Groups that take less
-        time than starting a job are not split by experiment.
+        Each set of runs that differ only in their selection, their seed or a field in `VARYING` is
+        split into jobs. Runs of different experiments are in different jobs, so that a job for one
+        experiment does not train runs of another experiment. Sets that take less time than starting
+        a job are not split by experiment.
 
         With the setting ``jobs_at_once``, each job contains the runs that share steps, so that a
-        run ends soon after its job has started. All regressions of a group are in one job.
+        run ends soon after its job has started. All regressions of a set are in one job.
         """
         sweeps = {}
         for group in _group_by_key(self.runs.values(), _job_key):

@@ -6,7 +6,7 @@ Snakemake rule of a step is named like the step. A *job* is one call of a step. 
 of `train` trains the runs of one sweep. (A *training step* is something else: one update of a
 model's parameters.)
 
-Files are written by different processes:
+Planning and jobs run in different processes:
 
 * The process that a user starts plans the configuration and writes the plan file. If nothing has
   changed, this process reads the existing plan file (`subtune.steps.jobs`).

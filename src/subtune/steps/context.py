@@ -26,7 +26,7 @@ class Context:
     """A checked configuration and its plan, with the paths and costs that jobs need.
 
     Attributes:
-        config: a checked configuration, with the settings of papers filled in.
+        config: a checked configuration, in which `subtune.papers.assign_papers` has set the papers.
         plan: the plan of ``config``.
         notes: messages to the user about the inputs, for example about unknown tokens in a table.
     """
@@ -155,7 +155,7 @@ def plan_and_check(config: Config) -> Context:
 
 
 def plan_jobs(context: Context) -> PlannedJobs:
-    """Return the jobs of all steps, the targets of each experiment, and the settings for rules."""
+    """Return the jobs of all steps, the targets of each experiment, and the rules' settings."""
     config, jobs = context.config, dict[str, dict[str, Job]]()
     targets: dict[str, list[str]] = {"all": []}
     for step in STEPS:

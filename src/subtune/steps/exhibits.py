@@ -126,8 +126,8 @@ def read_results(
 
     Args:
         paper: the paper that the experiment reproduces.
-        resources: ``store``, the directory of run records, and ``judging``, which maps tasks to
-            the user's files on which scores are computed.
+        resources: ``store``, the directory of run records, and ``judging``, which maps each
+            user-defined task to the file on whose rows methods are compared.
     """
     import pandas as pd
 
@@ -193,7 +193,7 @@ def make_error_tables(
         tables: the tables ``scores``, ``chosen`` and ``row_scores``.
         store: the directory of run records.
         datasets: maps each task to the directory of its examples.
-        judging: maps tasks to the user's files on which scores are computed.
+        judging: maps each user-defined task to the file on whose rows methods are compared.
     """
     import numpy as np
     import pandas as pd

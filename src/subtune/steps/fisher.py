@@ -27,7 +27,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write the Fisher information of entries, and its sum for each tensor.
+    """Write the Fisher information of entries, and its sum over each tensor.
 
     Entries are written for vectors and for the tensors that ``in_full`` selects.
     """

@@ -212,7 +212,7 @@ def _from_json(content: Mapping[str, Any]) -> PlannedJobs:
 
 
 def _stat_files(paths: Iterable[str]) -> dict[str, list[int] | None]:
-    """Map each path to the file's size and modification time in ns, or None if it is missing."""
+    """Map each path to the file's size and modification time in ns; None if the file is missing."""
     states: dict[str, list[int] | None] = {}
     for path in paths:
         try:

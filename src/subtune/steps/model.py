@@ -20,7 +20,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Copy or download a pretrained model into a directory that loads without a network."""
+    """Copy or download a pretrained model into a directory from which it loads offline."""
     from subtune.models.model_files import fetch_model
     from subtune.runs.spec import ModelSpec
 

@@ -1,8 +1,8 @@
 """The step `scores`: compute the data for an experiment's tables and figures.
 
-The data are the scores of all runs, the scores at the best learning rates (for the largest training
-set and for every training set size), pseudo-values for intervals, learning curves, and changes of
-parameters.
+The data are the scores of all runs, pseudo-values for intervals, learning curves, changes of
+parameters, and two tables of the scores at the best learning rates: one for the largest training
+set, and one for every training set size.
 """
 
 from collections import Counter
@@ -68,8 +68,8 @@ def jobs(context: "Context") -> Iterator[Job]:
         outputs = {table: context.paths.data(name, table) for table in SCORE_TABLES}
         models = [context.paths.model(context.plan.model_ids[m]) for m in experiment.models]
         inputs = context.sweep_inputs(context.plan.find_sweeps(name)) | {"models": models}
-        # Paths are not part of the spec. The spec contains keys of runs and hashes of predictions,
-        # which depend on the contents of these files.
+        # These paths are not in the spec, because its keys of runs and hashes of predictions depend
+        # on the contents of the files.
         files = {
             task.name: {
                 "rows": str(scored_file(context.config, task, experiment.folds)),
@@ -83,7 +83,10 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def _describe_runs(runs: "Sequence[PlannedRun]") -> list[dict[str, Any]]:
-    """Describe each run for the job. ``planned`` is the number of seeds or folds of its method."""
+    """Describe each run for the job.
+
+    ``planned`` is the number of seeds or folds of the run's method.
+    """
     from subtune.analysis.chosen_runs import SETTING
 
     described = []

@@ -178,7 +178,7 @@ class CallEvents(logging.Handler):
 
 
 def format_failures(failures: Iterable[Failure]) -> str:
-    """Return one line for each reason, with the failed jobs and the log of the first failed job.
+    """Return one line for each reason why jobs failed, with these jobs and the log of the first.
 
     The reason is the last line of the log, or the scheduler's message if a job was not submitted.
     """

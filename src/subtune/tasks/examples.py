@@ -44,8 +44,9 @@ class Examples:
             distinguish the two texts of a pair, also the token types, as ``token_type_ids``.
         reads: for each example, the positions of the tokens that the head reads; None means the
             first token.
-        labels: one number per example ``[n]``, start and end positions ``[n, 2]``, or for each
-            example an array with one number per token that the head reads.
+        labels: depending on the kind of task, one number per example ``[n]``, 0 or 1 for each label
+            word ``[n, o]``, start and end positions ``[n, 2]``, or for each example an array with
+            one number per token that the head reads.
         row: the index of each example's row ``[n]``. `select` keeps these indices.
     """
 
@@ -200,7 +201,7 @@ def fold_rows(train: Examples, task: TaskSpec, folds: int, partition: int) -> li
 
     Rows with the same token ids are in the same fold. In tasks with groups, rows of the same group
     are in the same fold instead. In regression tasks, the folds are stratified by ranges of the
-    label. In token-level tasks, the folds are not stratified.
+    label. In token classification and question answering, the folds are not stratified.
 
     Args:
         partition: the seed of the split.

@@ -123,9 +123,9 @@ def parse_labels(cell: Any, separators: str = SEPARATORS[0]) -> list[str] | None
     """Parse the labels in a cell, or return None if the cell is not valid.
 
     Args:
-        cell: a list, or its text in the syntax of JSON, Python or NumPy; or an object with a single
-            list, such as Label Studio's ``{"choices": ["a", "b"]}``; or text with separated labels;
-            or None, which means no label.
+        cell: a list; a list as text, in the syntax of JSON, Python or NumPy; an object with a
+            single list, such as Label Studio's ``{"choices": ["a", "b"]}``; text with separated
+            labels; or None, which means no label.
         separators: the characters that separate labels in text.
     """
     if isinstance(cell, str | None) and not is_list(cell):
@@ -198,7 +198,7 @@ class Sentences(TaskKind):
         return (*texts, [NO_LABEL] * task.outputs if several else NO_LABEL)
 
     def _read_text_cell(self, row: Cells, column: str, place: str) -> str:
-        """Return the text of a cell, which may be empty: one text of a pair may be empty."""
+        """Return the text of a cell. It may be empty, because one text of a pair may be empty."""
         if isinstance(cell := row[column], str | None):
             return cell or ""
         raise SubtuneError(

@@ -38,11 +38,11 @@ class TaskSpec(HashableModel):
         name: the name of the task in configurations.
         text: the columns with texts.
         label: the label column, or for each label word a column of 0 and 1.
-        labels: the label words in the order of their numbers; None for tasks without label words.
+        labels: the label words, numbered from 0; None for tasks without label words.
         kind: the kind of the task, a key of `KINDS`.
-        metrics: the names of the metrics. The first metric, on the first split of ``evaluation``,
-            selects the best epoch in a record. The first metric also selects the epochs and
-            learning rates in tables, unless a paper uses another metric.
+        metrics: the names of the metrics. In a record, the best epoch is the one with the best
+            first metric on the first split of ``evaluation``. Epochs and learning rates in tables
+            are also selected by the first metric, unless a paper uses another metric.
         evaluation: the splits that are scored.
         encoding: the encoding of text files; None means UTF-8 or UTF-16.
         sheet: the sheet of Excel files; None means the first.

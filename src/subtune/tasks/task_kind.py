@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from subtune.tasks.task import TaskSpec
 
 
-# The label of a row or word without a label, as in GLUE's test sets on the hub.
+# The number that stands for a missing label, as in GLUE's test sets on the hub.
 NO_LABEL = -1
 # Characters that occur only in damaged files: NUL and surrogates.
 NO_CHARACTER = re.compile("[\0\ud800-\udfff]")

@@ -268,7 +268,8 @@ class Span(TaskKind):
         """Return the character positions of the start and end of each answer, ``[questions, 2]``.
 
         Each answer is the span with the highest sum of its start and end logits, in any window. An
-        answer has at most `LONGEST_ANSWER` context tokens. The first span wins a tie.
+        answer has at most `LONGEST_ANSWER` context tokens. If sums are equal, the first span is
+        returned.
         """
         best: dict[int, tuple[float, int, int]] = {}
         ends = examples.lengths.cumsum()

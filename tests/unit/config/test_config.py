@@ -105,7 +105,7 @@ MISTAKES = {
     "number": [
         ("E.train_rows", [10, 0], "", "found 0, expected a positive number of examples or 'all'"),
         ("E.methods.full", ["fast"], ".0", "found 'fast', expected a valid number"),
-        ("E.learning_rates", "serach", "", "expected a list of learning rates, or search"),
+        ("E.learning_rates", "serach", "", "expected a list of learning rates, or the word search"),
         ("E.epochs", 2.5, "", "found 2.5, expected a valid integer"),
         ("E.max_length", 5, "", "found 5, expected greater than or equal to 6"),
         ("E.seeds", [2**64], ".0", "expected less than or equal to 9223372036854775807"),
@@ -122,7 +122,7 @@ MISTAKES = {
     "another type": [
         ("selections.pooler", {"random": 3}, ".random", "found 3, expected keys and values"),
         ("tasks.mood.labels", ["yes", False], ".1", "found False, expected a number or text; in "
-         "YAML, write yes, no and on in quotes"),
+         "YAML, write 'yes', 'no' and 'on' with quotes"),
     ],
     "twice": [
         ("E.methods.full", [1e-5, 0.00001], "", "found 1e-05 twice, expected each value once"),
