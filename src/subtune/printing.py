@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.comparison.messages import format_duration
-from subtune.core.errors import SubtuneError, locate_errors
+from subtune.core.errors import SubtuneError, format_duration, locate_errors
 from subtune.core.files import Layout
 from subtune.methods import COMBINATIONS, METHODS, NamedSelection, find_selection
 from subtune.models.families import SEQUENCE_CLASSIFICATION

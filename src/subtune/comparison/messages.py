@@ -12,7 +12,7 @@ from subtune.comparison.settings import EstimatedSeconds, StartingModel
 from subtune.comparison.user_table import LabelColumns, is_number, label_columns, label_sort_key
 from subtune.config.fields import SearchOfRates
 from subtune.config.schema import Experiment
-from subtune.core.errors import format_count, join_names, quote
+from subtune.core.errors import format_count, format_duration, join_names, quote
 from subtune.data.excel_files import sheet_names
 from subtune.models.model_files import unknown_lines
 
@@ -329,12 +329,3 @@ def time_lines(
             f"are finished by then; to finish all runs, use --minutes {math.ceil(times.all / 60)} "
             "or a smaller model (--model)"
         )
-
-
-def format_duration(seconds: float) -> str:
-    """Format a duration in hours, minutes or seconds."""
-    if seconds >= 5400:
-        return f"{seconds / 3600:.1f} hours"
-    if seconds >= 90:
-        return f"{seconds / 60:.0f} minutes"
-    return "a minute" if seconds >= 55 else format_count(max(round(seconds), 1), "second")

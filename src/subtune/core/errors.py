@@ -139,6 +139,15 @@ def format_count(number: int, noun: str, more: str = "s") -> str:
     return f"{number:,} {noun}{'' if number == 1 else more}"
 
 
+def format_duration(seconds: float) -> str:
+    """Format a duration in hours, minutes or seconds."""
+    if seconds >= 5400:
+        return f"{seconds / 3600:.1f} hours"
+    if seconds >= 90:
+        return f"{seconds / 60:.0f} minutes"
+    return "a minute" if seconds >= 55 else format_count(max(round(seconds), 1), "second")
+
+
 def key_path(steps: Iterable[object]) -> str:
     """Join the parts of a key with dots, as in ``models.minilm.path``."""
     return ".".join(_quote_name(shorten(str(step))) for step in steps)
