@@ -216,7 +216,7 @@ def next_step(answer: Answer) -> str:
         how = "try smaller learning rates" if answer.full_diverged else "add `full`"
         return f"Full fine-tuning has no score: {how}, or more minutes."
     if not candidate:
-        return "Add a method that trains less, such as `layernorm`."
+        return "Add a method that trains fewer parameters, such as `layernorm`."
     if answer.full_learnt_nothing:
         return f"{full} gives the same prediction for every example: {TUNE}."
     if answer.better:

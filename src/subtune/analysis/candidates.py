@@ -164,7 +164,7 @@ def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> C
     method with the highest score. External predictions are never the reference.
 
     Args:
-        runs: the rows of `scored_runs` that belong to one answer.
+        runs: the rows of `scored_runs` with the same values in the columns `QUESTION`.
     """
     full = _find_best(runs[runs["is_full"]])
     with_full = compare_methods(runs, full, pseudo_values)
@@ -201,7 +201,7 @@ def compare_methods(
     instance because a run diverged.
 
     Args:
-        runs: the rows of `scored_runs` that belong to one answer.
+        runs: the rows of `scored_runs` with the same values in the columns `QUESTION`.
 
     Returns:
         A mapping from each method's title to its comparison, the smallest method first. The

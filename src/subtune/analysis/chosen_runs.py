@@ -54,7 +54,8 @@ def choose_best(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Seri
     """Return the rows of each setting's best candidate, chosen like the rate in `choose_rates`.
 
     Args:
-        setting: the columns in which runs of one setting have equal values, such as `SETTING`.
+        setting: the columns that identify a setting, such as `SETTING` (model, task, method and so
+            on). Runs with equal values in these columns have the same setting.
         candidate: the candidate to which each row belongs, such as a learning rate.
     """
     groups = scores.groupby([*setting], sort=False, dropna=False)

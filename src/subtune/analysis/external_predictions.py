@@ -39,10 +39,10 @@ def score_external_predictions(
     columns: Sequence[ScoreColumn],
     external: Mapping[str, Mapping[str, np.ndarray]],
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Score external predictions.
+    """Score external predictions, with one row for each run of full fine-tuning.
 
-    If there are no runs of full fine-tuning, the runs of the method with the most runs are used
-    instead.
+    So external predictions can be compared with full fine-tuning seed by seed. If there are no runs
+    of full fine-tuning, the runs of the method with the most runs take their place.
 
     Args:
         external: ``external[task][system]`` contains the logits ``[n, o]`` of a system for the

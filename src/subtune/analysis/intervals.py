@@ -37,11 +37,11 @@ class Study(NamedTuple):
     Attributes:
         mean: the mean difference.
         seed_variance: the variance of the effects of seeds.
-        part_variance: the variance of the effects of parts. A part is a group of examples.
+        part_variance: the variance of the effects of parts, which are groups of examples.
         residual_variance: the variance of the residuals.
         seeds: the number of seeds; in cross-validation, the number of runs.
-        parts: the number of parts; in cross-validation, the mean number of parts per fold. With 0
-            parts, the values of examples are unknown, and the interval accounts for seeds only.
+        parts: the number of parts; in cross-validation, the mean number of parts per fold. If
+            the scores of parts are unknown, this is 0, and the interval accounts for seeds only.
         rows: the number of examples.
         folds: the number of folds into which the examples are split; 0 without cross-validation.
             Each seed is scored on a separate fold. If there are more seeds than folds, the
@@ -95,7 +95,7 @@ def estimate_study(differences: Sequence[float], values: np.ndarray | None, rows
         differences: the difference of scores for each seed. If ``values`` is None, there must be at
             least two seeds.
         values: the pseudo-values of each seed's difference ``[seeds, parts]``, or None if there are
-            no pseudo-values. The mean of a seed's pseudo-values is nearly the seed's difference.
+            no pseudo-values. The mean of a seed's pseudo-values is about that seed's difference.
         rows: the number of examples in all parts.
     """
     mean, seeds = float(np.mean(differences)), len(differences)

@@ -370,8 +370,8 @@ def _lock_directory(place: Path) -> Iterator[int]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise SubtuneError(
-                f"--results: another call is using {place}; wait until it ends or choose another "
-                "directory"
+                f"--results: another process is using {place}; wait until it ends or choose "
+                "another directory"
             ) from None
         yield lock.fileno()
 

@@ -274,7 +274,8 @@ def list_choices(
 ) -> list[list[CandidateSettings]]:
     """List possible settings for a table and a model, from the best to the fastest.
 
-    Each inner list belongs to one reduction of `_reductions`. Within a list, the number of epochs
+    There is one inner list for each reduction that `_reductions` yields, such as shorter texts or
+    fewer seeds. Within a list, the number of epochs
     decreases. The first list begins with choices in which methods with few parameters are trained
     for additional epochs.
 

@@ -140,8 +140,8 @@ def require_texts(table: UserTable, named: Collection[str]) -> None:
         texts = (c for c in table.columns if c not in lengths and _has_sentences(table.cells(c)))
         if column in named or not (named or any(texts)):
             raise SubtuneError(
-                f"{table.path}: columns {column!r} and {tags[0]!r} have lists of the same lengths, "
-                f"such as words and their labels, expected one text per row; {HOW_WORDS}"
+                f"{table.path}: found lists of equal lengths in the columns {column!r} and "
+                f"{tags[0]!r} (words with one label each?), expected one text per row; {HOW_WORDS}"
             )
 
 
@@ -169,7 +169,8 @@ CODE = re.compile(r"\S*\d\S*")
 def guess_label_columns(table: UserTable) -> LabelColumns:
     """Guess the label column: a column with a usual name, or the only column that can be the label.
 
-    If only columns of 0 and 1 can be the label, all of these are label columns.
+    If several columns can be the label, and all of them contain only 0 and 1, all of them are label
+    columns.
 
     Raises:
         SubtuneError: no column can be the label, or several can, or there is no header.

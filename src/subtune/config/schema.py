@@ -324,7 +324,7 @@ class Experiment(Section):
         """Return a copy with the task's settings and, with higher priority, the method's."""
         own = [*self.by_task.get(task, TaskSettings())]
         if settings := self.by_method.get(method):
-            # The method's `train_rows` are additional numbers, and override nothing.
+            # The method's `train_rows` add sizes of the training set, so they override nothing.
             own.append(("epochs", settings.epochs))
         return self.model_copy(update={name: value for name, value in own if value is not None})
 

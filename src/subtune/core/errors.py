@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-# The maximum numbers of characters of a name, and of names of a list, that messages show.
+# A message shows at most `LONGEST_NAME` characters of a name, and `MOST_NAMES` names of a list.
 LONGEST_NAME = 60
 MOST_NAMES = 300
 # Maps pydantic's error types to descriptions of the expected value.

@@ -110,7 +110,7 @@ class Layout:
         return f"{self.results}/benchmarks/{'/'.join(parts)}.tsv"
 
     def data(self, experiment: str, name: str) -> str:
-        """Return a file with data for an experiment's tables and figures."""
+        """Return the path of a file with data for an experiment's tables and figures."""
         return f"{self.results}/data/{experiment}/{name}.parquet"
 
     def test_predictions(self, experiment: str, model_name: str) -> str:

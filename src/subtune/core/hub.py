@@ -61,7 +61,7 @@ def download_snapshot(
     """
     import huggingface_hub
 
-    advice = f"check the network of the machine that runs downloads, or {instead}"
+    advice = f"check the internet connection of the machine that downloads, or {instead}"
     with explain_hub_errors(f"{name} at {revision}", advice):
         folder = huggingface_hub.snapshot_download(
             repository, repo_type=repo_type, revision=revision, allow_patterns=list(patterns)
@@ -128,10 +128,10 @@ def cached_answer(kept: Path, key: str, ask: Callable[[], str]) -> str:
     Raises:
         SubtuneError: the file cannot be read or written.
     """
-    answers = _read_answers(kept)
+    answers = _read_stored_answers(kept)
     if key not in answers:
         # Another process may have written the file in the meantime.
-        answers = {key: ask()} | _read_answers(kept)
+        answers = {key: ask()} | _read_stored_answers(kept)
         with convert_errors(f"cannot write {kept}"):
             write_text(kept, json.dumps(answers, indent=2, sort_keys=True) + "\n")
     return answers[key]
@@ -161,7 +161,7 @@ def fetch_text(repository: str, commit: str, key: str, name: str) -> str | None:
         return Path(path).read_text(encoding="utf-8")
 
 
-def _read_answers(kept: Path) -> dict[str, str]:
+def _read_stored_answers(kept: Path) -> dict[str, str]:
     try:
         return KEPT.validate_json(kept.read_bytes())
     except FileNotFoundError:

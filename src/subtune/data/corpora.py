@@ -126,7 +126,7 @@ def _split_cells(line: str, separator: str) -> list[str]:
 
 
 def _split_sentences(
-    path: Path, lines: Sequence[Line], width: int, separator: str, source: str
+    path: Path, lines: Sequence[Line], width: int, separator: str, hint: str
 ) -> Iterator[list[tuple[int, list[str]]]]:
     """Yield sentences: groups of consecutive lines without a blank line between them.
 
@@ -135,7 +135,8 @@ def _split_sentences(
     Args:
         width: the number of cells that each line must have.
         separator: the separator of cells, ``tabs`` or ``spaces``.
-        source: the end of the error message about a line with more or fewer cells than ``width``.
+        hint: the end of the error message about a line without ``width`` cells, such as the list of
+            the expected columns.
     """
     for is_blank, group in groupby(lines, key=lambda line: not line[1].strip()):
         if is_blank:
@@ -145,7 +146,7 @@ def _split_sentences(
             if len(cells) != width:
                 raise SubtuneError(
                     f"{path}: line {number}: found {len(cells)} columns, expected "
-                    f"{width}, separated by {separator}{source}"
+                    f"{width}, separated by {separator}{hint}"
                 )
         yield sentence
 

@@ -186,8 +186,8 @@ def _require_closed_quote(
             return
     last = int(place.rpartition(" ")[2]) + len(lines) - 1
     raise SubtuneError(
-        f"{place}: found a '\"' that is not closed before line {last}, expected '\"\"\"' if the "
-        "text of the cell begins with a quotation mark"
+        f'{place}: the quotation mark (") at the start of a cell is not closed up to line {last}; '
+        'if the mark is part of the text, write """'
     )
 
 

@@ -1,6 +1,6 @@
 """Packed batches, in which the tokens of all examples follow each other without padding.
 
-On a GPU, a training step is repeated as a CUDA graph, which needs batches of the same shape. To
+On a GPU, training steps are replayed as CUDA graphs, which need batches of the same shape. To
 give a batch this shape, a *tail* of tokens is appended to the batch. No example attends to the
 tail, and no head reads it.
 

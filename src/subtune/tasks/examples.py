@@ -230,6 +230,6 @@ def fold_rows(train: Examples, task: TaskSpec, folds: int, partition: int) -> li
     # The number of different texts was checked before, but texts that differ only in unknown tokens
     # have the same token ids.
     with convert_errors(
-        f"task {task.name!r}: found too few texts with different tokens for {folds} folds"
+        f"task {task.name!r}: found too few texts with different token ids for {folds} folds"
     ):
         return [scored for _, scored in parts]

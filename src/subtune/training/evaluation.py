@@ -149,8 +149,8 @@ class Evaluation:
     """The scores and predictions of a run at the end of an epoch.
 
     Attributes:
-        scores: maps the name of a split to a mapping from metrics to scores. The first evaluation
-            split and the first metric of the task come first.
+        scores: maps the name of a split to a mapping from metrics to scores. Both
+            mappings begin with the task's first evaluation split and first metric.
         predictions: maps the name of a split to predictions, as the task kind's ``predict`` returns
             them.
     """

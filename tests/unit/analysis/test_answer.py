@@ -416,7 +416,7 @@ def test_methods_on_all_tasks_are_compared_by_their_mean_over_tasks():
         (
             {"full": [0.9]},
             "Full fine-tuning is the only method with a score.",
-            "Add a method that trains less, such as `layernorm`.",
+            "Add a method that trains fewer parameters, such as `layernorm`.",
         ),
         (
             {"full": [0.7] * 3, "bitfit": [0.71] * 3},

@@ -148,7 +148,8 @@ def test_words_with_labels_are_no_texts(form, named):
         # So pandas writes a dataset's lists as CSV.
         cells = {column: [*map(str, lists)] for column, lists in cells.items()}
     with pytest.raises(
-        SubtuneError, match=r"'tokens' and 'tags' have .*`kind: tokens` \(docs/own-"
+        SubtuneError,
+        match=r"'tokens' and 'tags' \(words with one label each\?\).*`kind: tokens` \(docs/own-",
     ):
         require_texts(table_of(id="123", **cells), named)
 

@@ -107,7 +107,7 @@ CSV = [
     ("text,label\nx,sad\ny,sad\n", "found the label 'sad' in every row, expected at least two"),
     (
         'text,label\n"x,sad\ny,happy\nz",sad\nw,sad\n',
-        "line 2: found a '\"' that is not closed before line 4, expected '\"\"\"'",
+        'line 2: the quotation mark (") at the start of a cell is not closed up to line 4; if',
     ),
     ("sep=;\r\ntext;label\r\nx;sad\r\ny;hapy\r\n", "line 4: label: found 'hapy', expected one of"),
     # The quotation mark's cell has more letters than the csv module takes by default.

@@ -137,7 +137,7 @@ def test_a_label_with_fewer_rows_than_folds_is_in_some_of_them():
 
 def test_fewer_texts_than_folds_are_one_line():
     """Different texts can have the same tokens, because the tokenizer does not know their words."""
-    problem = "task 'sst2': found too few texts with different tokens for 5 folds: .* groups: 3"
+    problem = "task 'sst2': found too few texts with different token ids for 5 folds: .* groups: 3"
     with pytest.raises(SubtuneError, match=problem):
         folds(packable([[2, number % 3, 3] for number in range(20)], [0, 1] * 10), TASKS["sst2"], 5)
 

@@ -14,9 +14,9 @@ EXHIBITS = (
         "Methods and their parameters",
         "The table lists the parameters that each method trains besides the classifier, their "
         "number (in millions, with a classifier for three labels), and the number in the paper. "
-        "Layers are numbered from 0. Full BitFit is the selection whose number matches the paper. "
-        "The paper describes Full BitFit as the biases of all layers, but those are only a "
-        "hundredth of the printed number.",
+        "Layers are numbered from 0. Full BitFit is the selection that has as many parameters as "
+        "the paper states. The paper describes Full BitFit as the biases of all layers, but all "
+        "biases together have only a hundredth of this number of parameters.",
         # No task has more than three labels.
         make=lambda results: parameters_table(results, labels=3),
     ),
