@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # The width of a panel, the height of a row, and the height of titles and labels, in inches.
-PANEL_WIDTH, ROW_HEIGHT, AROUND = 3.8, 0.2, 0.95
+PANEL_WIDTH, ROW_HEIGHT, AROUND = 3.8, 0.2, 1.07
 # A panel shows at most `MOST_ROWS` methods, and has space for at least `FEWEST_ROWS` methods. Names
 # are truncated to `LONGEST_NAME` characters.
 MOST_ROWS, FEWEST_ROWS, LONGEST_NAME = 16, 3, 22
@@ -170,9 +170,9 @@ def _draw_panel(panel: "Axes", rows: pd.DataFrame, height: int) -> None:
     panel.tick_params(axis="y", length=0)
     panel.locator_params(axis="x", nbins=3)
     reference = rows["reference"].iloc[0]
-    bars = f"bars: 95 % interval; filled: loss ≤ {margin:g} (95 % sure)"
     band = f"band: within {margin:g} of {reference}"
-    panel.set_xlabel(f"{TITLES[metric]}\n{band}\n{bars}", fontsize=7)
+    points = "filled: in the band or above, 95 % sure, two seeds"
+    panel.set_xlabel(f"{TITLES[metric]}\n{band}\nbars: 95 % interval\n{points}", fontsize=7)
     panel.spines[["top", "left", "right"]].set_visible(False)
     panel.grid(axis="x", color="0.92")
     panel.set_axisbelow(True)
