@@ -201,7 +201,7 @@ def snakemake(results: Path, *options: str) -> str:
 def test_a_second_call_on_the_same_results_is_refused(results, completed):
     with (results / ".lock").open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(SubtuneError, match=f"results: another call is using {results}"):
+        with pytest.raises(SubtuneError, match=f"results: another process is using {results}"):
             subtune.compare(FILE, results=results)
 
 
