@@ -359,7 +359,7 @@ def _lock_directory(place: Path) -> Iterator[int]:
         The file descriptor of the lock file.
 
     Raises:
-        SubtuneError: another call is using the directory, or the directory cannot be written.
+        SubtuneError: another process is using the directory, or the directory cannot be written.
     """
     path = Path(Layout(str(place)).lock())
     with convert_errors(f"--results: cannot write {place}"):
