@@ -36,16 +36,10 @@ def parameter_table(
             of the papers' models are counted.
         labels: the number of labels that the classifier predicts.
     """
-    models: Mapping[str, AnyDimensions] = papers_models()
-    heads = dict.fromkeys(models, SEQUENCE_CLASSIFICATION)
-    if directories:
-        models = {name: read_dimensions(directory) for name, directory in directories.items()}
-        heads = {
-            name: choose_head(
-                read_pooling(directories[name]), SEQUENCE_CLASSIFICATION, dimensions.model_type
-            )
-            for name, dimensions in models.items()
-        }
+    models: Mapping[str, AnyDimensions] = {
+        name: read_dimensions(directory) for name, directory in directories.items()
+    } or papers_models()
+    pooling = {name: read_pooling(directory) for name, directory in directories.items()}
     chosen = methods or [*METHODS, *COMBINATIONS, *selections]
     with locate_errors("METHOD" if selections else "METHOD (--config FILE adds your own methods)"):
         return pd.concat(
@@ -53,7 +47,7 @@ def parameter_table(
                 {name: model},
                 {method: find_selection(method, selections, name) for method in chosen},
                 labels,
-                heads[name],
+                choose_head(pooling.get(name), SEQUENCE_CLASSIFICATION, model.model_type),
             )
             for name, model in models.items()
         )

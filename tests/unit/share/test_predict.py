@@ -298,13 +298,23 @@ def test_an_interrupted_refit_goes_on_from_its_checkpoint(
     assert records.is_recorded(tmp_path / "runs", refit) and not kept.exists()
 
 
-def test_the_card_of_a_refit_has_the_mean_score_of_its_folds(folds, choose, layout, tmp_path):
+def test_the_card_of_a_refit_has_the_mean_score_of_its_folds(
+    folds, choose, layout, tmp_path, monkeypatch
+):
     choose(folds, [1, 1, 1])
-    card = model_card(layout, run_to_export(layout, folds[0].id), "out")
+    refit = run_to_export(layout, folds[0].id)
+    card = model_card(layout, refit, "out")
     outcomes = [records.read_outcome(tmp_path / "runs", spec.id) for spec in folds]
     mean = np.mean([of["scores"]["validation"]["accuracy"] for of in outcomes])
     assert f"| held-out folds | accuracy | {mean:.4f} |" in card
     assert "mean over 3 of 3 folds" in card
+    diverged = [outcomes[0] | {"diverged": True}, *outcomes[1:]]
+    by_run = dict(zip([spec.id for spec in folds], diverged, strict=True))
+    read_outcome = records.read_outcome
+    monkeypatch.setattr(
+        records, "read_outcome", lambda store, run: by_run.get(run) or read_outcome(store, run)
+    )
+    assert "mean over 2 of 3 folds" in model_card(layout, refit, "out")
 
 
 def test_a_run_on_a_fold_of_an_unfinished_comparison_is_not_exported(folds, layout):
