@@ -1,7 +1,7 @@
 """Computes the answer, tables, figures and report of a comparison from the recorded runs."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from itertools import chain
 from pathlib import Path
@@ -24,31 +24,34 @@ LEAST_PROBABILITY = 0.01
 Finished = dict[str, Any]
 
 
-def finished_runs(progress: Progress) -> list[Finished]:
-    """List the planned runs that are recorded.
+def _describe_recorded_runs(progress: Progress) -> dict[str, Finished]:
+    """Describe the planned runs that are recorded, by key.
 
-    Each entry has the columns that `subtune.analysis.tables.join_run_ids` adds to a planned run:
+    The values are the columns that `subtune.analysis.tables.join_run_ids` adds to a planned run:
     the id of the recorded run, its learning rate, and the outcome of its search.
     """
-    recorded, finished = progress.find_recorded(), []
+    recorded, described = progress.find_recorded(), dict[str, Finished]()
     for planned in progress.planned:
         if planned.key in recorded:
-            entry: Finished = {"key": planned.key, "run": recorded[planned.key].id}
+            entry: Finished = {"run": recorded[planned.key].id}
             if planned.search and (tried := progress.tried_rates(planned.search)):
                 entry |= search_result(progress.searches[planned.search], tried)
             # The rate of the recorded run replaces the best rate of the search, because the planned
             # run may not be recorded with the best rate yet.
             entry["learning_rate"] = recorded[planned.key].recipe.learning_rate
-            finished.append(entry)
-    return finished
+            described[planned.key] = entry
+    return described
 
 
-def _add_planned_columns(
-    finished: Sequence[Finished], planned: Sequence[Finished]
+def _join_recorded_runs(
+    planned: Sequence[Finished], recorded: Mapping[str, Finished]
 ) -> list[Finished]:
-    """Add the columns of planned runs to finished runs with the same keys."""
-    by_key = {entry["key"]: entry for entry in planned}
-    return [by_key[entry["key"]] | entry for entry in finished]
+    """Select the planned runs that are recorded, and add their columns.
+
+    Several planned runs can have the same record: a run that does not depend on the seed counts for
+    every seed.
+    """
+    return [run | recorded[run["key"]] for run in planned if run["key"] in recorded]
 
 
 class AnswerSoFar(NamedTuple):
@@ -66,7 +69,7 @@ class AnswerSoFar(NamedTuple):
 def find_answer_so_far(context: Context, progress: Progress) -> AnswerSoFar:
     """Compute the answer from the recorded runs."""
     [job] = scores.jobs(context)
-    rows = _add_planned_columns(finished_runs(progress), job.spec["runs"])
+    rows = _join_recorded_runs(job.spec["runs"], _describe_recorded_runs(progress))
     tables = scores.make_score_tables(job, rows)
     chosen, row_scores = tables["chosen"], tables["row_scores"]
     answers = find_answers(chosen, row_scores)
@@ -106,12 +109,12 @@ def write_results(context: Context, progress: Progress, log: Path) -> None:
     Args:
         log: the file for the output of the jobs.
     """
-    finished = finished_runs(progress)
+    recorded = _describe_recorded_runs(progress)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w", encoding="utf-8") as file, redirect_stdout(file):
         for job in scores.jobs(context):
             with write_atomically(job.outputs) as outputs:
-                rows = _add_planned_columns(finished, job.spec["runs"])
+                rows = _join_recorded_runs(job.spec["runs"], recorded)
                 for name, table in scores.make_score_tables(job, rows).items():
                     table.to_parquet(outputs[name], index=False)
             for path in list_files(job.outputs):
@@ -119,7 +122,7 @@ def write_results(context: Context, progress: Progress, log: Path) -> None:
         for job in chain(exhibits.jobs(context), summary.jobs(context)):
             run_job(job)
         for job in runs.jobs(context):
-            rows = _add_planned_columns(finished, job.spec["planned"])
+            rows = _join_recorded_runs(job.spec["planned"], recorded)
             with write_atomically(job.outputs) as outputs:
                 runs.write_table_of_runs(job, rows, outputs)
         for job in report_page.jobs(context):
