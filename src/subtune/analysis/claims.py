@@ -31,6 +31,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from pydantic import ConfigDict
 
 from subtune.analysis import intervals
 from subtune.analysis.chosen_runs import pivot_methods
@@ -155,6 +156,8 @@ class Claim:
         contradicted_by: the printed number that contradicts the claim, if any.
         is_main: whether the summary that is printed in the terminal lists the claim.
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     text: str
     printed_in: str

@@ -256,6 +256,10 @@ def read_claims(package: str, own: Mapping[str, Any] = MappingProxyType({})) -> 
 
     Args:
         own: the namespace of the module that defines the paper's own statistics.
+
+    Raises:
+        pydantic.ValidationError: an entry lacks a field of a `Claim`, or has a key that is neither
+            such a field nor the name of a statistic.
     """
     every = {**vars(statistics), **own}
     functions = {name: value for name, value in every.items() if inspect.isfunction(value)}

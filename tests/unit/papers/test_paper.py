@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from subtune import papers
 from subtune.analysis.statistics import (
@@ -16,7 +17,7 @@ from subtune.analysis.statistics import (
     parameters_of_families,
 )
 from subtune.methods import METHODS
-from subtune.papers.paper import INFORMATION
+from subtune.papers.paper import INFORMATION, read_claims
 from subtune.papers.shared import all_exhibits
 from subtune.steps.scores import SCORE_TABLES
 from tests.helpers.project import ROOT
@@ -87,3 +88,11 @@ def test_printed_numbers_and_claims_are_part_of_what_decides_a_table(tmp_path):
         path.write_text("[]")
         versions.add(paper.files_hash())
     assert len(versions) == 3
+
+
+def test_a_misspelled_statistic_of_a_claim_is_named(monkeypatch):
+    claim = {"text": "t", "printed_in": "2", "statistic": "a − b", "expects": "more"}
+    entries = [claim | {"minus": ["a", "b"]}, claim | {"minuss": ["a", "b"]}]
+    monkeypatch.setattr("subtune.papers.paper.read_package_yaml", lambda package, name: entries)
+    with pytest.raises(ValidationError, match=r"(?s)1 validation error.*1\.minuss"):
+        read_claims("any")
