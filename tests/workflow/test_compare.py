@@ -142,6 +142,7 @@ def test_snakemake_trains_what_an_early_answer_lacks(early):
     assert re.search(r"^train +[1-9]", planned, re.M) and re.search(r"^summary +1", planned, re.M)
 
 
+@pytest.mark.nightly
 def test_a_run_that_does_not_depend_on_the_seed_is_compared_on_every_seed(tiny_bert, tmp_path):
     train, dev = TRAIN.iloc[8:], TRAIN.iloc[:8]
     found = subtune.compare(

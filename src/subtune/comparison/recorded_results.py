@@ -1,7 +1,7 @@
 """Computes the answer, tables, figures and report of a comparison from the recorded runs."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from itertools import chain
 from pathlib import Path
@@ -24,34 +24,27 @@ LEAST_PROBABILITY = 0.01
 Finished = dict[str, Any]
 
 
-def _describe_recorded_runs(progress: Progress) -> dict[str, Finished]:
-    """Describe the planned runs that are recorded, by key.
-
-    The values are the columns that `subtune.analysis.tables.join_run_ids` adds to a planned run:
-    the id of the recorded run, its learning rate, and the outcome of its search.
-    """
-    recorded, described = progress.find_recorded(), dict[str, Finished]()
-    for planned in progress.planned:
-        if planned.key in recorded:
-            entry: Finished = {"run": recorded[planned.key].id}
-            if planned.search and (tried := progress.tried_rates(planned.search)):
-                entry |= search_result(progress.searches[planned.search], tried)
-            # The rate of the recorded run replaces the best rate of the search, because the planned
-            # run may not be recorded with the best rate yet.
-            entry["learning_rate"] = recorded[planned.key].recipe.learning_rate
-            described[planned.key] = entry
-    return described
-
-
-def _join_recorded_runs(
-    planned: Sequence[Finished], recorded: Mapping[str, Finished]
-) -> list[Finished]:
+def join_recorded_runs(planned: Sequence[Finished], progress: Progress) -> list[Finished]:
     """Select the planned runs that are recorded, and add their columns.
 
-    Several planned runs can have the same record: a run that does not depend on the seed counts for
-    every seed.
+    Like `subtune.analysis.tables.join_run_ids`, this adds the id of the recorded run, its learning
+    rate, and the outcome of its search. Several planned runs can have the same record, because a
+    run that does not depend on the seed counts for every seed.
+
+    Args:
+        planned: one mapping per run, from `subtune.runs.spec.PlannedRun.columns`.
     """
-    return [run | recorded[run["key"]] for run in planned if run["key"] in recorded]
+    recorded, joined = progress.find_recorded(), []
+    for entry in planned:
+        if entry["key"] in recorded:
+            run, search = recorded[entry["key"]], entry["search"]
+            tried = progress.tried_rates(search) if search else {}
+            found = search_result(progress.searches[search], tried) if tried else {}
+            # The rate of the recorded run replaces the best rate of the search, because the planned
+            # run may not be recorded with the best rate yet.
+            rate = {"learning_rate": run.recipe.learning_rate}
+            joined.append({**entry, "run": run.id, **found, **rate})
+    return joined
 
 
 class AnswerSoFar(NamedTuple):
@@ -69,7 +62,7 @@ class AnswerSoFar(NamedTuple):
 def find_answer_so_far(context: Context, progress: Progress) -> AnswerSoFar:
     """Compute the answer from the recorded runs."""
     [job] = scores.jobs(context)
-    rows = _join_recorded_runs(job.spec["runs"], _describe_recorded_runs(progress))
+    rows = join_recorded_runs(job.spec["runs"], progress)
     tables = scores.make_score_tables(job, rows)
     chosen, row_scores = tables["chosen"], tables["row_scores"]
     answers = find_answers(chosen, row_scores)
@@ -109,12 +102,11 @@ def write_results(context: Context, progress: Progress, log: Path) -> None:
     Args:
         log: the file for the output of the jobs.
     """
-    recorded = _describe_recorded_runs(progress)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w", encoding="utf-8") as file, redirect_stdout(file):
         for job in scores.jobs(context):
             with write_atomically(job.outputs) as outputs:
-                rows = _join_recorded_runs(job.spec["runs"], recorded)
+                rows = join_recorded_runs(job.spec["runs"], progress)
                 for name, table in scores.make_score_tables(job, rows).items():
                     table.to_parquet(outputs[name], index=False)
             for path in list_files(job.outputs):
@@ -122,7 +114,7 @@ def write_results(context: Context, progress: Progress, log: Path) -> None:
         for job in chain(exhibits.jobs(context), summary.jobs(context)):
             run_job(job)
         for job in runs.jobs(context):
-            rows = _join_recorded_runs(job.spec["planned"], recorded)
+            rows = join_recorded_runs(job.spec["planned"], progress)
             with write_atomically(job.outputs) as outputs:
                 runs.write_table_of_runs(job, rows, outputs)
         for job in report_page.jobs(context):
