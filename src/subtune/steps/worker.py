@@ -35,17 +35,22 @@ def main() -> None:
         ends.append(number)
         orders.put(None)
 
-    signal.signal(signal.SIGTERM, end)
+    # While libraries are imported, there is no job to finish.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     signal.signal(signal.SIGUSR1, lambda *_: None)
     threading.Thread(target=_read_orders, args=(orders,), daemon=True).start()
     # Libraries read the paths of their caches when they are imported.
-    with tempfile.TemporaryDirectory(prefix="subtune-") as private:
+    with (
+        contextlib.suppress(SystemExit),
+        tempfile.TemporaryDirectory(prefix="subtune-") as private,
+    ):
         os.environ["HF_DATASETS_CACHE"] = private
         if "HF_HUB_OFFLINE" in os.environ:
             os.environ["HF_HOME"] = private
         # These imports take seconds. They run before the first job arrives.
         for library in ("subtune.training.recorded_runs", "sklearn.linear_model"):
             import_module(library)
+        signal.signal(signal.SIGTERM, end)
         while order := orders.get():
             answer = _run_order(Job(**order["job"]), Path(order["log"]))
             if ends:
