@@ -100,7 +100,7 @@ def _check_snakemake(arguments: list[str]) -> None:
 
 
 COMMANDS = dict.fromkeys(
-    without_uv(command)
+    without_uv(command).removeprefix(".venv/bin/")
     for block in blocks()
     if block.language == "shell"
     for command in block.commands

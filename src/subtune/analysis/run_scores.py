@@ -199,8 +199,8 @@ def score_in_all_metrics(
             best = history[epochs[0] - 1]
             if len(epochs) > 1:
                 split = split_of[row["column"]]
-                task, tables = read_epoch_predictions(store, row["run"], split)
-                scores = task.of_kind.score(task, concatenate_parts(tables, epochs))
+                task, table = read_scored_predictions(store, row, split)
+                scores = task.of_kind.score(task, table)
                 best = {f"{split}/{metric}": score for metric, score in scores.items()}
         for name in history[0]:
             split, _, metric = name.rpartition("/")
@@ -275,11 +275,14 @@ def make_masked_metric(
 
 
 def read_epoch_predictions(
-    store: Path, run: str, split: str
+    store: Path, run: str, split: str, epochs: Iterable[int] | None = None
 ) -> tuple[TaskSpec, dict[int, pd.DataFrame]]:
     """Read a run's task, and map each epoch to a table of the run's predictions on a split.
 
     The run must not have diverged.
+
+    Args:
+        epochs: the epochs to read; None means all epochs.
     """
     task = records.read_spec(store, run).tokens.data.task
     best = pd.DataFrame(records.read_recorded_predictions(store, run))
@@ -290,7 +293,7 @@ def read_epoch_predictions(
         number: best.assign(**{name: columns[name][epoch == number] for name in columns})[
             is_of_split
         ]
-        for number in np.unique(epoch).tolist()
+        for number in (np.unique(epoch).tolist() if epochs is None else {*epochs})
     }
 
 
@@ -338,7 +341,7 @@ def read_scored_predictions(
     Args:
         row: the run's row in a table of scores.
     """
-    task, tables = read_epoch_predictions(store, row["run"], split)
+    task, tables = read_epoch_predictions(store, row["run"], split, row["judged_at"])
     return task, concatenate_parts(tables, row["judged_at"])
 
 

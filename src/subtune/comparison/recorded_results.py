@@ -63,8 +63,7 @@ def find_answer_so_far(context: Context, progress: Progress) -> AnswerSoFar:
     """Compute the answer from the recorded runs."""
     [job] = scores.jobs(context)
     rows = join_recorded_runs(job.spec["runs"], progress)
-    tables = scores.make_score_tables(job, rows)
-    chosen, row_scores = tables["chosen"], tables["row_scores"]
+    _, _, chosen, row_scores = scores.collect_run_scores(job, rows)
     answers = find_answers(chosen, row_scores)
     line = "; ".join(map(short_answer, answers))
     return AnswerSoFar(line, find_unlikely_methods(chosen, row_scores))
@@ -107,8 +106,7 @@ def write_results(context: Context, progress: Progress, log: Path) -> None:
         for job in scores.jobs(context):
             with write_atomically(job.outputs) as outputs:
                 rows = join_recorded_runs(job.spec["runs"], progress)
-                for name, table in scores.make_score_tables(job, rows).items():
-                    table.to_parquet(outputs[name], index=False)
+                scores.write_score_tables(job, rows, outputs)
             for path in list_files(job.outputs):
                 os.utime(path, (1, 1))
         for job in chain(exhibits.jobs(context), summary.jobs(context)):

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from subtune.steps.jobs import Job
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from subtune.runs.spec import PlannedRun
     from subtune.steps.context import Context
+    from subtune.tasks.task import ScoreColumn
 
 SCORE_TABLES = (
     "scores",
@@ -104,28 +105,40 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     from subtune.analysis.tables import join_run_ids
 
     finished = join_run_ids(job.spec["runs"], job.inputs["sweeps"], job.inputs["searches"])
-    for name, table in make_score_tables(job, finished).items():
-        table.to_parquet(outputs[name], index=False)
+    write_score_tables(job, finished, outputs)
 
 
-def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[str, "pd.DataFrame"]:
-    """Compute the tables `SCORE_TABLES` from finished runs.
+class RunScores(NamedTuple):
+    """The scores of an experiment's finished runs.
+
+    Attributes:
+        every: the scores of all runs.
+        best: the scores at the best learning rates, for every training set size.
+        chosen: the scores at the best learning rates for the largest training set, and the scores
+            of external predictions.
+        row_scores: the pseudo-values of the scores by which methods are compared.
+    """
+
+    every: "pd.DataFrame"
+    best: "pd.DataFrame"
+    chosen: "pd.DataFrame"
+    row_scores: "pd.DataFrame"
+
+
+def collect_run_scores(job: Job, finished: Sequence[Mapping[str, Any]]) -> RunScores:
+    """Collect the scores of finished runs, and choose the best learning rates.
 
     ``finished`` is the result of `subtune.analysis.tables.join_run_ids`.
-
-    Raises:
-        SubtuneError: the score of recorded predictions differs from the recorded score.
     """
     import pandas as pd
 
-    from subtune.analysis import chosen_runs, parameters, run_scores
+    from subtune.analysis import chosen_runs, run_scores
     from subtune.analysis.external_predictions import score_external_predictions
     from subtune.data.predictions import read_external_predictions
     from subtune.models.model_config import read_dimensions
-    from subtune.tasks.task import ScoreColumn, TaskSpec
+    from subtune.tasks.task import TaskSpec
 
-    asked, store = job.spec, Path(job.resources["store"])
-    columns = [ScoreColumn(**column) for column in asked["columns"]]
+    asked, store, columns = job.spec, Path(job.resources["store"]), _score_columns(job)
     directories = dict(zip(asked["models"], map(Path, job.inputs["models"]), strict=True))
     sizes = {
         name: read_dimensions(directories[name]).parameters
@@ -139,34 +152,61 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
     ]
     every = run_scores.collect_scores(with_sizes, store, columns, apart=not asked["paper"])
     best = chosen_runs.choose_rates(every)
-    run_scores.require_scores_of_predictions(best["run"], store)
     chosen = chosen_runs.add_curve_verdicts(
         chosen_runs.select_largest_training_set(best), store, columns
     )
     chosen = chosen.assign(margin=asked["margin"])
-    drawn = {(method, task) for method, task in asked["drawn"]}
     # Scores with smaller training sets show the gain from more labels, which papers do not report.
     row_scores = run_scores.tabulate_pseudo_values(
         chosen if asked["paper"] else best, store, columns
     )
     predictions = {
         name: read_external_predictions(
-            TaskSpec.model_validate(external["task"]),
+            TaskSpec.model_validate(of_task["task"]),
             Path(job.resources["files"][name]["rows"]),
             job.resources["files"][name]["systems"],
         )
-        for name, external in asked["predictions"].items()
+        for name, of_task in asked["predictions"].items()
     }
     external, external_rows = score_external_predictions(chosen, store, columns, predictions)
     if len(external):
+        chosen = pd.concat([chosen, external], ignore_index=True)
         # Models with identical files share their runs, which must not be counted twice.
         row_scores = pd.concat([row_scores, external_rows]).drop_duplicates("run")
-    return {
+    return RunScores(every, best, chosen, row_scores)
+
+
+def write_score_tables(
+    job: Job, finished: Sequence[Mapping[str, Any]], outputs: Mapping[str, str]
+) -> None:
+    """Write the tables `SCORE_TABLES` of finished runs.
+
+    ``finished`` is the result of `subtune.analysis.tables.join_run_ids`.
+
+    Raises:
+        SubtuneError: the score of recorded predictions differs from the recorded score.
+    """
+    from subtune.analysis import chosen_runs, parameters, run_scores
+
+    store, columns = Path(job.resources["store"]), _score_columns(job)
+    every, best, chosen, row_scores = collect_run_scores(job, finished)
+    run_scores.require_scores_of_predictions(best["run"], store)
+    drawn = {(method, task) for method, task in job.spec["drawn"]}
+    trained = chosen[~chosen_runs.are_external(chosen)]
+    tables = {
         "scores": every,
-        "chosen": pd.concat([chosen, external], ignore_index=True) if len(external) else chosen,
+        "chosen": chosen,
         "row_scores": row_scores,
         "sizes": run_scores.score_in_all_metrics(best, store, columns),
         "learning_curves": chosen_runs.read_learning_curves(every, store),
-        "changes": parameters.component_changes(chosen, store),
-        "parameter_changes": parameters.mean_abs_changes(chosen, drawn, store),
+        "changes": parameters.component_changes(trained, store),
+        "parameter_changes": parameters.mean_abs_changes(trained, drawn, store),
     }
+    for name, table in tables.items():
+        table.to_parquet(outputs[name], index=False)
+
+
+def _score_columns(job: Job) -> "list[ScoreColumn]":
+    from subtune.tasks.task import ScoreColumn
+
+    return [ScoreColumn(**column) for column in job.spec["columns"]]
