@@ -3,17 +3,56 @@
 import hashlib
 import http.server
 import json
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import datasets
+
 from subtune.core.hub import COMMITS, GLUE
+from subtune.tasks import TASKS
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NEXT_COMMIT = "89abcdef0123456789abcdef0123456789abcdef"
 # The name of a file that contains the commit of the branch `main`.
 MAIN = "main.txt"
+# The model of `write_repositories`.
+MODEL = "acme/tiny-bert"
+
+
+def write_repositories(root: Path, model: Path) -> Path:
+    """Write the files of a model, of some tasks of GLUE, and of another dataset."""
+    (root / MAIN).write_text(COMMIT)
+    shutil.copytree(model, root / MODEL)
+    (root / MODEL / "pytorch_model.bin").write_bytes(b"never wanted")
+    glue = root / "datasets" / GLUE
+    texts = {"sentence1": ["a b", "c"], "sentence2": ["d", "e f"]}
+    for split, labels in (("train", [1, 0]), ("validation", [1, 1]), ("test", [-1, -1])):
+        names = None if split == "test" else ["not_equivalent", "equivalent"]
+        _write(_shard(glue / "mrpc", split), names, **texts, label=labels, idx=[7, 9])
+    splits = [*TASKS["mnli"].labelled_splits, "test_matched", "test_mismatched"]
+    for path in [*(_shard(glue / "mnli", split) for split in splits), _shard(glue / "ax", "test")]:
+        label = 0 if "test_m" not in path.name and path.parent.name == "mnli" else -1
+        folder = path.parent.name
+        _write(path, None, premise=[folder], hypothesis=["b"], label=[label], idx=[0])
+    for split in ("train", "test"):
+        moods = root / "datasets/acme/moods/data"
+        _write(_shard(moods, split), ["sad", "happy"], text=["a", "b"], label=[1, 0])
+    return root
+
+
+def _shard(folder: Path, split: str) -> Path:
+    return folder / f"{split}-00000-of-00001.parquet"
+
+
+def _write(path: Path, label_names: list[str] | None, **columns) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = datasets.Dataset.from_dict(columns)
+    if label_names:
+        rows = rows.cast_column("label", datasets.ClassLabel(names=label_names))
+    rows.to_parquet(path)
 
 
 class Hub(http.server.BaseHTTPRequestHandler):

@@ -4,11 +4,13 @@ import re
 import shutil
 import subprocess
 import venv
+import zipfile
 
 import pytest
 import yaml
 
-from tests.helpers.project import ROOT, SNAKEMAKE, job_counts, printed
+from tests.helpers.hub import COMMIT, MODEL, serving, write_repositories
+from tests.helpers.project import ROOT, SNAKEMAKE, Project, job_counts, printed
 
 pytestmark = pytest.mark.nightly
 
@@ -59,3 +61,23 @@ def test_a_model_that_only_a_package_can_read_needs_this_package(
     (clone / "mine.yaml").write_text(yaml.safe_dump(config | {"results": str(tmp_path)}))
     with pytest.raises(AssertionError, match=f"{package}: not installed in Snakemake's environ"):
         printed([*bare, "-n", "--configfile", "mine.yaml"], clone)
+
+
+def test_finished_results_have_a_report_with_what_snakemake_itself_needs_for_it(
+    bare, tmp_path, tiny_bert
+):
+    project = Project(tmp_path / "project", tiny_bert)
+    shutil.copytree(ROOT / "src", project.directory / "src")
+    model = {"hub": MODEL, "revision": COMMIT, "pooling": "first"}
+    project.config |= {"source": "hub", "hub_cache": "downloads", "models": {"tiny": model}}
+    project.config["experiments"]["layernorm"] |= {"tasks": ["mrpc"], "fractions": None}
+    (tmp_path / "hub").mkdir()
+    with serving(write_repositories(tmp_path / "hub", tiny_bert)) as hub:
+        project.environment = {"HF_ENDPOINT": hub, "NO_PROXY": "127.0.0.1"}
+        project.run(project.config)
+    subprocess.run([bare[0], "-m", "pip", "install", "-q", "snakemake[reports]"], check=True)
+    project.snakemake = [*bare]
+    assert "Nothing to be done" in project.run(project.config, "-n")
+    project.run(project.config, "--report", str(tmp_path / "report.zip"))
+    with zipfile.ZipFile(tmp_path / "report.zip") as archive:
+        assert "results/report.html" in archive.read("report/report.html").decode()

@@ -17,46 +17,16 @@ from subtune.models.model_files import fetch_model
 from subtune.plan.plan import make_plan
 from subtune.runs.spec import DataSpec, ModelSpec
 from subtune.tasks import TASKS
-from tests.helpers.hub import COMMIT, MAIN, NEXT_COMMIT, serving
+from tests.helpers.hub import COMMIT, MAIN, MODEL, NEXT_COMMIT, serving, write_repositories
 from tests.helpers.project import Project
 
-MODEL = "acme/tiny-bert"
 NOWHERE = "http://127.0.0.1:9"
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory, tiny_bert) -> Path:
     """The directory with the hub's files."""
-    root = tmp_path_factory.mktemp("hub")
-    (root / MAIN).write_text(COMMIT)
-    shutil.copytree(tiny_bert, root / MODEL)
-    (root / MODEL / "pytorch_model.bin").write_bytes(b"never wanted")
-    glue = root / "datasets/nyu-mll/glue"
-    texts = {"sentence1": ["a b", "c"], "sentence2": ["d", "e f"]}
-    for split, labels in (("train", [1, 0]), ("validation", [1, 1]), ("test", [-1, -1])):
-        names = None if split == "test" else ["not_equivalent", "equivalent"]
-        write(shard(glue / "mrpc", split), names, **texts, label=labels, idx=[7, 9])
-    splits = [*TASKS["mnli"].labelled_splits, "test_matched", "test_mismatched"]
-    for path in [*(shard(glue / "mnli", split) for split in splits), shard(glue / "ax", "test")]:
-        label = 0 if "test_m" not in path.name and path.parent.name == "mnli" else -1
-        folder = path.parent.name
-        write(path, None, premise=[folder], hypothesis=["b"], label=[label], idx=[0])
-    for split in ("train", "test"):
-        moods = root / "datasets/acme/moods/data"
-        write(shard(moods, split), ["sad", "happy"], text=["a", "b"], label=[1, 0])
-    return root
-
-
-def shard(folder: Path, split: str) -> Path:
-    return folder / f"{split}-00000-of-00001.parquet"
-
-
-def write(path: Path, label_names: list[str] | None, **columns) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rows = datasets.Dataset.from_dict(columns)
-    if label_names:
-        rows = rows.cast_column("label", datasets.ClassLabel(names=label_names))
-    rows.to_parquet(path)
+    return write_repositories(tmp_path_factory.mktemp("hub"), tiny_bert)
 
 
 @pytest.fixture

@@ -108,9 +108,17 @@ def step(model, values, batch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("runs", [pytest.param(1, marks=pytest.mark.nightly), 3])
 @pytest.mark.parametrize(
-    "kind", ["layernorm", "bitfit", "full", "lora-II", "adapter houlsby", "adapter pfeiffer"]
+    "kind",
+    [
+        "layernorm",
+        "full",
+        *(
+            pytest.param(kind, marks=pytest.mark.nightly)
+            for kind in ("bitfit", "lora-II", "adapter houlsby", "adapter pfeiffer")
+        ),
+    ],
 )
 def test_compiled_operations_give_the_plain_logits_and_gradients(kind, runs, model, compiler):
     model, entries = with_entries(kind, model)

@@ -76,7 +76,7 @@ def assert_predicts(results, spec, tokens, base="", task="sst2", atol=1e-5):
     assert predicted == pytest.approx(logits_on_record(results, spec), abs=atol)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_exports_predict_as_the_records_say_in_a_fresh_process(tmp_path, tiny_bert):
     calls, on_record = [], []
     for selection, base in ((METHODS["layernorm"], ""), (selection_of("IA3", "bert"), tiny_bert)):

@@ -414,7 +414,7 @@ print(len(results), "done", {round(r.history[0]["train_loss"], 4) for r in resul
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_where_the_system_gives_no_more_memory_a_sweep_goes_on_by_halves(minilm):
     command = [sys.executable, "-c", LIMITED, str(minilm), "8", "80"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)

@@ -198,6 +198,7 @@ def mixed_masks(monkeypatch):
     monkeypatch.setattr(forward, "_apply_dropout", mixed)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "batch_size"), [("sst2", 11)])
 def test_a_leak_between_runs_is_more_than_rounding(in_groups, monkeypatch):
     alone = in_groups(1)
@@ -355,14 +356,14 @@ def test_what_transformers_code_raises_is_one_line(tiny, monkeypatch):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("family", "task", "kinds"),
     [
         ("bert", "sst2", "layernorm,top"),
-        pytest.param("roberta", "stsb", "rand_row_col,lora-II", marks=pytest.mark.nightly),
+        ("roberta", "stsb", "rand_row_col,lora-II"),
         # Through transformers' own code.
-        pytest.param("modernbert", "stsb", "layernorm", marks=pytest.mark.nightly),
+        ("modernbert", "stsb", "layernorm"),
     ],
 )
 def test_every_tensor_is_on_the_device_of_the_model(family, task, kinds, directory):

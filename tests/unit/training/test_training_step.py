@@ -211,7 +211,7 @@ def test_every_kind_of_task_trains_through_graphs(name, double, tiny_bert, throu
     assert_same(through_graphs(model, rows, task, group), train(model, rows, task, group))
 
 
-@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("runs", [pytest.param(1, marks=pytest.mark.nightly), 3])
 @pytest.mark.parametrize("family", ["modernbert", "distilbert", "deberta-v2", "gpt2", "qwen2"])
 def test_transformers_own_pass_trains_through_graphs(
     family, runs, double, directory_of, through_graphs
@@ -222,7 +222,14 @@ def test_transformers_own_pass_trains_through_graphs(
     assert_same(through_graphs(model, rows, TASK, group), train(model, rows, TASK, group))
 
 
-@pytest.mark.parametrize("of_type", ["LORA", "IA3", "VERA", "PREFIX_TUNING"])
+@pytest.mark.parametrize(
+    "of_type",
+    [
+        "LORA",
+        *(pytest.param(of_type, marks=pytest.mark.nightly) for of_type in ("IA3", "VERA")),
+        "PREFIX_TUNING",
+    ],
+)
 def test_modules_of_peft_train_through_graphs(of_type, double, rows, tiny_bert, through_graphs):
     selection = selection_of(of_type, "bert")
     model = inject_peft(load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, 2), selection.peft, 0)
