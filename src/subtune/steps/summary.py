@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subtune.steps.jobs import Job
@@ -30,21 +31,33 @@ def jobs(context: "Context") -> Iterator[Job]:
         exhibit.name: [paths.summary(exhibit.name, ending) for ending in exhibit.endings]
         for exhibit in SUMMARIES
     }
-    yield Job("summary", "summary", spec, inputs, outputs, {})
+    yield Job("summary", "summary", spec, inputs, outputs, {"store": paths.records()})
 
 
 def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
-    """Write the answers, and a table and a figure with all experiments."""
-    from subtune.analysis.chosen_runs import merge_experiments
-    from subtune.analysis.run_scores import read_row_scores
+    """Write the answers, and a table and a figure with all experiments.
+
+    All scores of chosen runs are checked here instead of in each job `scores`, because importing
+    ``evaluate`` takes longer than the rest of the job.
+
+    Raises:
+        SubtuneError: the score of recorded predictions differs from the recorded score.
+    """
+    from subtune.analysis.chosen_runs import are_external, merge_experiments
+    from subtune.analysis.run_scores import read_row_scores, require_scores_of_predictions
     from subtune.analysis.tables import read_table
     from subtune.exhibits.output import ExperimentResults
     from subtune.papers import NO_PAPER
     from subtune.papers.shared import SUMMARIES
     from subtune.steps.exhibits import write_exhibit
 
+    chosen = [read_table(path) for path in job.inputs["chosen"]]
+    for runs in chosen:
+        require_scores_of_predictions(
+            runs.loc[~are_external(runs), "run"], Path(job.resources["store"])
+        )
     tables = {
-        "chosen": merge_experiments([read_table(path) for path in job.inputs["chosen"]]),
+        "chosen": merge_experiments(chosen),
         "row_scores": read_row_scores(job.inputs["row_scores"]),
     }
     results = ExperimentResults(tables, job.spec["tasks"], NO_PAPER.read_printed)

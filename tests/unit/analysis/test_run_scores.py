@@ -16,6 +16,8 @@ from subtune.analysis.run_scores import (
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
 from subtune.runs.records import write_checksums
+from subtune.steps import summary
+from subtune.steps.jobs import Job
 from subtune.tasks import metrics
 from subtune.tasks.task import ScoreColumn, list_score_columns
 from tests.helpers import examples
@@ -210,6 +212,18 @@ def test_a_score_must_be_that_of_the_recorded_predictions(task, tmp_path):
     words = f"run {run}: {task}: found a recorded .* on validation, .*`subtune verify --res"
     with pytest.raises(SubtuneError, match=words):
         require_scores_of_predictions([run], tmp_path / "off")
+
+
+def test_no_answer_is_written_from_a_score_that_is_not_that_of_the_predictions(tmp_path):
+    run = recorded(tmp_path, "mrpc", tables_of("mrpc"), off=0.1)
+    # External predictions have no record.
+    pd.DataFrame({"run": [run, "external"], "encoder_size": [1, None]}).to_parquet(
+        tmp_path / "chosen.parquet"
+    )
+    inputs = {"chosen": [str(tmp_path / "chosen.parquet")], "row_scores": []}
+    job = Job("summary", "summary", {"tasks": {}}, inputs, {}, {"store": str(tmp_path)})
+    with pytest.raises(SubtuneError, match=f"run {run}: mrpc: found a recorded"):
+        summary.run(job, {}, 1)
 
 
 def test_runs_that_diverged_are_left_out(tmp_path):
