@@ -110,9 +110,12 @@ def killed(interrupted, results, tiny_bert):
 
 
 @pytest.fixture(scope="module")
-def completed(killed, results, tiny_bert):
-    """The lines of the last call, whose first worker that trained was killed."""
-    lines, start, found = [], Workers.start, []
+def completed(early, results, tiny_bert):
+    """The lines of the last call, whose first worker that trained was killed.
+
+    It goes on where the call of ``early`` has ended, or that of ``killed``.
+    """
+    lines, start, found, before = [], Workers.start, [], recorded(results)
 
     def start_and_kill(workers, job, log):
         start(workers, job, log)
@@ -125,7 +128,7 @@ def completed(killed, results, tiny_bert):
         patch.setattr(Workers, "start", start_and_kill)
         patch.setattr(loop, "_print_line", lines.append)
         subtune.compare(FILE, model=tiny_bert, minutes=MINUTES, results=results, say=print)
-    assert killed.items() <= recorded(results).items()
+    assert before.items() <= recorded(results).items()
     return lines
 
 
@@ -156,6 +159,7 @@ def test_a_run_that_does_not_depend_on_the_seed_is_compared_on_every_seed(tiny_b
     assert methods["score"]["embeddings"] == score
 
 
+@pytest.mark.nightly
 def test_ctrl_c_asks_for_the_answer_so_far(interrupted, early):
     status, said, lines = interrupted
     assert status == 0
@@ -163,6 +167,7 @@ def test_ctrl_c_asks_for_the_answer_so_far(interrupted, early):
     assert "stopping: computing the answer from the recorded runs" in lines
 
 
+@pytest.mark.nightly
 def test_workers_end_with_the_call_that_started_them(killed, interrupted):
     assert killed
 
@@ -233,6 +238,7 @@ def answer(completed, results):
     return subtune.load(results)
 
 
+@pytest.mark.nightly
 def test_the_notebook_shows_the_answer(notebook):
     shown = notebook.cells[2].outputs[0].data["text/html"]
     assert "Full" in shown and "data:image/png;base64" in shown

@@ -44,6 +44,7 @@ def test_all_papers_are_planned_for_slurm_without_network_or_gpu(no_network):
             assert int(re.search(r"runtime=(\d+)", block)[1]) > 10
 
 
+@pytest.mark.nightly
 def test_a_job_that_a_cluster_refuses_is_named_and_the_next_call_goes_on(
     finished_project, tmp_path
 ):

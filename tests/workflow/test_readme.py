@@ -14,8 +14,10 @@ from snakemake.cli import get_profile_dir, parse_args, parse_config
 
 from subtune import cli
 from subtune.analysis.tables import read_table
+from subtune.comparison import pace
+from subtune.comparison.pace import MeasuredPace
 from subtune.config.checks import check_config, read_config
-from subtune.config.schema import OwnTask
+from subtune.config.schema import OwnTask, Pace
 from subtune.data import sources
 from subtune.exhibits import output
 from subtune.exhibits.answer_tables import answers_table, format_answers, summary_table
@@ -115,6 +117,10 @@ def test_a_command_works(command, request, tmp_path, monkeypatch):
     placeholders |= {"FILE": "examples/own.yaml"}
     if "my-model" in command and "params" in command:
         placeholders["my-model"] = str(request.getfixturevalue("minilm"))
+    if "subtune init" in command or "subtune compare" in command:
+        # tests/unit/comparison/test_pace.py measures the machine.
+        speeds = MeasuredPace("a machine", {"vectors": Pace(per_layer=0.01, per_teraflop=10)})
+        monkeypatch.setattr(pace, "measure_pace", lambda *of: speeds)
     if "subtune init" in command:
         # tests/workflow/test_compare.py trains a configuration like the one that this writes.
         command += f" --to {tmp_path / 'new.yaml'}"

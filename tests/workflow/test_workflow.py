@@ -145,6 +145,7 @@ def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(
     assert not list((copied.directory / "results" / "datasets").glob("global-*"))
 
 
+@pytest.mark.nightly
 def test_a_configuration_that_is_edited_while_a_call_runs_changes_the_next_call(
     tmp_path, tiny_bert
 ):
@@ -244,6 +245,7 @@ def test_a_workflow_in_a_folder_with_braces_is_refused(tmp_path, tiny_bert):
         unrun.run(unrun.changed(fractions=None), "-n")
 
 
+@pytest.mark.nightly
 def test_a_home_that_cannot_be_written_is_not_needed(tmp_path, tiny_bert, monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     project = Project(tmp_path / "project", tiny_bert)
