@@ -17,6 +17,7 @@ from subtune.analysis.chosen_runs import SETTING
 from subtune.analysis.tables import find_table_files, read_table
 from subtune.core.errors import SubtuneError, convert_errors, format_allowed, join_names
 from subtune.core.files import Layout, require_new, write_text
+from subtune.core.gpus import hold_gpu
 from subtune.core.process import prepare_device
 from subtune.data.load import read_examples, row_encoder
 from subtune.data.sample import draw_rows, read_table_description, write_drawn_rows
@@ -66,7 +67,7 @@ def run_to_export(layout: Layout, run_id: str, minutes: float = MINUTES) -> str:
     method, spec, seconds_per_row = find_refit(layout, run_id)
     spec, which = _extend_training_set(layout, spec, int(60 * minutes / seconds_per_row))
     if not records.is_recorded(store, spec.id):
-        print(f"training {method} once more, on {which}", file=sys.stderr)
+        _print_line(f"training {method} once more, on {which}")
         with convert_errors(f"training {method} once more"):
             _train_refit(layout, spec)
     return spec.id
@@ -193,8 +194,13 @@ def _train_refit(layout: Layout, spec: RunSpec) -> None:
     }
     checkpoints = Checkpoints(Path(layout.checkpoints(f"refit-{spec.id}")), CHECKPOINT_SECONDS)
     threads, store = torch.get_num_threads(), Path(layout.records())
-    make_trainer(inputs, store, checkpoints, lambda line: None, threads)([spec])
+    with hold_gpu(_print_line):
+        make_trainer(inputs, store, checkpoints, lambda line: None, threads)([spec])
     checkpoints.clear()
+
+
+def _print_line(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 def predict_table(
@@ -310,8 +316,12 @@ def predict_rows(
     directory, tokens = Path(pretrained_directory(layout, spec)), spec.tokens
     encode = row_encoder(task, directory, tokens.max_length, tokens.doc_stride, tokens.apart)
     split = datasets.Dataset.from_dict(encode(columns, columns["idx"]))
-    model = load_spec_encoder(spec, str(directory)).to(prepare_device(torch.get_num_threads()))
-    examples, logits = predict_logits(store, spec, model, split)
+    with hold_gpu(_print_line):
+        device = prepare_device(torch.get_num_threads())
+        # No variable keeps the model in the GPU's memory after this block.
+        examples, logits = predict_logits(
+            store, spec, load_spec_encoder(spec, str(directory)).to(device), split
+        )
     if kind.head == SEQUENCE_CLASSIFICATION:
         return pd.DataFrame(_format_predictions(task, logits))
     table = kind.prediction_table(examples, kind.predict(examples, logits))

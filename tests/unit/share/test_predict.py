@@ -3,6 +3,7 @@
 import csv
 import shutil
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -268,6 +269,26 @@ def test_a_refit_is_trained_if_it_is_not_recorded(folds, choose, layout, tmp_pat
     # The comparison has gone on since then.
     choose(folds, [2, 2, 2])
     assert run_to_export(layout, folds[0].id) == folds[0].make_refit(2).id
+
+
+def test_refits_and_predictions_hold_a_gpu_while_they_compute(
+    folds, choose, layout, tmp_path, monkeypatch
+):
+    events = []
+
+    @contextmanager
+    def hold(report):
+        before = {*records.list_run_ids(tmp_path / "runs")}
+        events.append("held")
+        yield
+        events.append(len({*records.list_run_ids(tmp_path / "runs")} - before))
+
+    monkeypatch.setattr(predict, "hold_gpu", hold)
+    choose(folds, [1, 1, 2])
+    task = records.read_spec(tmp_path / "runs", folds[0].id).tokens.data.task
+    predict_rows(layout, folds[0].id, task, [("row 1", {"sentence": "a text"})], "rows")
+    # The refit is recorded while the GPU is held, and the prediction records nothing.
+    assert events == ["held", 1, "held", 0]
 
 
 def test_an_export_that_is_impossible_is_refused_before_the_refit(tmp_path, tiny_bert, capfd):
