@@ -158,6 +158,7 @@ def test_a_branch_that_cannot_be_planned_is_one_line(reach, planned):
     assert len(str(error.value).splitlines()) == 1
 
 
+@pytest.mark.nightly
 def test_after_the_downloads_nothing_needs_a_network(hub, tmp_path, tiny_bert, no_network):
     project = Project(tmp_path / "project", tiny_bert)
     project.config |= {"source": "hub", "hub_cache": "downloads"}

@@ -29,6 +29,7 @@ def folder(finished_project, tmp_path_factory):
     return folder
 
 
+@pytest.mark.nightly
 def test_a_rule_of_the_other_workflow_reads_the_answers(folder):
     assert (folder / "conclusion.txt").read_text() == f"title\n{TASK}\nCoLA\nall tasks\n"
 

@@ -177,6 +177,7 @@ def test_a_second_call_on_the_same_results_is_refused_and_the_first_goes_on(
     assert table.exists()
 
 
+@pytest.mark.nightly
 def test_a_lost_record_is_named_and_after_a_deletion_its_run_alone_trains_again(
     finished_project, tmp_path, monkeypatch, capsys
 ):
