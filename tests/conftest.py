@@ -21,6 +21,7 @@ SLOW_FOLDERS = ("workflow", "system")
 # The slowest files start first, so that no worker ends alone with one of them. Those of a project
 # that test_workflow makes come later.
 SLOWEST = (
+    "test_papers_in_a_day",
     "test_papers",
     "test_workflow",
     "test_compare",
