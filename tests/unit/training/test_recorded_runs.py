@@ -220,6 +220,8 @@ def test_test_rows_without_labels_are_predicted(task, tmp_path, tiny_bert):
 def test_nothing_is_predicted_with_a_run_that_diverged(tmp_path, tiny_bert, capsys):
     settings = {"learning_rate": 1e38, "schedule": "constant", "warmup": 0.0, "epochs": 3}
     spec, model, tokens = recorded_task(tmp_path / "runs", tiny_bert, "sst2", **settings)
+    # Tokenizing shows bars, unless an earlier test has switched them off.
+    capsys.readouterr()
     for options in ([], ["--adapter"]):
         arguments = ["export", spec.id, "--to", str(tmp_path / "out"), *options]
         assert cli.main([*arguments, "--results", str(tmp_path)]) == 1
