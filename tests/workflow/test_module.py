@@ -8,6 +8,8 @@ import yaml
 
 from tests.helpers.project import ROOT, SNAKEMAKE, TASK, printed
 
+pytestmark = pytest.mark.nightly
+
 PAGE = ROOT / "docs" / "from-another-workflow.md"
 
 
@@ -29,12 +31,10 @@ def folder(finished_project, tmp_path_factory):
     return folder
 
 
-@pytest.mark.nightly
 def test_a_rule_of_the_other_workflow_reads_the_answers(folder):
     assert (folder / "conclusion.txt").read_text() == f"title\n{TASK}\nCoLA\nall tasks\n"
 
 
-@pytest.mark.nightly
 def test_datasets_come_from_a_cache_that_folders_and_the_catalogs_workflow_share(
     finished_project, folder, tmp_path
 ):

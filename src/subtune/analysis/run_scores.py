@@ -365,26 +365,46 @@ def build_pseudo_value_row(
     return [[run, rows, *values, *[np.nan] * (intervals.JACKKNIFE_PARTS - parts)]]
 
 
-def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
+def compute_with_evaluate(
+    value_type: str, names: Iterable[str], predictions: Sequence, references: Sequence
+) -> dict[str, float]:
+    """Compute several metrics like `compute_metrics`, but through the library ``evaluate``."""
+    scores: dict[str, float] = {}
+    for name in names:
+        metric = _load_metric(f"{value_type}.{name}")
+        scores |= metric.compute(predictions=predictions, references=references)
+    return scores
+
+
+@cache
+def _load_metric(name: str) -> Any:
+    # The metric's module is a local file, so nothing has to be downloaded from the hub.
+    os.environ["HF_EVALUATE_OFFLINE"] = "1"
+    # Importing evaluate takes seconds.
+    import evaluate
+
+    return evaluate.load(
+        str(MODULE), config_name=name, keep_in_memory=True, experiment_id=str(os.getpid())
+    )
+
+
+def require_scores_of_predictions(
+    runs: Iterable[str],
+    store: Path,
+    compute: Callable[..., dict[str, float]] = metrics.compute_metrics,
+) -> None:
     """Check that the recorded scores of runs agree with the recorded predictions.
 
     The scores of the best epoch are recomputed from the predictions, in all metrics. Diverged runs
     are skipped, because they have no predictions.
 
+    Args:
+        compute: `compute_metrics` or `compute_with_evaluate`.
+
     Raises:
         SubtuneError: a recorded score differs from the score of the run's predictions by more than
             `TOLERANCE`.
     """
-    # The metric's module is a local file, so nothing has to be downloaded from the hub.
-    os.environ["HF_EVALUATE_OFFLINE"] = "1"
-    import evaluate
-
-    @cache
-    def metric_function(name: str) -> Any:
-        return evaluate.load(
-            str(MODULE), config_name=name, keep_in_memory=True, experiment_id=str(os.getpid())
-        )
-
     for run in dict.fromkeys(runs):
         outcome = records.read_outcome(store, run)
         if outcome["diverged"]:
@@ -397,9 +417,8 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
         recorded = records.read_epochs(store, run)[outcome["best_epoch"] - 1]
         for split in task.evaluation:
             predicted, references = kind.metric_inputs(predictions[predictions["split"] == split])
-            for name in task.metrics:
-                metric = metric_function(f"{kind.value_type}.{name}")
-                again = metric.compute(predictions=predicted, references=references)[name]
+            scores = compute(kind.value_type, task.metrics, predicted, references)
+            for name, again in scores.items():
                 on_record = recorded[f"{split}/{name}"]
                 if not abs(on_record - again) <= TOLERANCE:
                     raise SubtuneError(

@@ -182,11 +182,15 @@ def write_score_tables(
     """Write the tables `SCORE_TABLES` of finished runs.
 
     ``finished`` is the result of `subtune.analysis.tables.join_run_ids`.
+
+    Raises:
+        SubtuneError: the score of recorded predictions differs from the recorded score.
     """
     from subtune.analysis import chosen_runs, parameters, run_scores
 
     store, columns = Path(job.resources["store"]), _score_columns(job)
     every, best, chosen, row_scores = collect_run_scores(job, finished)
+    run_scores.require_scores_of_predictions(best["run"], store)
     drawn = {(method, task) for method, task in job.spec["drawn"]}
     trained = chosen[~chosen_runs.are_external(chosen)]
     tables = {

@@ -37,14 +37,18 @@ def jobs(context: "Context") -> Iterator[Job]:
 def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
     """Write the answers, and a table and a figure with all experiments.
 
-    All scores of chosen runs are checked here instead of in each job `scores`, because importing
-    ``evaluate`` takes longer than the rest of the job.
+    The scores of chosen runs are recomputed here with ``evaluate``, once for all experiments,
+    because importing ``evaluate`` takes longer than the rest of a job.
 
     Raises:
         SubtuneError: the score of recorded predictions differs from the recorded score.
     """
     from subtune.analysis.chosen_runs import are_external, merge_experiments
-    from subtune.analysis.run_scores import read_row_scores, require_scores_of_predictions
+    from subtune.analysis.run_scores import (
+        compute_with_evaluate,
+        read_row_scores,
+        require_scores_of_predictions,
+    )
     from subtune.analysis.tables import read_table
     from subtune.exhibits.output import ExperimentResults
     from subtune.papers import NO_PAPER
@@ -52,10 +56,10 @@ def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
     from subtune.steps.exhibits import write_exhibit
 
     chosen = [read_table(path) for path in job.inputs["chosen"]]
+    store = Path(job.resources["store"])
     for runs in chosen:
-        require_scores_of_predictions(
-            runs.loc[~are_external(runs), "run"], Path(job.resources["store"])
-        )
+        trained = runs.loc[~are_external(runs), "run"]
+        require_scores_of_predictions(trained, store, compute_with_evaluate)
     tables = {
         "chosen": merge_experiments(chosen),
         "row_scores": read_row_scores(job.inputs["row_scores"]),

@@ -10,6 +10,7 @@ from subtune.analysis import chosen_runs, run_scores
 from subtune.analysis.run_scores import (
     EPOCH_PARTS,
     PART_COLUMNS,
+    compute_with_evaluate,
     require_scores_of_predictions,
     tabulate_pseudo_values,
 )
@@ -204,14 +205,15 @@ def test_a_fold_is_judged_at_the_epoch_that_other_folds_choose(tmp_path):
     assert not collected(tmp_path, "mrpc", planned, apart=False)["judged_apart"].any()
 
 
+@pytest.mark.parametrize("compute", [metrics.compute_metrics, compute_with_evaluate])
 @pytest.mark.parametrize("task", KINDS)
-def test_a_score_must_be_that_of_the_recorded_predictions(task, tmp_path):
+def test_a_score_must_be_that_of_the_recorded_predictions(task, compute, tmp_path):
     run = recorded(tmp_path / "good", task, tables_of(task))
-    require_scores_of_predictions([run, run], tmp_path / "good")
+    require_scores_of_predictions([run, run], tmp_path / "good", compute)
     recorded(tmp_path / "off", task, tables_of(task), off=2e-9)
     words = f"run {run}: {task}: found a recorded .* on validation, .*`subtune verify --res"
     with pytest.raises(SubtuneError, match=words):
-        require_scores_of_predictions([run], tmp_path / "off")
+        require_scores_of_predictions([run], tmp_path / "off", compute)
 
 
 def test_no_answer_is_written_from_a_score_that_is_not_that_of_the_predictions(tmp_path):
