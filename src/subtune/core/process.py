@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from subtune.core.errors import SubtuneError
 from subtune.core.gpus import count_gpus
+from subtune.core.limits import read_quota_of_cores
 
 # Importing torch takes a second, and planning does not need it.
 if TYPE_CHECKING:
@@ -156,9 +157,15 @@ def stop_requests() -> Iterator[Callable[[], str | None]]:
 
 
 def count_cores() -> int:
-    """Return the number of cores that this process may use."""
+    """Return the number of cores that this process may use, at least 1.
+
+    A container's quota is rounded down, because the process that starts the jobs needs time, too.
+    """
     # Only Linux reports this number for a single process.
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    on_machine = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    return max(1, int(min(on_machine, read_quota_of_cores())))
 
 
 def keep_freed_memory() -> None:
