@@ -79,7 +79,9 @@ class Comparison:
         results = ExperimentResults(tables, tasks, NO_PAPER.read_printed)
         return draw_front(results)
 
-    def export(self, method: str, to: str | Path, minutes: float = 10) -> Path:
+    def export(
+        self, method: str, to: str | Path, minutes: float = 10, model: str | None = None
+    ) -> Path:
         """Export the model of the best run of a method, for transformers or PEFT.
 
         After cross-validation, the method is first trained again on the rows of all folds.
@@ -89,19 +91,24 @@ class Comparison:
             to: the new directory for the model.
             minutes: the time limit for the training after cross-validation. If training on all rows
                 takes longer, a sample is used.
+            model: the name of the model, if several are compared; default: the answer's model.
 
         Raises:
-            SubtuneError: there is no such method, or ``to`` exists.
+            SubtuneError: there is no such method or model, or ``to`` exists.
         """
         # Importing transformers takes seconds.
         from subtune.share.export import export_model
 
         require_new(Path(to))
-        export_model(self._layout, self._best_run(method), Path(to), minutes)
+        export_model(self._layout, self._best_run(method, model), Path(to), minutes)
         return Path(to)
 
     def predict(
-        self, method: str, texts: Iterable[Any] | pd.DataFrame, minutes: float = 10
+        self,
+        method: str,
+        texts: Iterable[Any] | pd.DataFrame,
+        minutes: float = 10,
+        model: str | None = None,
     ) -> pd.DataFrame:
         """Predict the labels of new texts with the model of the best run of a method.
 
@@ -112,6 +119,7 @@ class Comparison:
             texts: a list of texts, a list of tuples of two texts, or a DataFrame with the same text
                 columns as the training set.
             minutes: the time limit for the training after cross-validation.
+            model: as in `export`.
 
         Returns:
             A table with one row per text. The column ``prediction`` has the predicted label, or a
@@ -119,11 +127,11 @@ class Comparison:
             each label. The index of a DataFrame or Series is kept.
 
         Raises:
-            SubtuneError: there is no such method, or the texts do not fit the task.
+            SubtuneError: there is no such method or model, or the texts do not fit the task.
         """
         from subtune.share.predict import predict_rows
 
-        run = self._best_run(method)
+        run = self._best_run(method, model)
         task = records.read_spec(Path(self._layout.records()), run).tokens.data.task
         if isinstance(texts, pd.DataFrame):
             given = texts.rename(columns=str).to_dict("records")
@@ -136,18 +144,36 @@ class Comparison:
             return predicted.set_axis(texts.index)
         return predicted
 
-    def _best_run(self, method: str) -> str:
+    def _best_run(self, method: str, model: str | None) -> str:
         """Return the id of a method's run with the best score.
 
+        Args:
+            model: the name of the model; default: the answer's model. If the method has no run with
+                the answer's model, the model with the highest mean score is used.
+
         Raises:
-            SubtuneError: there is no such method.
+            SubtuneError: there is no such method or model.
         """
         is_trained = self._chosen_runs["decides"] & ~are_external(self._chosen_runs)
         runs = self._chosen_runs[is_trained].dropna(subset="value")
         if method not in set(runs["method"]):
             raise SubtuneError(f"method: {format_allowed(method, runs['method'].unique())}")
-        best = runs[runs["method"] == method].sort_values("value").iloc[-1]
-        return str(best["run"])
+        runs = runs[runs["method"] == method]
+        models = [*runs["model"].unique()]
+        if model is not None and model not in models:
+            raise SubtuneError(f"model: {format_allowed(model, models)}")
+        model = model or self._answer_model
+        if model not in models:
+            model = runs.groupby("model")["value"].mean().idxmax()
+        return str(runs[runs["model"] == model].sort_values("value").iloc[-1]["run"])
+
+    @property
+    def _answer_model(self) -> str:
+        """The name of the answer's model; with a single model, any text."""
+        answer = self._read("answers").iloc[0]
+        # If everything should be trained, the answer is the reference. TF-IDF has no model.
+        is_named = answer["decision"] != "everything" and answer["encoder_size"] != 0
+        return answer["model"] if is_named else str(answer["reference"]).rpartition(" of ")[2]
 
     @property
     def _layout(self) -> Layout:

@@ -25,7 +25,7 @@ def answer(tmp_path_factory, tiny_bert):
     spec, _ = recorded(results, tiny_bert, METHODS["layernorm"], "rte")
 
     class OneRun(Comparison):
-        def _best_run(self, method):
+        def _best_run(self, method, model):
             return spec.id
 
     return OneRun(results)
@@ -49,6 +49,43 @@ def test_predictions_of_rows_keep_their_index(answer):
     pd.testing.assert_frame_equal(answer.predict("layernorm", table), by_row.set_axis(table.index))
     with pytest.raises(SubtuneError, match="texts: text 1: no column 'sentence2', exp"):
         answer.predict("layernorm", table.drop(columns="sentence2"))
+
+
+ANSWER = {"decision": "train", "model": "small", "encoder_size": 10, "reference": "Full of large"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "method", "run"),
+    [
+        # The run with the best score, large's second fold, is of another model than the answer.
+        (ANSWER, "layernorm", "s1"),
+        (ANSWER | {"decision": "everything"}, "layernorm", "l1"),
+        (ANSWER | {"encoder_size": 0, "reference": "Full of small"}, "layernorm", "s1"),
+        # The answer's model has no run of this method.
+        (ANSWER, "bitfit", "l2"),
+    ],
+)
+def test_the_model_of_the_answer_predicts_unless_another_is_named(tmp_path, answer, method, run):
+    rows = [
+        ("small", "layernorm", "s0", 0.5),
+        ("small", "layernorm", "s1", 0.7),
+        ("large", "layernorm", "l0", 0.4),
+        ("large", "layernorm", "l1", 0.9),
+        ("large", "bitfit", "l2", 0.6),
+    ]
+    runs = pd.DataFrame(rows, columns=["model", "method", "run", "value"])
+
+    class TwoModels(Comparison):
+        _chosen_runs = runs.assign(decides=True, encoder_size=10)
+
+        def _read(self, name):
+            return pd.DataFrame([answer])
+
+    found = TwoModels(tmp_path)
+    assert found._best_run(method, None) == run
+    assert found._best_run(method, "large") == {"layernorm": "l1", "bitfit": "l2"}[method]
+    with pytest.raises(SubtuneError, match=r"^model: found 'medium', expected "):
+        found._best_run(method, "medium")
 
 
 @pytest.mark.parametrize("pair", ["one text", ("one text",), ("three", "texts", "here"), 1])
