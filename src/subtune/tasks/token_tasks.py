@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 # The maximum numbers of tokens of a question and of a predicted answer, as in BERT's code.
 LONGEST_QUESTION = 64
 LONGEST_ANSWER = 30
+# SentencePiece's mark for the start of a word.
+WORD_START = "▁"
 # The character position of tokens outside of the context.
 OUTSIDE = -1
 # The cells of a row by column. Each cell is a list of words or a list of their labels.
@@ -83,11 +85,15 @@ class Tokens(TaskKind):
         of the first subword token of each word.
         """
         room = max_length - tokenizer.num_special_tokens_to_add(is_pair=False)
+        # Most tokenizers recognise the start of a word only by a preceding space. The normalizers
+        # of Llama 2 and Mistral add this space themselves, and a second space would be a token.
+        normalizer = tokenizer.normalizer
+        adds_space = normalizer and normalizer.normalize_str("a").startswith((" ", WORD_START))
+        space = "" if adds_space else " "
 
         @cache
         def encode_word(word: str) -> Encoding:
-            # Some tokenizers recognise the start of a word only by a preceding space.
-            subwords = tokenizer.encode(f" {word}", add_special_tokens=False)
+            subwords = tokenizer.encode(space + word, add_special_tokens=False)
             subwords.truncate(room)
             return subwords if subwords.ids else _encode_unknown(tokenizer, word)
 

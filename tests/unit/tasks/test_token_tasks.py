@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from torch.nn import functional
 from transformers import BertForQuestionAnswering, PreTrainedTokenizerFast
 
@@ -86,6 +86,35 @@ def test_words_are_encoded_as_transformers_encodes_them(wordpiece, bytes_pieces,
             assert columns["reads"][number].tolist() == firsts
             assert columns["label"][number] == list(range(len(words)))
             assert columns["token_type_ids"][number] == expected["token_type_ids"]
+
+
+LETTERS = {piece: number for number, piece in enumerate(["<unk>", "▁", *"acts", "▁c", "▁ca", "▁cat"])}
+MERGES = [("▁", "c"), ("▁c", "a"), ("▁ca", "t")]
+PREPENDED = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "pre_tokenizer"),
+    [
+        # Llama 2 and the first Mistral; newer Llamas and T5; Gemma.
+        (PREPENDED, None),
+        (PREPENDED, pre_tokenizers.Split("▁", "merged_with_next")),
+        (None, pre_tokenizers.Metaspace(prepend_scheme="first", split=False)),
+        (None, pre_tokenizers.Metaspace(prepend_scheme="always")),
+        (None, pre_tokenizers.Metaspace(prepend_scheme="never")),
+        (normalizers.Replace(" ", "▁"), None),
+    ],
+)
+def test_the_first_token_of_a_word_is_never_only_the_mark_of_its_start(normalizer, pre_tokenizer):
+    tokenizer = Tokenizer(models.BPE(LETTERS, MERGES, unk_token="<unk>"))
+    if normalizer:
+        tokenizer.normalizer = normalizer
+    if pre_tokenizer:
+        tokenizer.pre_tokenizer = pre_tokenizer
+    columns = encoded(tokenizer, [["cat", "cats"]])
+    pieces = [tokenizer.id_to_token(number) for number in columns["input_ids"][0]]
+    assert pieces == ["▁cat", "▁cat", "s"]
+    assert columns["reads"][0].tolist() == [0, 1]
 
 
 words_of_any_length = st.lists(
