@@ -28,7 +28,7 @@ from subtune.core.process import StoppedError
 
 # Increase the number in this ending if the contents of a state change. Files with other endings are
 # ignored.
-ENDING = ".10.safetensors"
+ENDING = ".11.safetensors"
 # In the JSON of a state, a number under this key replaces a tensor.
 TENSOR = "tensor:"
 # The tensors, arrays and JSON values that a run needs to continue after a step. The number of the

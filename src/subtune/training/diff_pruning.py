@@ -7,6 +7,7 @@ become 0. At the end, the entries with the largest ``|δ|`` are selected.
 """
 
 import math
+import time
 from itertools import chain
 
 import numpy as np
@@ -41,7 +42,7 @@ def select_entries(
     seed: int,
     settings: DiffPruningSettings,
     keeper: CheckpointStore | None = None,
-) -> tuple[Entries, dict[str, Tensor]]:
+) -> tuple[Entries, dict[str, Tensor], float]:
     """Run the first training, which selects the entries for the second training.
 
     The second training is an ordinary run that trains these entries and the classifier. As in the
@@ -55,7 +56,8 @@ def select_entries(
             earlier attempt left a checkpoint, training continues from it.
 
     Returns:
-        The selected entries and the initial tensors of the second training, both by tensor name.
+        The selected entries and the initial tensors of the second training, both by tensor name,
+        and the seconds that all attempts of the first training took.
 
     Raises:
         StoppedError: the job was asked to stop.
@@ -70,7 +72,7 @@ def select_entries(
             keeper.write_if_due(training.states)
     if keeper:
         keeper.write(training.states())
-    return training.select_entries(settings.share)
+    return *training.select_entries(settings.share), training.seconds
 
 
 def compute_gates(alpha: Tensor, uniform: Tensor) -> Tensor:
@@ -88,6 +90,7 @@ class GateTraining:
     Attributes:
         batches: for each step, the indices of its training examples.
         step: the number of completed steps.
+        seconds: the seconds that these steps took.
     """
 
     def __init__(
@@ -110,7 +113,7 @@ class GateTraining:
             for _ in range(recipe.epochs)
         ]
         self.batches = [chosen.index[batch] for batch in chain(*epochs)]
-        self.step = 0
+        self.step, self.seconds = 0, 0.0
         self._masks = DropoutMasks(seed, model.device)
         self._gate_generator = torch.Generator().manual_seed(seed)
         self._start = with_new_classifier(model, seed).parameters
@@ -132,6 +135,7 @@ class GateTraining:
 
     def take_step(self) -> None:
         """Update ``w`` and ``α`` with the next batch."""
+        started = time.monotonic()
         train, recipe, kind = self._train, self._recipe, self._kind
         index = sort_by_length(self.batches[self.step], train.lengths)
         parts = split_into_micro_batches(index, train.lengths[index], self._model)
@@ -150,6 +154,7 @@ class GateTraining:
         self._step_optimizer(self._weights_optimizer, rate)
         self._step_optimizer(self._gates_optimizer, self._settings.gate_learning_rate)
         self.step += 1
+        self.seconds += time.monotonic() - started
 
     def _draw_differences(self) -> dict[str, Tensor]:
         """Draw the gates, and return the differences ``δ`` by tensor name."""
@@ -211,6 +216,7 @@ class GateTraining:
         """Return a list of one state, from which `restore` continues this training."""
         state = {
             "step": self.step,
+            "seconds": self.seconds,
             "masks": self._masks.state(),
             "draws": self._gate_generator.get_state(),
         }
@@ -221,7 +227,7 @@ class GateTraining:
 
     def restore(self, state: State) -> None:
         """Continue from a state that `states` returned."""
-        self.step = state["step"]
+        self.step, self.seconds = state["step"], state["seconds"]
         self._gate_generator.set_state(state["draws"])
         masks, generators = state["masks"]
         # The state of a GPU's random generator cannot be restored on a CPU, nor vice versa.

@@ -269,10 +269,8 @@ def train_runs(
         )
         runs = {}
         for id, (name, spec) in named.items():
-            entries, start = _resolve_entries(
-                spec, initial, splits["train"], rankings, checkpoints, report
-            )
-            runs[id] = Run(entries, spec.training_recipe, spec.seed, start, name)
+            entries, *start = _resolve_entries(spec, initial, splits, rankings, checkpoints, report)
+            runs[id] = Run(entries, spec.training_recipe, spec.seed, *start, name=name)
         task = first.tokens.data.task
         for id, result in train_side_by_side(initial, splits, task, runs, report, checkpoints):
             yield runs[id].name, result, splits
@@ -304,23 +302,24 @@ def _select_examples(
 def _resolve_entries(
     spec: RunSpec,
     model: Encoder,
-    train: Examples,
+    examples: Mapping[str, Examples],
     rankings: Mapping[str, Mapping[str, np.ndarray]],
     checkpoints: Checkpoints | None,
     report: Report,
-) -> tuple[Entries, Mapping[str, Tensor]]:
-    """Return a run's trained entries, and initial tensors that replace pretrained tensors, by name.
+) -> tuple[Entries, Mapping[str, Tensor], float]:
+    """Return a run's trained entries, initial tensors by name, and the seconds that this took.
 
-    Only runs of Diff pruning replace pretrained tensors.
+    The initial tensors replace pretrained tensors. Only runs of Diff pruning have any.
     """
     if isinstance(spec.selection, DiffPruning):
         # The first training has its own subfolder in the run's folder of checkpoints, so that its
         # checkpoints are removed together with those of the run.
         keeper = CheckpointStore(checkpoints, [f"{spec.id}/first"], report) if checkpoints else None
         task, settings = spec.tokens.data.task, spec.selection.diff_pruning
+        model, train = check_padding(model, examples.values()), examples["train"]
         return select_entries(model, train, task, spec.training_recipe, spec.seed, settings, keeper)
     ranks = rankings[spec.selection.ranking] if spec.selection.ranking else None
-    return spec.selection.resolve(model.shapes, spec.seed, ranks), {}
+    return spec.selection.resolve(model.shapes, spec.seed, ranks), {}, 0.0
 
 
 def add_adapter_modules(spec: RunSpec, pretrained: Encoder) -> Encoder:

@@ -51,6 +51,8 @@ class Run:
         seed: the seed of all random numbers.
         start: maps the names of tensors to initial values that replace the pretrained ones. Only
             trained entries may differ from their pretrained values.
+        seconds: the seconds that it took to find ``entries`` and ``start``. They are added to those
+            of the first epoch.
         name: the name of the run in the log.
     """
 
@@ -58,6 +60,7 @@ class Run:
     recipe: Recipe
     seed: int
     start: Mapping[str, Tensor] = field(default_factory=dict)
+    seconds: float = 0.0
     name: str = ""
 
 
@@ -204,7 +207,7 @@ class _Group:
         self.last_epoch = recipe.refit or recipe.epochs
         self.epoch, self.step = 1, 0
         # The seconds that the steps of this epoch took, divided by the number of runs.
-        self._seconds = 0.0
+        self._seconds = sum(run.seconds for run in runs) / len(runs)
         values, graphs = self._build_values(), None
         if self.device.type == "cuda":
             self._compile_operations(report)

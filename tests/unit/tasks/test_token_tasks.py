@@ -88,7 +88,7 @@ def test_words_are_encoded_as_transformers_encodes_them(wordpiece, bytes_pieces,
             assert columns["token_type_ids"][number] == expected["token_type_ids"]
 
 
-LETTERS = {piece: number for number, piece in enumerate(["<unk>", "▁", *"acts", "▁c", "▁ca", "▁cat"])}
+PIECES = ["<unk>", "▁", *"acts", "▁c", "▁ca", "▁cat"]
 MERGES = [("▁", "c"), ("▁c", "a"), ("▁ca", "t")]
 PREPENDED = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
 
@@ -106,7 +106,7 @@ PREPENDED = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replac
     ],
 )
 def test_the_first_token_of_a_word_is_never_only_the_mark_of_its_start(normalizer, pre_tokenizer):
-    tokenizer = Tokenizer(models.BPE(LETTERS, MERGES, unk_token="<unk>"))
+    tokenizer = Tokenizer(models.BPE(dict(zip(PIECES, range(9), strict=True)), MERGES))
     if normalizer:
         tokenizer.normalizer = normalizer
     if pre_tokenizer:

@@ -1,5 +1,7 @@
 """Diff pruning, compared with plain trainings of transformers' model."""
 
+import math
+from dataclasses import replace
 from unittest.mock import Mock
 
 import numpy as np
@@ -15,10 +17,10 @@ from subtune.models.encoder import draw_classifier, load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints, CheckpointStore
-from subtune.training.diff_pruning import select_entries
+from subtune.training.diff_pruning import GateTraining, select_entries
 from subtune.training.groups import train_runs
-from subtune.training.values import changed_tensors
-from tests.helpers import examples, plain_diff_pruning, reference
+from subtune.training.values import INDEX, changed_tensors
+from tests.helpers import examples, families, plain_diff_pruning, reference
 from tests.unit.training.results import in_double
 
 TASK = TASKS["sst2"]
@@ -106,5 +108,43 @@ def test_a_first_training_that_was_stopped_goes_on_to_the_same_differences(tiny_
     with pytest.raises(StoppedError):
         select_entries(*arguments, CheckpointStore(stopping, ["run"], print))
     resumed = select_entries(*arguments, CheckpointStore(Checkpoints(tmp_path, 0), ["run"], print))
+    assert resumed[2] > 0
     assert str(resumed[0]) == str(whole[0])
     torch.testing.assert_close(resumed[1], whole[1], rtol=0, atol=0)
+
+
+def test_the_first_training_of_a_model_that_sees_padding_has_no_padding(tmp_path):
+    directory = families.write("fnet", tmp_path)
+    model = load_encoder(directory, SEQUENCE_CLASSIFICATION, 2)
+    rows = examples.examples_of(TASK, examples.tokens(TASK, directory))
+    selection = SELECTION.validate_python({"diff_pruning": {"share": SHARE}})
+    spec = examples.run_spec(selection, **RECIPE).replace(seed=SEED)
+    without = replace(model, transformers=replace(model.transformers, sees_padding=True))
+    settings = selection.diff_pruning
+    arguments = rows["train"], TASK, spec.recipe, SEED, settings
+    (expected, *_), (padded, *_) = (select_entries(m, *arguments) for m in (without, model))
+    [(_, result, _)] = train_runs(model, rows, {"run": spec}, {}, lambda *of: None)
+    chosen = {name: entry.flat for name, entry in expected.items() if not is_classifier(name)}
+    assert {name: result.delta[name + INDEX].tolist() for name in chosen} == {
+        name: flat.tolist() for name, flat in chosen.items()
+    }
+    assert str(expected) != str(padded)
+
+
+def test_the_seconds_of_the_first_training_count(tiny_bert, monkeypatch):
+    model = load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
+    rows = examples.examples_of(TASK, examples.tokens(TASK, tiny_bert))
+    selection = SELECTION.validate_python({"diff_pruning": {"share": SHARE}})
+    spec = examples.run_spec(selection, **RECIPE | {"epochs": 2})
+    take_step = GateTraining.take_step
+
+    def take_long_step(training):
+        take_step(training)
+        training.seconds += 100
+
+    monkeypatch.setattr(GateTraining, "take_step", take_long_step)
+    [(_, result, _)] = train_runs(model, rows, {"run": spec}, {}, lambda *of: None)
+    steps = 2 * math.ceil(len(rows["train"]) / spec.recipe.batch_size)
+    first, second = (row["seconds"] for row in result.history)
+    assert 100 * steps < first < 100 * steps + 50
+    assert second < 50
