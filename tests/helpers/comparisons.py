@@ -15,7 +15,7 @@ def run_of(method: str, fold: int, model: str = "a") -> RunSpec:
     spec = examples.run_spec()
     spec = spec.replace(model=spec.model.replace(version=model))
     recipe = spec.recipe.replace(fold=Fold(of=2, number=fold))
-    if method == "embeddings":
+    if method in ("embeddings", "tf-idf"):
         recipe = Fit(fold=recipe.fold)
     return spec.replace(selection=METHODS[method], recipe=recipe, seed=fold)
 
@@ -35,7 +35,8 @@ def progress(
 ) -> Progress:
     """Build the progress of a comparison on two folds.
 
-    The methods of `SEARCHED` search their learning rates. The method ``embeddings`` has none.
+    The methods of `SEARCHED` search their learning rates. The method ``embeddings`` has none. With
+    several models, ``tf-idf`` is planned for the first one.
 
     Args:
         scores: the scores of finished runs, by run id.
@@ -56,4 +57,7 @@ def progress(
             PlannedRun(spec=run_of("embeddings", fold, model), method="embeddings", **names)
             for fold in (0, 1)
         ]
+    if len(models) > 1:
+        names |= {"model_name": models[0], "method": "tf-idf"}
+        planned += [PlannedRun(spec=run_of("tf-idf", fold, models[0]), **names) for fold in (0, 1)]
     return Progress(planned, searches, scores or {}, left_out)

@@ -286,16 +286,17 @@ def _name_methods(state: Loop, job: Job) -> str:
 def _leave_out(state: Loop, job: Job, why: str) -> None:
     """Leave out the methods that depend on a failed job.
 
-    A model is left out completely if its full fine-tuning is left out.
+    A model is left out completely if its full fine-tuning is left out. TF-IDF belongs to no model.
 
     Raises:
         SubtuneError: no model is left with full fine-tuning and another method.
     """
     every = {(run.model_name, run.method) for run in state.planned_runs}
+    of_texts = {(r.model_name, r.method) for r in state.planned_runs if r.spec.reads_texts}
     failed = state.methods_needing(job)
     kept = every - state.left_out - failed
     kept_models = {model for model, method in kept if method == FULL}
-    kept = {(model, method) for model, method in kept if model in kept_models}
+    kept = {each for each in kept if each[0] in kept_models or each in of_texts}
     if len(kept) <= len(kept_models):
         raise SubtuneError(why if failed == every else f"{_name_methods(state, job)}: {why}")
     state.left_out = every - kept

@@ -6,6 +6,7 @@ A run is finished when it is recorded. Processes and the time limit are handled 
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from enum import IntEnum
 from typing import NamedTuple
 
 from subtune.runs.learning_rates import best_rate, choose_next_rates, first_rates, recorded_scores
@@ -15,8 +16,36 @@ from subtune.runs.spec import Fit, PlannedRun, RunSpec, SearchSpec
 FULL = "full"
 # A method of one model: the name of the model and the name of the method.
 Method = tuple[str, str]
-# Runs with smaller ranks are trained first.
-Rank = tuple[int, ...]
+
+
+class Stage(IntEnum):
+    """The runs of a model in the order of their training."""
+
+    FIRST_RUNS = 1
+    """one run of each method, with its middle learning rate"""
+    RATES = 2
+    """the learning rates next to the middle rate, and then baselines on fewer training examples"""
+    REPETITIONS = 3
+    """the remaining seeds or folds, and further learning rates"""
+    FEWER_ROWS = 4
+    """baselines on fewer training examples, for the remaining seeds or folds"""
+
+
+class Rank(NamedTuple):
+    """The rank of a run. Runs with smaller ranks are trained first.
+
+    Attributes:
+        model: 0 for the first run of each baseline, then the number of the model from 1. Methods
+            that are unlikely to be the answer have numbers after those of all models.
+        stage: the stage of the model.
+        position: the position of the seed or fold.
+        after_full: whether the method is another one than full fine-tuning.
+    """
+
+    model: int
+    stage: Stage
+    position: int
+    after_full: bool
 
 
 class Progress(NamedTuple):
@@ -64,12 +93,13 @@ class Progress(NamedTuple):
 
         The baseline of a model is the regression on its embeddings.
         """
-        best_scores = dict.fromkeys((planned.model_name for planned in self.planned), -math.inf)
+        best_scores: dict[str, float] = {}
         for planned in self.planned:
-            # The score of TF-IDF does not depend on the model.
-            if isinstance(planned.spec.recipe, Fit) and not planned.spec.reads_texts:
-                score = self.scores.get(planned.spec.id, -math.inf)
-                best_scores[planned.model_name] = max(best_scores[planned.model_name], score)
+            # TF-IDF does not use the model for which it is planned.
+            if not planned.spec.reads_texts:
+                is_fit, name = isinstance(planned.spec.recipe, Fit), planned.model_name
+                score = self.scores.get(planned.spec.id, -math.inf) if is_fit else -math.inf
+                best_scores[name] = max(best_scores.get(name, -math.inf), score)
         return sorted(best_scores, key=lambda name: -best_scores[name])
 
 
@@ -82,17 +112,12 @@ def rank_missing_runs(
 ) -> list[tuple[Rank, list[PlannedRun]]]:
     """Rank the runs that are not recorded yet, the most useful first.
 
-    0. The baselines of each model (regressions that train nothing in the encoder), on the first
-       seed or fold.
-    1. For the model with the best baseline: full fine-tuning, and then one run of each other
-       method, with its middle learning rate.
-    2. The learning rates next to the middle rate, and then baselines on fewer training examples.
-    3. The remaining seeds or folds of methods whose learning rate is chosen. At the same rank as
-       the second seed or fold: further learning rates of methods whose best rate is not yet between
-       two worse rates.
-    4. Baselines on fewer training examples, for the remaining seeds or folds.
-    5. Ranks 1 to 4 for the model with the next best baseline.
-    6. Methods that are unlikely to be the answer.
+    The baselines of each model (regressions that train nothing in the encoder) come first, on the
+    first seed or fold. Then the model with the best baseline is trained in the order of `Stage`,
+    and after it the model with the next best baseline. In each stage, full fine-tuning comes first.
+    While the second seed or fold is trained, the search continues for methods whose best learning
+    rate is not yet between two worse rates. TF-IDF, which has no model, is ranked with the first
+    model. Methods that are unlikely to be the answer come last.
 
     Args:
         unlikely: the methods that are unlikely to be the answer. Full fine-tuning is never one of
@@ -114,33 +139,33 @@ def rank_missing_runs(
         position = positions[own] = positions.get(own, -1) + 1
         if method in progress.left_out:
             continue
-        model, after = 1 + order.index(planned.model_name), int(planned.method != FULL)
-        if after and method in unlikely:
+        model = 1 if planned.spec.reads_texts else 1 + order.index(planned.model_name)
+        after_full = planned.method != FULL
+        if after_full and method in unlikely:
             model += len(order)
-        search = progress.searches[planned.search] if planned.search else None
+        first = Rank(model, Stage.FIRST_RUNS, 0, after_full)
+        repeated = Rank(model, Stage.REPETITIONS, position, after_full)
         if isinstance(planned.spec.recipe, Fit):
-            rank: Rank = (model, 3, position, after)
+            rank = repeated if position else first._replace(model=0)
             if planned.spec.recipe.train_rows is not None:
-                rank = (model, 4, position, after) if position else (model, 2, 1, after)
-            elif position == 0:
-                rank = (0,)
+                rank = Rank(model, Stage.FEWER_ROWS, position, after_full)
+                rank = rank if position else rank._replace(stage=Stage.RATES, position=1)
             add_run(rank, planned.spec, planned)
-        elif position == 0:
-            middle = (
-                planned.spec.with_learning_rate(_middle_rate(search)) if search else planned.spec
-            )
-            add_run((model, 1, 0, after), middle, planned)
-        if search is None:
-            add_run((model, 3, position, after), planned.spec, planned)
             continue
+        search = progress.searches[planned.search] if planned.search else None
+        if search is None:
+            add_run(repeated if position else first, planned.spec, planned)
+            continue
+        if position == 0:
+            add_run(first, planned.spec.with_learning_rate(_middle_rate(search)), planned)
         tried = progress.tried_rates(search.id)
-        begun = {*first_rates(search)} <= {*tried}
-        for rate in choose_next_rates(search, tried):
-            rank = (model, 3, 1, after) if begun else (model, 2, 0, after)
+        begun, missing = {*first_rates(search)} <= {*tried}, choose_next_rates(search, tried)
+        stage, next_position = (Stage.REPETITIONS, 1) if begun else (Stage.RATES, 0)
+        for rate in missing:
+            rank = Rank(model, stage, next_position, after_full)
             add_run(rank, search.run.with_learning_rate(rate), planned)
-        if not choose_next_rates(search, tried):
-            run = planned.spec.with_learning_rate(best_rate(search, tried))
-            add_run((model, 3, position, after), run, planned)
+        if not missing:
+            add_run(repeated, planned.spec.with_learning_rate(best_rate(search, tried)), planned)
     groups: dict[Rank, list[PlannedRun]] = {}
     for rank, planned in ranked.values():
         groups.setdefault(rank, []).append(planned)

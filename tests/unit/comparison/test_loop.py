@@ -76,6 +76,14 @@ def test_a_model_that_fails_is_left_out_and_the_other_goes_on(lines):
     assert lines[1:] == ["left out bitfit of a: no rows"]
 
 
+def test_tf_idf_stays_without_the_model_for_which_it_is_planned(lines):
+    state = made("a", "b")
+    loop._handle_ended_job(state, EndedJob(job_of(state, "full"), error="no weights"))
+    assert lines == ["left out a: no weights"]
+    assert ("a", "tf-idf") not in state.left_out
+    assert ("a", "bitfit") in state.left_out
+
+
 def test_a_job_whose_worker_ended_is_done_once_more_by_itself(state, lines):
     end = EndedJob(job_of(state, "embeddings"), exit_status=-signal.SIGKILL)
     loop._handle_ended_job(state, end)

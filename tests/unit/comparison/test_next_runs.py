@@ -92,12 +92,19 @@ def test_nothing_is_left_when_everything_is_recorded():
 
 def test_methods_train_on_the_model_with_the_best_floor_first():
     floors = {score_id("embeddings", 0): 0.6, score_id("embeddings", 0, model="b"): 0.8}
-    found = rank_missing_runs(progress(floors, models=("a", "b")))
-    models = [runs[0].model_name for _, runs in found]
-    assert models == sorted(models, reverse=True)
     # Before the floors are there, both are trained first.
     (_, first), *_ = rank_missing_runs(progress(models=("a", "b")))
-    assert [run.model_name for run in first] == ["a", "b"]
+    assert [(run.model_name, run.method) for run in first] == [
+        ("a", "embeddings"),
+        ("b", "embeddings"),
+        ("a", "tf-idf"),
+    ]
+    found = rank_missing_runs(progress(floors | {score_id("tf-idf", 0): 0.5}, models=("a", "b")))
+    models = [runs[0].model_name for _, runs in found if runs[0].method != "tf-idf"]
+    assert models == sorted(models, reverse=True)
+    # TF-IDF belongs to no model, so its other folds do not wait for the model a.
+    [*described_runs] = described(found)
+    assert described_runs.index("embeddings/1 tf-idf/1") < models.index("a")
 
 
 def test_the_recorded_runs_of_a_method_have_the_best_rate_that_its_first_run_has():
