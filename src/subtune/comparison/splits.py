@@ -1,23 +1,30 @@
 """Turns rows from files, memory and the hub into files that a configuration can refer to."""
 
+import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache, partial
 from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
+import numpy as np
 import pandas as pd
+import pyarrow
 
 from subtune.comparison.user_table import make_name, make_task_name, read_user_table
 from subtune.config.fields import REPOSITORY
 from subtune.core.errors import SubtuneError, convert_errors, join_names, shorten
 from subtune.core.files import Layout, hash_files, hash_text
 from subtune.core.hub import pin_revision
+from subtune.data.cells import cell_text, require_unique_columns
 from subtune.data.table_files import FORMATS, is_file
 from subtune.tasks import TASKS
+from subtune.tasks.task_kind import Cells
 
 if TYPE_CHECKING:
     import datasets
@@ -59,7 +66,7 @@ def write_splits(splits: Mapping[str, Split], results: Path, folder: Path) -> di
         elif (frame := split.read_frame(results)) is not None:
             folder.mkdir(parents=True, exist_ok=True)
             paths[name] = folder / f"{name}.jsonl"
-            paths[name].write_text(_json_lines(frame), encoding="utf-8")
+            paths[name].write_text(json_lines(frame), encoding="utf-8")
     return paths
 
 
@@ -157,7 +164,7 @@ def _find_split(
         dataset = _download_dataset(train, revision, results)
         if names == DEV and dataset.keys().isdisjoint(names):
             return None
-        return _to_frame(dataset[_find_name(names, key, dataset, train)])
+        return to_frame(dataset[_find_name(names, key, dataset, train)], f"--{key}")
 
     return Split(f"{train} at {revision}: {names[0]}", frame)
 
@@ -225,20 +232,41 @@ def _read_split(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
             lambda results: pd.DataFrame([row for _, row in read_user_table(path, **how).rows]),
             path=None if how.get("encoding") else path,
         )
-    if not hasattr(rows, "columns") and not hasattr(rows, "features"):
+    if not is_table(rows):
         raise SubtuneError(
-            f"--{key}: found {type(rows).__name__}, expected a path, a pandas DataFrame, a "
-            "Dataset, the name of a dataset on the hub, or, for dev, a share of the training rows "
-            "such as 0.2"
+            f"--{key}: found {type(rows).__name__}, expected a path, a DataFrame of pandas or "
+            "polars, a pyarrow Table, a Dataset, the name of a dataset on the hub, or, for dev, a "
+            "share of the training rows such as 0.2"
         )
-    table = _to_frame(rows)
-    return Split(hash_text(_json_lines(table)), lambda results: table)
+    table = to_frame(rows, f"--{key}")
+    return Split(hash_text(json_lines(table)), lambda results: table)
 
 
-def _to_frame(rows: Any) -> pd.DataFrame:
-    """Convert rows to a DataFrame. In a ``Dataset``, class indices are replaced by class names."""
+def is_table(rows: Any) -> bool:
+    """Return whether `to_frame` accepts ``rows``."""
+    is_other = hasattr(rows, "__arrow_c_stream__") and hasattr(rows, "columns")
+    return isinstance(rows, pd.DataFrame) or hasattr(rows, "features") or is_other
+
+
+def to_frame(rows: Any, source: str) -> pd.DataFrame:
+    """Convert a table to a DataFrame. In a ``Dataset``, class indices are replaced by class names.
+
+    Args:
+        rows: a DataFrame of pandas or polars, a ``Dataset``, or a pyarrow Table.
+        source: the beginning of error messages.
+
+    Raises:
+        SubtuneError: two columns have the same name.
+    """
     if not hasattr(rows, "features"):
-        return rows
+        frame = rows
+        if not isinstance(rows, pd.DataFrame):
+            table = pyarrow.table(rows)
+            # Repeated columns would be lost in the dicts of `to_pylist`.
+            require_unique_columns((), table.column_names, source)
+            frame = pd.DataFrame(table.to_pylist(), columns=table.column_names, dtype=object)
+        require_unique_columns((), [*map(str, frame.columns)], source)
+        return frame
     frame = rows.to_pandas()
     for column, feature in rows.features.items():
         # In a multi-label dataset, a cell is a list of class indices.
@@ -249,8 +277,29 @@ def _to_frame(rows: Any) -> pd.DataFrame:
     return frame
 
 
-def _json_lines(frame: pd.DataFrame) -> str:
+def json_lines(frame: pd.DataFrame) -> str:
+    """Write a table as JSON lines, which identify the table."""
     with convert_errors("the table cannot be written as JSON lines"):
         # pandas stores integers with missing values as floats, which would be written as 1.0.
         frame = frame.apply(lambda cells: cells.convert_dtypes() if cells.hasnans else cells)
+        frame = frame.apply(
+            lambda cells: cells if cells.dtype == "str" else cells.map(_keep_digits)
+        )
         return frame.to_json(orient="records", lines=True, force_ascii=False, date_format="iso")
+
+
+def _keep_digits(cell: Any) -> Any:
+    """Convert a number to text if pandas would write another number, or null, as JSON.
+
+    pandas writes ten decimals, and null for infinity.
+    """
+    is_number = isinstance(cell, float | Decimal | np.floating) and cell == cell
+    is_changed = is_number and (abs(cell) == math.inf or round(cell, 10) != cell)
+    return str(cell) if is_changed else cell
+
+
+def frame_cells(frame: pd.DataFrame) -> list[Cells]:
+    """Convert the rows of a table to cells, as if they were read from a file."""
+    lines = filter(None, json_lines(frame).split("\n"))
+    rows = (json.loads(line, parse_int=str, parse_float=str) for line in lines)
+    return [{column: cell_text(cell) for column, cell in row.items()} for row in rows]

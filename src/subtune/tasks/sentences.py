@@ -48,6 +48,8 @@ INVISIBLE = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0x
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 # Numbers with a decimal comma, except those in which the comma may separate thousands (1,234).
 DECIMAL_COMMA = re.compile(r"[+-]?(?![1-9]\d{0,2},\d{3}$)\d+,\d+")
+# An integer that was stored as a float, as in pandas columns with missing values.
+INTEGER_AS_FLOAT = re.compile(r"^([+-]?\d+)\.0$")
 # Characters that may separate the labels in a cell, the most likely first.
 SEPARATORS = ("|;", ",", "#")
 # The cells of a column of 0 and 1. In such a column, 1 means that the row has the label.
@@ -70,12 +72,12 @@ def parse_number(text: str) -> float | None:
 def plain_label(label: str) -> str:
     """Normalise a label to Unicode NFC, without invisible characters and surrounding spaces.
 
-    Two labels are the same if they are equal after normalisation. Upper and lower case are
-    distinguished.
+    An integer that was stored as a float, such as ``1.0``, becomes ``1``. Two labels are the same
+    if they are equal after normalisation. Upper and lower case are distinguished.
     """
     letters = unicodedata.normalize("NFC", label)
     visible = (c for c in letters if c not in INVISIBLE and unicodedata.category(c) != "Cf")
-    return "".join(visible).strip()
+    return INTEGER_AS_FLOAT.sub(r"\1", "".join(visible).strip())
 
 
 @lru_cache(maxsize=100)

@@ -1,10 +1,15 @@
 """Rows in memory and in files, as files that a configuration names."""
 
+import contextlib
+import importlib
 import json
+import math
+from decimal import Decimal
 
 import datasets
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 
 from subtune.comparison import splits
@@ -111,12 +116,51 @@ def test_the_identity_follows_the_rows_and_not_the_path(tmp_path):
     assert changed.identity != find_splits(ROWS)["train"].identity
 
 
+TINY = [1.25e-11 * n for n in range(1, 11)]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [TINY, pd.array(TINY, "Float64"), [*map(Decimal, TINY)], pd.Series(TINY, dtype=object)],
+)
+def test_labels_keep_all_digits(tmp_path, labels):
+    frame = ROWS.assign(label=labels)
+    written = lines(find_splits(frame)["train"], tmp_path)
+    assert [float(row["label"]) for row in written] == TINY
+    # Tables whose labels differ in the last digit only are different tables.
+    other = frame.assign(label=[*TINY[:-1], 1.2500001e-10])
+    assert find_splits(frame)["train"].identity != find_splits(other)["train"].identity
+
+
+def test_an_infinite_label_is_not_a_missing_label(tmp_path):
+    assert lines(find_splits(ROWS.assign(label=math.inf))["train"], tmp_path)[0]["label"] == "inf"
+
+
+def test_tables_of_pyarrow_and_polars_are_read_as_dataframes(tmp_path):
+    frame = ROWS.assign(label=[1, None] * 5)
+    tables = [pyarrow.Table.from_pandas(frame)]
+    with contextlib.suppress(ImportError):
+        tables.append(importlib.import_module("polars").from_arrow(tables[0]))
+    for table in tables:
+        written = lines(find_splits(table)["train"], tmp_path)
+        assert written == [{"text": f"text {n}", "label": [1, None][n % 2]} for n in range(10)]
+
+
+@pytest.mark.parametrize(
+    "make", [pd.DataFrame, lambda rows, columns: pyarrow.table(rows, names=columns)]
+)
+def test_a_repeated_column_is_refused_by_name(make):
+    frame = make([["a", "b"]] * 2, columns=["text", "text"])
+    with pytest.raises(SubtuneError, match="train: found column 'text' twice"):
+        find_splits(frame)
+
+
 @pytest.mark.parametrize(
     ("train", "dev", "said"),
     [
         (ROWS, "nowhere.csv", "dev: no such file: 'nowhere.csv'"),
         ("nowhere.csv", ROWS, "train: no such file: 'nowhere.csv'"),
-        (["a text"], ROWS, "train: found list, expected a path, a pandas DataFrame"),
+        (["a text"], ROWS, "train: found list, expected a path, a DataFrame of pandas"),
     ],
 )
 def test_an_argument_that_is_no_table_is_refused(train, dev, said):

@@ -87,6 +87,14 @@ def test_a_label_with_a_comma_or_a_number_sign_is_one_label_if_it_is_known(tmp_p
     assert read(tmp_path, text, task) == [[0, 1, 0], [1, 0, 1], [1, 1, 0]]
 
 
+@pytest.mark.parametrize("labels", [("0", "1"), ("0.0", "1.0")])
+def test_integers_stored_as_floats_are_the_same_classes(labels, tmp_path):
+    task = Task(name="t", title="T", text=("text",), labels=labels, metrics=("accuracy",))
+    assert read(tmp_path, "text,label\na,0\nb,1.0\nc,0.0\nd,1\n", task) == [0, 1, 0, 1]
+    cells = '{"text": "a", "label": 1.0}\n{"text": "b", "label": 0}\n'
+    assert read(tmp_path, cells, task, ending=".jsonl") == [1, 0]
+
+
 MOOD = Task(name="t", title="T", text=("text",), labels=("sad", "[1]"), metrics=("accuracy",))
 
 
