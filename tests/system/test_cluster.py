@@ -99,7 +99,7 @@ class Submitted:
 
     def step(self) -> int:
         """Return the step of the newest checkpoint."""
-        found = (self.directory / "results/checkpoints").glob("*/*/[0-9]*.safetensors")
+        found = (self.directory / "results/checkpoints").glob("*/[0-9]*.safetensors")
         return max((int(path.name.partition(".")[0]) for path in found), default=0)
 
     def processes(self) -> list[psutil.Process]:

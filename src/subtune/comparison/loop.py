@@ -69,7 +69,8 @@ class Loop:
         clock: the start and the deadline of the call.
         scores: the score of each recorded run, by the run's id; NaN if the run diverged.
         left_out: the methods that are left out because they failed.
-        ended_early: the ids of jobs that are repeated because their worker process crashed.
+        crashed: the ids of runs, and of jobs without runs, that are repeated because their worker
+            process crashed.
         answer: the answer from the runs that are recorded so far.
         seconds_of_answer: the longest time that an answer took; 0 before the first answer.
     """
@@ -78,7 +79,7 @@ class Loop:
     clock: Clock
     scores: dict[str, float] = field(default_factory=dict)
     left_out: set[Method] = field(default_factory=set)
-    ended_early: set[str] = field(default_factory=set)
+    crashed: set[str] = field(default_factory=set)
     answer: AnswerSoFar = NO_ANSWER
     seconds_of_answer: float = 0
 
@@ -145,7 +146,7 @@ class Loop:
         """Build a job that trains some runs. The job writes nothing but the records of the runs."""
         name = content_id([run.spec.id for run in runs])
         inputs = self.context.training_inputs(runs)
-        needed = self.context.training_resources(runs, Cost(), name)
+        needed = self.context.training_resources(runs, Cost())
         spec = {"runs": [run.to_json_types() for run in runs]}
         return Job("train", name, spec, inputs | {"searches": []}, {}, needed)
 
@@ -170,6 +171,11 @@ class Loop:
 def _read_runs(job: Job) -> list[PlannedRun]:
     """Parse the runs in the spec of a training job; return an empty list for other jobs."""
     return [PlannedRun.model_validate(run) for run in job.spec.get("runs", ())]
+
+
+def _list_ids(*jobs: Job) -> set[str]:
+    """Return the ids of the runs that jobs train, and the ids of jobs that train no runs."""
+    return {id for job in jobs for id in [run.spec.id for run in _read_runs(job)] or [job.id]}
 
 
 def _jobs_that_can_start(job: Job, jobs_by_output: Mapping[str, Job]) -> Iterator[Job]:
@@ -225,13 +231,7 @@ def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], s
     """Train runs until all are recorded, the time is over, or ``stopping`` returns a signal."""
     clock, next_line, answered = state.clock, float(SECONDS_BETWEEN_LINES), 0
     while clock.elapsed_seconds < state.seconds_of_training and not stopping():
-        _start_jobs(state, workers)
-        if not workers.running:
-            return
-        until = min(next_line, state.seconds_of_training, clock.elapsed_seconds + LONGEST_WAIT)
-        if ended := workers.next_end(until - clock.elapsed_seconds):
-            _handle_ended_job(state, ended)
-        state.read_scores()
+        # Which methods are unlikely decides what starts, also after an earlier call.
         before, recorded = state.answer.line, len(state.progress.find_recorded())
         if recorded > answered:
             answered = recorded
@@ -239,12 +239,19 @@ def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], s
         if state.answer.line != before or clock.elapsed_seconds >= next_line:
             _print_line(_format_progress(state))
             next_line = clock.elapsed_seconds + SECONDS_BETWEEN_LINES
+        _start_jobs(state, workers)
+        if not workers.running:
+            return
+        until = min(next_line, state.seconds_of_training, clock.elapsed_seconds + LONGEST_WAIT)
+        if ended := workers.next_end(until - clock.elapsed_seconds):
+            _handle_ended_job(state, ended)
+        state.read_scores()
 
 
 def _start_jobs(state: Loop, workers: Workers) -> None:
     """Start a job in each free worker.
 
-    A job whose worker process crashed is repeated while no other job runs. Jobs other than training
+    Runs whose worker process crashed are repeated while no other job runs. Jobs other than training
     run one at a time, because each takes less time than a new worker needs for its imports.
     """
     while workers.free:
@@ -256,7 +263,7 @@ def _start_jobs(state: Loop, workers: Workers) -> None:
         others = (other.step for other in workers.running if other.step != "train")
         if job.step != "train" and any(others):
             return
-        if running and not state.ended_early.isdisjoint({job.id, *running}):
+        if running and not state.crashed.isdisjoint(_list_ids(job, *workers.running)):
             return
         workers.start(job, state.log_path(job.step, job.id))
 
@@ -264,8 +271,8 @@ def _start_jobs(state: Loop, workers: Workers) -> None:
 def _handle_ended_job(state: Loop, ended: EndedJob) -> None:
     """Repeat a job once if its worker process crashed; leave out the methods of a failed job."""
     job = ended.job
-    if ended.exit_status is not None and job.id not in state.ended_early:
-        state.ended_early.add(job.id)
+    if ended.exit_status is not None and state.crashed.isdisjoint(_list_ids(job)):
+        state.crashed |= _list_ids(job)
         line = f"{_name_methods(state, job)}: {describe_exit(ended.exit_status)}"
         _print_line(f"{line}; the job will be repeated when no other job is running")
     elif ended.exit_status is not None:

@@ -359,7 +359,8 @@ def _lock_directory(place: Path) -> Iterator[int]:
         The file descriptor of the lock file.
 
     Raises:
-        SubtuneError: another process is using the directory, or the directory cannot be written.
+        SubtuneError: another process is using the directory, the directory cannot be written, or
+            its file system has no locks.
     """
     path = Path(Layout(str(place)).lock())
     with convert_errors(f"--results: cannot write {place}"):
@@ -372,6 +373,15 @@ def _lock_directory(place: Path) -> Iterator[int]:
             raise SubtuneError(
                 f"--results: another process is using {place}; wait until it ends or choose "
                 "another directory"
+            ) from None
+        except OSError as error:
+            # Some network file systems have no locks.
+            if [*place.iterdir()] == [path]:
+                path.unlink()
+                place.rmdir()
+            raise SubtuneError(
+                f"--results: cannot lock files in {place} ({error.strerror}); choose a directory "
+                "on another file system, such as a local disk"
             ) from None
         yield lock.fileno()
 

@@ -21,7 +21,7 @@ from subtune.core.errors import SubtuneError, error_reason, join_names
 
 # Temporary files older than this number of seconds were left by killed processes, and are removed.
 SECONDS_OF_DRAFTS = 24 * 3600
-# Each group of runs keeps its two newest checkpoints.
+# Each run keeps its two newest checkpoints.
 CHECKPOINTS_KEPT = 2
 
 
@@ -90,8 +90,9 @@ class Layout:
     def sweep(self, sweep: str) -> str:
         return f"{self.results}/sweeps/{sweep}.csv"
 
-    def checkpoints(self, sweep: str) -> str:
-        return f"{self.results}/checkpoints/{sweep}"
+    def checkpoints(self) -> str:
+        """Return the directory of checkpoints, with one subdirectory per unfinished run."""
+        return f"{self.results}/checkpoints"
 
     def table_of_runs(self) -> str:
         return f"{self.results}/runs.csv"

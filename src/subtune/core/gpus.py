@@ -113,10 +113,10 @@ def _try_lock_gpu(name: str, held: ExitStack) -> bool:
     """
     # All users of the machine share its GPUs, and therefore this directory.
     folder = Path(tempfile.gettempdir()) / "subtune-gpus"
-    folder.mkdir(exist_ok=True)
-    if folder.stat().st_uid == os.getuid():
-        folder.chmod(0o1777)
     try:
+        folder.mkdir(exist_ok=True)
+        if folder.stat().st_uid == os.getuid():
+            folder.chmod(0o1777)
         try:
             number = os.open(folder / name, os.O_RDONLY)
         except FileNotFoundError:

@@ -192,11 +192,11 @@ def _train_refit(layout: Layout, spec: RunSpec) -> None:
         "rankings": [layout.ranking(ranking)] if ranking else [],
         "texts": [layout.dataset(spec.tokens.data.key)] if spec.reads_texts else [],
     }
-    checkpoints = Checkpoints(Path(layout.checkpoints(f"refit-{spec.id}")), CHECKPOINT_SECONDS)
+    checkpoints = Checkpoints(Path(layout.checkpoints()), CHECKPOINT_SECONDS)
     threads, store = torch.get_num_threads(), Path(layout.records())
     with hold_gpu(_print_line):
         make_trainer(inputs, store, checkpoints, lambda line: None, threads)([spec])
-    checkpoints.clear()
+    checkpoints.clear_recorded(store)
 
 
 def _print_line(line: str) -> None:

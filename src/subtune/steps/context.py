@@ -72,9 +72,7 @@ class Context:
         }
         return self.model_inputs(runs[0].spec) | {"rankings": paths, "texts": sorted(texts)}
 
-    def training_resources(
-        self, runs: Sequence[PlannedRun], cost: Cost, checkpoints: str
-    ) -> dict[str, Any]:
+    def training_resources(self, runs: Sequence[PlannedRun], cost: Cost) -> dict[str, Any]:
         """Return the resources of a job that trains ``runs``.
 
         ``scored_selections`` in the result lists the ids of the selections whose runs are also
@@ -82,7 +80,7 @@ class Context:
         """
         scored = [run for run in runs if run.key in self.scored_on_training_set]
         return self.model_resources(runs[0].spec, cost) | {
-            "checkpoints": self.paths.checkpoints(checkpoints),
+            "checkpoints": self.paths.checkpoints(),
             "checkpoint_minutes": self.config.checkpoint_minutes,
             "scored_selections": sorted({run.spec.selection.id for run in scored}),
         }

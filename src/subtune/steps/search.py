@@ -19,7 +19,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     for key, ids in plan.search_jobs.items():
         runs = [run for run in plan.runs.values() if run.search in ids]
         inputs, cost = context.training_inputs(runs), context.estimates.search_cost(key)
-        needed = context.training_resources(runs, cost, f"search-{key}")
+        needed = context.training_resources(runs, cost)
         searches = [plan.searches[id] for id in ids]
         spec = {"searches": [search.to_json_types() for search in searches]}
         yield Job("search", key, spec, inputs, {"searches": paths.searches(key)}, needed)

@@ -26,7 +26,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     for key, sweep in plan.sweeps.items():
         inputs = context.training_inputs(sweep)
         inputs["searches"] = [*map(paths.searches, plan.find_search_jobs(key))]
-        needed = context.training_resources(sweep, context.estimates.sweep_cost(key), key)
+        needed = context.training_resources(sweep, context.estimates.sweep_cost(key))
         spec = {"runs": [run.to_json_types() for run in sweep]}
         yield Job("train", key, spec, inputs, {"sweep": paths.sweep(key)}, needed)
 
@@ -101,7 +101,7 @@ def make_trainer(
 def open_training_function(job: Job, threads: int) -> "Iterator[Train]":
     """Yield a function that trains and records the runs of a job, until a signal stops training.
 
-    If the block ends without an error, the checkpoints are removed.
+    If the block ends without an error, the checkpoints of recorded runs are removed.
     """
     from subtune.training.checkpoints import Checkpoints
 
@@ -111,4 +111,4 @@ def open_training_function(job: Job, threads: int) -> "Iterator[Train]":
         checkpoints = Checkpoints(Path(needed["checkpoints"]), seconds, stopping)
         store, scored_selections = Path(needed["store"]), needed["scored_selections"]
         yield make_trainer(job.inputs, store, checkpoints, log_line, threads, scored_selections)
-        checkpoints.clear()
+        checkpoints.clear_recorded(store)

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from subtune.core.files import CHECKPOINTS_KEPT, flush_to_disk
 from subtune.core.process import StoppedError
+from subtune.runs import records
 
 # Increase the number in this ending if the contents of a state change. Files with other endings are
 # ignored.
@@ -38,10 +39,11 @@ State = dict[str, Any]
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """The folder and the schedule of a sweep's checkpoints.
+    """The folder and the schedule of checkpoints.
 
     Attributes:
-        folder: the folder of the sweep, with one subfolder per run.
+        folder: the folder of all checkpoints, with one subfolder per run. Because a checkpoint
+            belongs to a run, a run continues from it in any company.
         seconds: the time after which the next checkpoint is due; 0 means one checkpoint per step.
         stop_reason: a function that returns why training must stop now, or None if training may
             continue.
@@ -62,9 +64,15 @@ class Checkpoints:
             by_step.setdefault(newest, []).append(run)
         return list(by_step.values())
 
-    def clear(self) -> None:
-        """Remove all checkpoints of the sweep, after all of its runs are recorded."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+    def clear_recorded(self, store: Path) -> None:
+        """Remove the checkpoints of all recorded runs, such as those of a job that was killed.
+
+        Args:
+            store: the directory of run records.
+        """
+        for folder in self.folder.glob("*"):
+            if records.is_recorded(store, folder.name):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass
@@ -74,7 +82,7 @@ class CheckpointStore:
     If a checkpoint cannot be written, training continues without it.
 
     Attributes:
-        checkpoints: the folder and the schedule of the sweep.
+        checkpoints: the folder and the schedule of checkpoints.
         runs: the ids of the runs.
         report: a function that logs a line if a checkpoint is damaged or cannot be written.
     """

@@ -62,7 +62,7 @@ def train_and_record(
         rankings: rankings by id, for runs with masks. A ranking maps the name of a tensor to the
             rank of each of its entries.
         report: a function that logs a line per epoch and per record.
-        checkpoints: the checkpoints of the sweep. If None, an interrupted run starts anew.
+        checkpoints: where checkpoints are written. If None, an interrupted run starts anew.
         scored_runs: ids of the runs that are also scored on their training examples.
 
     Raises:

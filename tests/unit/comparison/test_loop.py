@@ -96,6 +96,13 @@ def test_a_job_whose_worker_ended_is_done_once_more_by_itself(state, lines):
     ]
 
 
+def test_a_run_whose_worker_ended_twice_is_left_out_in_any_company(state, lines):
+    both = job_of(state, "bitfit", "layernorm")
+    loop._handle_ended_job(state, EndedJob(both, exit_status=1))
+    loop._handle_ended_job(state, EndedJob(job_of(state, "bitfit"), exit_status=1))
+    assert state.left_out == {("a", "bitfit")}
+
+
 def test_a_job_that_was_stopped_is_not_left_out(state, lines):
     loop._handle_ended_job(state, EndedJob(job_of(state, "embeddings"), stopped=True))
     assert not state.left_out and not lines

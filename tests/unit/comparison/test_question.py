@@ -1,5 +1,8 @@
 """A comparison's messages, and predictions of its methods."""
 
+import errno
+import fcntl
+import os
 from pathlib import Path
 
 import pandas as pd
@@ -41,6 +44,23 @@ def untrained(monkeypatch):
         Path(context.config.results, "report.html").touch()
 
     monkeypatch.setattr(loop, "train_within_time_limit", write_page)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])
+def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch, number):
+    def fail(*of):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    place = tmp_path / "out"
+    with pytest.raises(SubtuneError, match=f"results: cannot lock files in {place} .*; choose"):
+        compare(pd.DataFrame({"text": ["a b c"], "label": [1]}), results=place)
+    assert not place.exists()
+    place.mkdir()
+    (place / "runs").mkdir()
+    with pytest.raises(SubtuneError, match="cannot lock"):
+        compare(pd.DataFrame({"text": ["a b c"], "label": [1]}), results=place)
+    assert (place / "runs").exists()
 
 
 def test_predictions_of_rows_keep_their_index(answer):

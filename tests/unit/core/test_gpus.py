@@ -124,6 +124,12 @@ def test_a_folder_without_locks_is_named(monkeypatch, tmp_path):
         held(["GPU-a"])
 
 
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "subtune-gpus").write_text("a file")
+    with refused(f"TMPDIR: {tmp_path}/subtune-gpus: ", "File exists"):
+        held(["GPU-a"])
+
+
 def test_without_gpus_nothing_is_held(tmp_path, monkeypatch):
     monkeypatch.setattr(gpus, "count_gpus", lambda: 0)
     with hold_gpu(print):

@@ -265,7 +265,7 @@ def test_a_refit_is_trained_if_it_is_not_recorded(folds, choose, layout, tmp_pat
     made = (store / refit / "spec.json").stat().st_mtime_ns
     assert run_to_export(layout, folds[0].id) == refit
     assert (store / refit / "spec.json").stat().st_mtime_ns == made
-    assert not (tmp_path / "checkpoints" / f"refit-{refit}").exists()
+    assert not (tmp_path / "checkpoints" / refit).exists()
     # The comparison has gone on since then.
     choose(folds, [2, 2, 2])
     assert run_to_export(layout, folds[0].id) == folds[0].make_refit(2).id
@@ -311,7 +311,7 @@ def test_an_interrupted_refit_goes_on_from_its_checkpoint(
         patch.setattr(recorded_runs, "write_record", interrupt)
         run_to_export(layout, folds[0].id)
     refit = folds[0].make_refit(1).id
-    kept = tmp_path / "checkpoints" / f"refit-{refit}"
+    kept = tmp_path / "checkpoints" / refit
     assert any(kept.iterdir()) and not records.is_recorded(tmp_path / "runs", refit)
     # All steps are in the checkpoint.
     monkeypatch.setattr(recipe._Group, "train_batch", interrupt)
