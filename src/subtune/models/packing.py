@@ -35,6 +35,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from subtune.methods.roles import first_position
 from subtune.models.encoder import Encoder
 from subtune.tasks.examples import IGNORED, Examples
 
@@ -83,7 +84,8 @@ class PackedBatch:
     Attributes:
         ids: the id of each token, ``[t]``.
         token_type_ids: the type of each token, ``[t]``; None if the model has no token types.
-        positions: the position of each token in its example, from 0, ``[t]``.
+        positions: the position of each token in its example, from 0, ``[t]``. In RoBERTa, the
+            name of the padding token in a text has position -1.
         example: the index of each token's example, ``[t]``; ``n`` for tokens of the tail.
         starts: the index of the first token of each example, ``[n]``. If there is a tail, the index
             of its first token follows, ``[n + 1]``.
@@ -140,6 +142,14 @@ def pack_batch(
     count, starts = int(lengths.sum()), lengths.cumsum() - lengths
     example = np.arange(len(index)).repeat(lengths)
     position = np.arange(count) - starts[example]
+    if encoder.transformers is None and first_position(encoder.config.model_type, 0):
+        # As in transformers' RoBERTa, a text can contain the padding token's name. Such tokens have
+        # position -1, and positions of other tokens do not count them.
+        is_padding = (
+            _concatenate(examples.inputs["input_ids"], index) == encoder.config.pad_token_id
+        )
+        counts = np.append(0, is_padding.cumsum())
+        position = np.where(is_padding, -1, position - counts[1:] + counts[starts][example])
     reads, read_of = _find_tokens_read(examples, index, starts)
     labels = examples.select_labels(index)
     longest, tail, unread = int(lengths.max()), 0, 0

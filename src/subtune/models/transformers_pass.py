@@ -114,6 +114,8 @@ def _compute_run_logits(
         logits = torch.stack([outputs.start_logits, outputs.end_logits], dim=-1)
     else:
         logits = outputs.logits
+    # Losses and means are computed in float32, even if matrix products are not.
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     if batch.reads is None:
         return logits
     # The logits of PEFT's virtual tokens come first, and are removed.

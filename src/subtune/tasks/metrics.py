@@ -75,11 +75,16 @@ def f1(average: str) -> Callable[[Sequence, Sequence], float]:
 
 
 def correlation(name: str) -> Callable[[Sequence, Sequence], float]:
-    """Return SciPy's correlation of this name, which is NaN if all predictions are equal."""
+    """Return SciPy's correlation of this name, which is NaN if all predictions are equal.
+
+    The correlation of fewer than two examples is NaN, too.
+    """
 
     def compute(predictions: Sequence, labels: Sequence) -> float:
         from scipy import stats
 
+        if len(predictions) < 2:
+            return math.nan
         function = getattr(stats, name)
         return float(function(np.asarray(predictions, float), np.asarray(labels, float))[0])
 

@@ -23,7 +23,7 @@ from subtune.models.packing import pack_batch, split_into_micro_batches
 from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.examples import Examples, Reads, evaluation_batches
-from subtune.training.evaluation import TrainingResult, check_padding, score_splits
+from subtune.training.evaluation import TrainingResult, autocast, check_padding, score_splits
 from subtune.training.training_set import compute_label_weights, draw_training_indices
 
 FOLDS = 5
@@ -157,7 +157,7 @@ def compute_embeddings(model: Encoder, examples: Examples, index: np.ndarray) ->
     """
     lengths, counts = examples.lengths[index], torch.from_numpy(examples.read_counts[index])
     parts, order = [], []
-    with torch.inference_mode():
+    with torch.inference_mode(), autocast(model.device, "fp32"):
         for batch in evaluation_batches(lengths):
             for part in split_into_micro_batches(batch, lengths[batch], model):
                 states = compute_hidden_states(model, pack_batch(examples, index[part], model))

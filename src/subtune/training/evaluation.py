@@ -39,6 +39,7 @@ def autocast(device: torch.device, precision: Precision) -> Iterator[None]:
     A backward pass that runs after the context uses the same precision.
     """
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"
     with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
         yield
 
@@ -131,10 +132,8 @@ def compute_split_logits(
             for index in split_into_micro_batches(batch, examples.lengths[batch], model):
                 parts.append(compute_logits(model, pack_batch(examples, index, model), trained))
                 order += [np.arange(ends[n] - counts[n], ends[n]) for n in index]
-        # One copy of all logits from the GPU is faster than one per batch. The dtype is at least
-        # float32, because numpy has no bfloat16.
-        merged = torch.cat(parts, 1)
-        merged = merged.to(torch.promote_types(merged.dtype, torch.float32)).cpu()
+        # One copy of all logits from the GPU is faster than one per batch.
+        merged = torch.cat(parts, 1).cpu()
     return merged.numpy()[:, np.concatenate(order).argsort()]
 
 

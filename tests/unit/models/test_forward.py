@@ -280,6 +280,22 @@ def test_states_are_those_of_transformers_model_without_a_head(family, reads, di
     torch.testing.assert_close(states, torch.cat(expected), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_padding_tokens_within_a_text_are_read_as_transformers_reads_them(family, directory_of):
+    directory = directory_of(family)
+    model = load_encoder(directory, SEQUENCE_CLASSIFICATION, 2)
+    padding, texts = model.config.pad_token_id, [[2, 9, 8, 3], [2, 9, 7, 7, 8, 3]]
+    texts += [[2, 9, padding, 8, padding, padding, 7, 3], [padding, 9, padding]]
+    plain = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
+    with torch.inference_mode():
+        expected = [plain(torch.tensor([ids])).last_hidden_state[0] for ids in texts]
+        rows = examples.packable(texts, [0] * len(texts), reads="all")
+        packed_of = partial(pack_batch, rows, np.arange(len(texts)), model)
+        for packed in (packed_of(), of_fixed_shape(packed_of)):
+            states = compute_hidden_states(model, packed)[: sum(map(len, texts))]
+            torch.testing.assert_close(states, torch.cat(expected), atol=1e-5, rtol=1e-5)
+
+
 def of_fixed_shape(packed_of):
     """Return a batch as a GPU gets it: with a tail, and with attention within examples."""
     return replace(packed_of(fixed_shape=True), buckets=())

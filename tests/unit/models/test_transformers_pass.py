@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -21,6 +22,8 @@ from subtune.models.forward import compute_hidden_states, compute_logits
 from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun
 from subtune.models.packing import pack_batch
 from subtune.models.peft import inject_peft
+from subtune.models.transformers_models import make_transformers_model
+from subtune.tasks import TASKS
 from tests.helpers import examples
 from tests.helpers.families import dropout_fields
 from tests.helpers.peft_types import selection_of
@@ -224,6 +227,29 @@ def doubled(model):
     parameters = {name: value.double() for name, value in model.parameters.items()}
     buffers = {n: v.double() if v.is_floating_point() else v for n, v in theirs.buffers.items()}
     return replace(model, parameters=parameters, transformers=replace(theirs, buffers=buffers))
+
+
+@pytest.mark.parametrize("head", [SEQUENCE_CLASSIFICATION, MEAN_CLASSIFICATION])
+def test_losses_and_means_in_bf16_are_those_of_logits_in_float32(head, directory_of):
+    model = with_new_classifier(load_encoder(directory_of("electra"), head, 2), 0)
+    batch = batch_of(model, "all" if head == MEAN_CLASSIFICATION else None)
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        [logits] = compute_logits(model, batch)
+        inputs = {"input_ids": torch.zeros(4, 6, dtype=torch.long)}
+        inputs["input_ids"][batch.example, batch.positions] = batch.ids
+        inputs["attention_mask"] = (inputs["input_ids"] > 0).long()
+        plain = make_transformers_model(model, attn_implementation="eager").eval()
+        theirs = plain(**inputs).logits
+    expected = theirs.float()
+    if head == MEAN_CLASSIFICATION:
+        texts = zip(expected, inputs["attention_mask"].bool(), strict=True)
+        expected = torch.stack([text[is_token].mean(0) for text, is_token in texts])
+    assert theirs.dtype == torch.bfloat16
+    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-6)
+    labels, example = torch.tensor(LABELS), torch.arange(4)
+    [loss] = TASKS["sst2"].of_kind.losses(logits[None], labels, example)
+    loss_of_theirs = functional.cross_entropy(expected, labels, reduction="sum")
+    torch.testing.assert_close(loss, loss_of_theirs, rtol=1e-6, atol=0)
 
 
 # GPT-2 stores matrices as [i, o], ALBERT's layers share theirs, and BART has a tied table.

@@ -34,6 +34,11 @@ SCORES = np.array([0.0, 2.5, 5.0])
         # A constant prediction has learnt nothing.
         ("numbers", "spearmanr", np.full(3, 2.5), SCORES, 0.0),
         ("numbers", "pearsonr", np.full(3, 2.5), SCORES, 0.0),
+        # One example has no correlation.
+        ("numbers", "spearmanr", [1.0], [2.5], 0.0),
+        ("numbers", "pearsonr", [1.0], [2.5], 0.0),
+        ("classes", "matthews_correlation", [1], [1], 0.0),
+        ("classes", "f1", [1], [0], 0.0),
         ("answers", "exact_match", ["cat", "dog"], [["the cat"], ["dogs"]], 0.5),
         ("answers", "f1", ["cat", "dog"], [["old cat", "cat"], ["red dog"]], (1 + 2 / 3) / 2),
     ],

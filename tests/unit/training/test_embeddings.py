@@ -19,7 +19,7 @@ from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import embeddings
-from subtune.training.evaluation import check_padding
+from subtune.training.evaluation import autocast, check_padding
 from tests.helpers import examples
 
 SPEC = ModelSpec(source="files", version="1")
@@ -190,6 +190,21 @@ def test_one_row_of_a_regression_is_predicted_everywhere(tiny_bert):
     model, rows = read(task, tiny_bert)
     result = embeddings.fit_embedding_regression(model, rows, task, Fit(train_rows=1), SEED)
     assert set(result.best.predictions["validation"].ravel()) <= set(rows["train"].labels)
+
+
+def test_embeddings_are_computed_with_long_products_after_any_run(tiny_bert, monkeypatch):
+    model, rows = read(TASKS["sst2"].spec(), tiny_bert)
+    are_short = []
+
+    def compute(*of):
+        are_short.append(torch.backends.cuda.matmul.allow_tf32)
+        return compute_hidden_states(*of)
+
+    monkeypatch.setattr(embeddings, "compute_hidden_states", compute)
+    with autocast(model.device, "tf32"):
+        pass
+    embeddings.compute_embeddings(model, rows["train"], np.arange(3))
+    assert are_short and not any(are_short)
 
 
 def test_embeddings_that_are_not_finite_are_refused_in_one_line(tiny_bert):

@@ -214,6 +214,7 @@ def test_only_tf32_lets_a_gpu_shorten_products():
         with autocast(torch.device("cpu"), precision):
             x = torch.ones(1, 1) @ torch.ones(1, 1)
         assert torch.backends.cuda.matmul.allow_tf32 is is_short
+        assert torch.backends.cudnn.allow_tf32 is is_short
         assert x.dtype == (torch.bfloat16 if precision == "bf16" else torch.float32)
 
 
