@@ -91,12 +91,22 @@ UNDESCRIBED: dict[str, dict[str, Any]] = {
     "fnet": {"type_vocab_size": 4},
     "ibert": {"type_vocab_size": 2},
     "longformer": {"attention_window": 4},
+    # XLNet's classifier reads the last token, and its tokenizer pads on the left.
+    "xlnet": {
+        "d_inner": 64,
+        "d_head": 16,
+        "dropout": 0.0,
+        "summary_last_dropout": 0.0,
+        "type_vocab_size": 0,
+        "max_position_embeddings": None,
+    },
 }
 
 
 def write(name: str, directory: Path) -> Path:
     """Write a model of a family and its tokenizer to a directory."""
-    config = AutoConfig.for_model(name, **(SHAPE | USUAL | (FIELDS | UNDESCRIBED)[name]))
+    fields = SHAPE | USUAL | (FIELDS | UNDESCRIBED)[name]
+    config = AutoConfig.for_model(name, **{k: v for k, v in fields.items() if v is not None})
     torch.manual_seed(0)
     AutoModelForSequenceClassification.from_config(config).save_pretrained(directory)
     save_tokenizer(directory)

@@ -133,7 +133,8 @@ def _write_other_files(
 def _complete_tokenizer(directory: Path, config: PretrainedConfig, head: str) -> None:
     """Complete a tokenizer's configuration, so that transformers tokenizes texts as in training.
 
-    Padding is on the right. Other fields, such as the tokenizer's class, are not changed.
+    Padding is on the right, except in XLNet, whose classifier reads the last token of a batch's
+    row. Other fields, such as the tokenizer's class, are not changed.
 
     Args:
         directory: the folder with the tokenizer.
@@ -150,7 +151,8 @@ def _complete_tokenizer(directory: Path, config: PretrainedConfig, head: str) ->
         fields["split_special_tokens"] = True
     types = ["token_type_ids"] if has_token_types(config.to_dict()) else []
     fields["model_input_names"] = ["input_ids", *types, "attention_mask"]
-    path.write_text(json.dumps(fields | {"padding_side": "right"}, indent=2) + "\n")
+    side = "left" if getattr(config, "summary_type", None) == "last" else "right"
+    path.write_text(json.dumps(fields | {"padding_side": side}, indent=2) + "\n")
 
 
 def export_adapter(layout: Layout, run: str, target: Path, minutes: float = MINUTES) -> str:

@@ -34,7 +34,7 @@ from tests.helpers.peft_types import SORTS, TYPES, selection_of
 from tests.helpers.records import logits_on_record, recorded
 
 # These families are tested every time, all families every week.
-OFTEN = ("albert", "gpt2", "modernbert", "qwen2")
+OFTEN = ("albert", "gpt2", "modernbert", "qwen2", "xlnet")
 
 
 # SPAFIT's shape on two layers: biases in the first, LoRA and biases outside attention in the last.
@@ -321,11 +321,15 @@ def test_the_command_says_where_the_model_is_and_nothing_else(tmp_path, tiny_ber
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "family",
-    [name if name in OFTEN else pytest.param(name, marks=pytest.mark.nightly) for name in FIELDS],
+    [
+        name if name in OFTEN else pytest.param(name, marks=pytest.mark.nightly)
+        for name in (*FIELDS, "xlnet")
+    ],
 )
 def test_an_export_of_every_family_predicts_as_the_record_says(family, directory_of, tmp_path):
     """The export's tokenizer pads all texts into one batch."""
-    spec, _ = recorded(tmp_path, directory_of(family), METHODS["lora-II"], "rte")
+    method = METHODS["lora-II" if family in FIELDS else "full"]
+    spec, _ = recorded(tmp_path, directory_of(family), method, "rte")
     out = exported(tmp_path, spec)
     model = AutoModelForSequenceClassification.from_pretrained(out).eval()
     # AutoTokenizer would read another kind of vocabulary for some families.
