@@ -1,7 +1,10 @@
 """Reads the results of a comparison, exports its models, and predicts with them."""
 
+import contextlib
+import json
 import sys
-from collections.abc import Iterable, Sequence, Sized
+from ast import literal_eval
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Number
@@ -13,9 +16,19 @@ import pandas as pd
 from subtune.analysis.chosen_runs import are_external, merge_experiments
 from subtune.analysis.run_scores import read_row_scores
 from subtune.analysis.tables import find_table_files, read_table
-from subtune.core.errors import SubtuneError, format_allowed, join_names, shorten
+from subtune.comparison.splits import frame_cells, is_table, to_frame
+from subtune.core.errors import (
+    SubtuneError,
+    convert_errors,
+    format_allowed,
+    join_names,
+    shorten,
+)
 from subtune.core.files import Layout, require_new
+from subtune.data.table_files import FORMATS, is_file
 from subtune.runs import records
+from subtune.tasks import TaskSpec
+from subtune.tasks.sentences import plain_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -106,9 +119,11 @@ class Comparison:
     def predict(
         self,
         method: str,
-        texts: Iterable[Any] | pd.DataFrame,
+        texts: Any,
         minutes: float = 10,
         model: str | None = None,
+        encoding: str | None = None,
+        sheet: str | None = None,
     ) -> pd.DataFrame:
         """Predict the labels of new texts with the model of the best run of a method.
 
@@ -116,30 +131,41 @@ class Comparison:
 
         Args:
             method: the name of the method.
-            texts: a list of texts, a list of tuples of two texts, or a DataFrame with the same text
-                columns as the training set.
+            texts: a table in any form that `subtune.compare` reads, such as the path of a file or
+                a DataFrame, or a dict of columns, with the same text columns as the training set;
+                or a list of texts, or of tuples of two texts.
             minutes: the time limit for the training after cross-validation.
             model: as in `export`.
+            encoding: the encoding of a file; default: UTF-8 or UTF-16.
+            sheet: the sheet of an Excel file; default: the first.
 
         Returns:
             A table with one row per text. The column ``prediction`` has the predicted label, or a
             number in the unit of the labels. The columns ``probability_…`` have the probability of
-            each label. The index of a DataFrame or Series is kept.
+            each label. The index of a DataFrame or Series is kept. Predicted labels have the type
+            of the labels in the training set; labels from files, the type that `pandas.read_csv`
+            chooses for them.
 
         Raises:
             SubtuneError: there is no such method or model, or the texts do not fit the task.
         """
-        from subtune.share.predict import predict_rows
+        from subtune.share.predict import PREDICTION, predict_rows, read_new_rows
 
         run = self._best_run(method, model)
         task = records.read_spec(Path(self._layout.records()), run).tokens.data.task
-        if isinstance(texts, pd.DataFrame):
-            given = texts.rename(columns=str).to_dict("records")
+        task = task.replace(encoding=encoding, sheet=sheet)
+        if _is_path(texts):
+            rows, source = read_new_rows(task, Path(texts)), str(texts)
         else:
-            several = [texts] if isinstance(texts, str) else texts
-            given = [_name_cells(task.text, text, n) for n, text in enumerate(several, start=1)]
-        rows = [(f"text {number}", row) for number, row in enumerate(given, start=1)]
-        predicted = predict_rows(self._layout, run, task, rows, "texts", minutes)
+            cells = frame_cells(_make_frame(task.text, texts))
+            rows, source = [(f"text {n}", row) for n, row in enumerate(cells, start=1)], "texts"
+        predicted = predict_rows(self._layout, run, task, rows, source, minutes)
+        if task.labels is not None:
+            given = read_given_labels(self.results / task.name, task)
+            predicted[PREDICTION] = [
+                [given[word] for word in cell] if isinstance(cell, list) else given[cell]
+                for cell in predicted[PREDICTION]
+            ]
         if isinstance(texts, pd.DataFrame | pd.Series):
             return predicted.set_axis(texts.index)
         return predicted
@@ -198,22 +224,70 @@ class Comparison:
         return f'{markdown_table(answer)}<img src="{picture}" width="420">'
 
 
-def _name_cells(columns: Sequence[str], text: Any, number: int) -> dict[str, Any]:
+def _is_path(texts: Any) -> bool:
+    """Return whether ``texts`` is the path of a table, and not a single text."""
+    return isinstance(texts, Path) or (
+        isinstance(texts, str) and (is_file(texts) or Path(texts).suffix.lower() in FORMATS)
+    )
+
+
+def _make_frame(columns: Sequence[str], texts: Any) -> pd.DataFrame:
+    """Convert texts, in one of the forms that `Comparison.predict` accepts, to a table.
+
+    Args:
+        columns: the text columns of the task.
+    """
+    if is_table(texts):
+        return to_frame(texts, "texts")
+    if isinstance(texts, Mapping):
+        with convert_errors("texts: found a dict, expected one of columns of equal lengths"):
+            return pd.DataFrame(texts)
+    several = [texts] if isinstance(texts, str) else texts
+    return pd.DataFrame([_name_cells(columns, text, n) for n, text in enumerate(several, start=1)])
+
+
+def _name_cells(columns: Sequence[str], text: Any, number: int) -> Mapping[str, Any]:
     """Map the text columns to the texts of one row.
 
     Args:
         columns: the text columns of the task.
-        text: one text, or a tuple with one text for each column.
+        text: one text, a tuple with one text for each column, or a dict that is returned unchanged.
         number: the position of the text in the list, from 1, for the error message.
     """
+    if isinstance(text, Mapping):
+        return text
     cells = [text] if len(columns) == 1 else text
     is_row = isinstance(cells, Sized) and not isinstance(cells, str) and len(cells) == len(columns)
-    if not is_row or any(isinstance(cell, Number) for cell in cells):
+    if not is_row or any(isinstance(cell, Number) and cell == cell for cell in cells):
         expected = "text" if len(columns) == 1 else f"tuples of {join_names(columns)}"
         raise SubtuneError(
             f"texts: text {number}: found {shorten(repr(text))}, expected {expected}"
         )
     return dict(zip(columns, cells, strict=True))
+
+
+def read_given_labels(folder: Path, task: TaskSpec) -> dict[str, Any]:
+    """Map the label words of a task to the labels as they were given, such as ``"1"`` to ``1``.
+
+    Args:
+        folder: the directory with the tables that were not in files. Labels from files are text,
+            of which integers, floats and booleans are recognised if all labels are such.
+    """
+    words, given = task.labels or (), dict[str, Any]()
+    if not isinstance(task.label, str):
+        return dict(zip(words, words, strict=True))
+    # The training set is read first, because a split may have labels of another type.
+    for path in sorted(folder.glob("*.jsonl"), key=lambda path: path.stem != "train"):
+        for line in path.read_text("utf-8").split("\n")[:-1]:
+            cell = json.loads(line).get(task.label)
+            for label in cell if isinstance(cell, list) else [cell]:
+                given.setdefault(plain_label(str(label)), label)
+    if not given:
+        with contextlib.suppress(ValueError, SyntaxError):
+            values = [*map(literal_eval, words)]
+            if [*map(str, values)] == [*words] and all(isinstance(v, int | float) for v in values):
+                given = dict(zip(words, values, strict=True))
+    return {word: word if given.get(word) is None else given[word] for word in words}
 
 
 def load(results: str | Path) -> Comparison:

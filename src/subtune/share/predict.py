@@ -22,7 +22,7 @@ from subtune.core.process import prepare_device
 from subtune.data.load import read_examples, row_encoder
 from subtune.data.sample import draw_rows, read_table_description, write_drawn_rows
 from subtune.data.sources import files_version, read_columns, task_reader
-from subtune.data.table_files import is_file
+from subtune.data.table_files import is_file, read_rows, read_texts
 from subtune.models.encoder import load_spec_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
@@ -248,10 +248,7 @@ def predict_table(
             )
         names = zip(texts, task.text, strict=False)
         task = task.replace(text=tuple(new or old for new, old in names))
-    reader = task_reader(task)
-    if table.suffix.lower() not in reader.endings:
-        raise SubtuneError(f"{table}: {format_allowed(table.suffix, reader.endings)}")
-    rows = list(reader.read(task, table, False))
+    rows = read_new_rows(task, table)
     frame = pd.DataFrame([row for _, row in rows])
     for column in (PREDICTION, *map(PROBABILITY.format, task.labels or ())):
         if column in frame:
@@ -269,6 +266,22 @@ def predict_table(
     with convert_errors(f"cannot write {target}"):
         write_text(target, text)
     return len(frame)
+
+
+def read_new_rows(task: TaskSpec, table: Path) -> list[PlacedRow]:
+    """Read the rows of a file, without their labels.
+
+    Raises:
+        SubtuneError: the file cannot be read, is in no format of training data, or has two columns
+            with the same name.
+    """
+    reader = task_reader(task)
+    if table.suffix.lower() not in reader.endings:
+        raise SubtuneError(f"{table}: {format_allowed(table.suffix, reader.endings)}")
+    if reader.read is read_texts:
+        # All columns are checked before the first row, and not only the text columns.
+        next(read_rows(table, encoding=task.encoding, sheet=task.sheet), None)
+    return [*reader.read(task, table, False)]
 
 
 def predict_rows(

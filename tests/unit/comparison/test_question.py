@@ -5,16 +5,21 @@ import fcntl
 import os
 from pathlib import Path
 
+import datasets
+import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 
 from subtune.comparison import loop, pace
 from subtune.comparison.pace import MeasuredPace
 from subtune.comparison.question import compare
-from subtune.comparison.results import Comparison
+from subtune.comparison.results import Comparison, read_given_labels
+from subtune.comparison.splits import find_splits, write_splits
 from subtune.config.schema import Pace
 from subtune.core.errors import SubtuneError
 from subtune.methods import METHODS
+from subtune.tasks import TaskSpec
 from tests.helpers.records import recorded
 
 PAIRS = [("a", "pair"), ("another", "one")]
@@ -69,6 +74,87 @@ def test_predictions_of_rows_keep_their_index(answer):
     pd.testing.assert_frame_equal(answer.predict("layernorm", table), by_row.set_axis(table.index))
     with pytest.raises(SubtuneError, match="texts: text 1: no column 'sentence2', exp"):
         answer.predict("layernorm", table.drop(columns="sentence2"))
+
+
+def test_texts_in_any_form_are_predicted_alike(answer, tmp_path):
+    columns = {"sentence1": ["a", "12"], "sentence2": ["pair", None]}
+    frame, path = pd.DataFrame(columns), tmp_path / "new.csv"
+    frame.to_csv(path, index=False)
+    frame.to_parquet(tmp_path / "new.parquet")
+    expected = answer.predict("layernorm", [("a", "pair"), ("12", "")])
+    for texts in (
+        columns,
+        frame.to_dict("records"),
+        [("a", "pair"), ("12", float("nan"))],
+        [(b"a", "pair"), ("12", pd.NA)],
+        frame.assign(sentence1=["a", 12], sentence2=["pair", pd.NA]),
+        frame.assign(sentence1=[b"a", np.int64(12)], other=[object, {}]),
+        frame.assign(sentence1=pd.Categorical(["a", "12"])),
+        pyarrow.table(columns),
+        datasets.Dataset.from_dict(columns),
+        path,
+        str(path),
+        str(tmp_path / "new.parquet"),
+    ):
+        pd.testing.assert_frame_equal(answer.predict("layernorm", texts), expected)
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ("nowhere.csv", "nowhere.csv: "),
+        (Path("nowhere"), "nowhere: "),
+        ({"sentence1": ["a"], "sentence2": ["b", "c"]}, "texts: found a dict, exp"),
+        (
+            pd.DataFrame([["a", "b"]], columns=["sentence1"] * 2),
+            "texts: found column 'sentence1' t",
+        ),
+        ([("a", "b"), ("", None)], "texts: text 2: found no text"),
+        ([], "texts: found no rows"),
+    ],
+)
+def test_texts_that_cannot_be_read_are_refused(answer, texts, said):
+    with pytest.raises(SubtuneError, match=f"^{said}"):
+        answer.predict("layernorm", texts)
+
+
+@pytest.mark.parametrize(
+    ("labels", "found"),
+    [
+        ([1, 0], {"0": 0, "1": 1}),
+        (np.array([True, False]), {"False": False, "True": True}),
+        (["1", "0"], {"0": "0", "1": "1"}),
+        ([1.0, 2.5], {"1": 1.0, "2.5": 2.5}),
+        ([1, 2, None], {"1": 1, "2": 2}),
+        (pd.array([1, 2, None], "Int64"), {"1": 1, "2": 2}),
+        (pd.Categorical([1, 2]), {"1": 1, "2": 2}),
+        ([[1, 2], [3]], {"1": 1, "2": 2, "3": 3}),
+        (["1.0", "1.1"], {"1": "1.0", "1.1": "1.1"}),
+        (["None", "1", None], {"1": "1", "None": "None"}),
+    ],
+)
+def test_predicted_labels_have_the_type_of_the_given_labels(tmp_path, labels, found):
+    table = find_splits(pd.DataFrame({"text": "a", "label": labels}))
+    write_splits(table, tmp_path, tmp_path / "mine")
+    task = TaskSpec(name="mine", text=("text",), labels=(*found,), metrics=("accuracy",))
+    given = read_given_labels(tmp_path / "mine", task)
+    assert given == found and [*map(type, given.values())] == [*map(type, found.values())]
+
+
+@pytest.mark.parametrize(
+    ("words", "labels"),
+    [
+        (("0", "1"), [0, 1]),
+        (("False", "True"), [False, True]),
+        (("1", "1.5"), [1, 1.5]),
+        (("01", "02"), ["01", "02"]),
+        (("1", "good"), ["1", "good"]),
+        (("(1)", "[2]"), ["(1)", "[2]"]),
+    ],
+)
+def test_labels_of_a_file_are_as_pandas_reads_them(tmp_path, words, labels):
+    task = TaskSpec(name="mine", text=("text",), labels=words, metrics=("accuracy",))
+    assert [*read_given_labels(tmp_path, task).values()] == labels
 
 
 ANSWER = {"decision": "train", "model": "small", "encoder_size": 10, "reference": "Full of large"}

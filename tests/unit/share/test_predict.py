@@ -161,6 +161,7 @@ BAD = {
     "no column of text": ("in.csv", "id,text\n1,a\n", "line 2: no column 'sentence'"),
     "an empty text": ("in.csv", "id,sentence\n1,a\n2, \n", "line 3: found no text"),
     "no rows": ("in.csv", "id,sentence\n", "found no rows"),
+    "a repeated column": ("in.csv", "note,sentence,note\n1,a,2\n", "found column 'note' twice"),
     "another format": ("in.pdf", "", "found '.pdf', expected one of"),
 }
 
