@@ -26,11 +26,11 @@ from subtune.comparison.own_task import (
 from subtune.comparison.settings import (
     CandidateSettings,
     EstimatedSeconds,
+    Rates,
     StartingModel,
     choose_max_lengths,
     count_training_rows,
     estimate_times,
-    learning_rate_setting,
     list_choices,
     nearest_learning_rates,
 )
@@ -96,6 +96,8 @@ def write_first_configuration(
         problems = model.problems_by_method(DEFAULTS.methods, task).items()
         yield from (f"method {method}{where} is left out: {why}" for method, why in problems)
     choices, timed = _list_timed_choices(look, rows, options, folds)
+    yield from (f"model {name} is left out: {why}" for name, why in timed.problems.items())
+    models = {name: model for name, model in models.items() if name not in timed.problems}
     usual = choices[0][0].experiment
     config = _make_config(results, rows, models, timed, usual)
     chosen, times = _choose_in_time(config, choices, look, rows, size, options.minutes)
@@ -111,10 +113,10 @@ def write_first_configuration(
         yield from messages.describe_folds(facts, folds or 0, len(experiment.seeds))
     yield from messages.sample_lines(numbers, drawn, experiment)
     yield messages.run_line(experiment)
-    [first, *_] = models.values()
-    lengths = describe_lengths(look.token_counts, experiment.max_length, bool(first.directory))
+    are_counted = facts.lengths.are_counted
+    lengths = describe_lengths(look.most_tokens, experiment.max_length, are_counted)
     yield from messages.reduction_lines(usual, experiment, lengths, options.minutes)
-    yield from messages.time_lines(first, times, options.minutes)
+    yield from messages.time_lines(models.values(), times, options.minutes)
     if any(len(drawn[split]) < len(numbers[split]) for split in numbers):
         rows = rows.write(drawn, Path(Layout(results).sample()))
     predictions = rows.write_predictions(
@@ -137,18 +139,22 @@ def _list_timed_choices(
         The result of `list_choices`, and the measured speed.
     """
     # Importing torch takes seconds.
-    from subtune.comparison.pace import measure_pace
+    from subtune.comparison.pace import measure_paces
 
-    fixed, rates = _choose_methods(look.models, rows.task, options, folds)
-    windows = choose_max_lengths(
-        look.token_counts, min(m.longest_text for m in look.models.values())
-    )
+    rates = _choose_learning_rates(look.models, rows.task)
+    longest = min(model.longest_text for model in look.models.values())
+    windows = choose_max_lengths(look.most_tokens, longest)
     seconds = min(DEFAULTS.timing["seconds"], DEFAULTS.timing["share"] * 60 * options.minutes)
-    [first, *_] = look.models.values()
     texts = rows.columns["train"]
     with hold_gpu(partial(print, file=sys.stderr)):
-        timed = measure_pace(first, rows.task, texts, windows[0], rates, seconds)
-    fixed["precision"] = timed.precision
+        timed = measure_paces(look.models, rows.task, texts, windows[0], rates, seconds)
+    models = {name: model for name, model in look.models.items() if name not in timed.problems}
+    rates = {name: rates[name] for name in models}
+    fixed: dict[str, Any] = {"models": [*models], "tasks": [rows.task.name], "folds": folds}
+    fixed |= {"margin": options.margin, "precision": timed.precision}
+    if rows.task.of_kind.has_numbers:
+        labels = {model.labels for model in models.values()}
+        fixed["labels"] = "standard" if labels == {"standard"} else "raw"
     fewest = DEFAULTS.rows_per_class * len(look.facts.parts["train"].labels)
     number = len(rows.numbers["train"])
     return list_choices(number, fewest, windows, rates, fixed, timed.least_batch), timed
@@ -178,13 +184,15 @@ def _choose_in_time(
 
     def estimate(chosen: CandidateSettings) -> EstimatedSeconds | None:
         counts = chosen.count_rows(rows.numbers)
-        reduced_size = size.replace(
-            tokens=look.token_counts.clip(max=chosen.experiment.max_length).mean(),
-            train_rows=counts["train"],
-            evaluation_rows=sum(counts.values()) - counts["train"],
-        )
+        evaluated = sum(counts.values()) - counts["train"]
+        reduced_size = size.replace(train_rows=counts["train"], evaluation_rows=evaluated)
+        tokens = {
+            name: look.token_counts[name].clip(max=chosen.experiment.max_length).mean()
+            for name in config.models
+            if look.models[name].dimensions
+        }
         update = {"experiments": {EXPERIMENT: chosen.experiment}}
-        return estimate_times(config.model_copy(update=update), reduced_size)
+        return estimate_times(config.model_copy(update=update), reduced_size, tokens)
 
     def ends_in_time(chosen: CandidateSettings) -> bool:
         times = estimate(chosen)
@@ -197,38 +205,14 @@ def _choose_in_time(
     return choices[-1][-1], estimate(choices[-1][-1])
 
 
-def _choose_methods(
-    models: Mapping[str, StartingModel], task: Task, options: Options, folds: int | None
-) -> tuple[dict[str, Any], dict[str, tuple[float, ...]]]:
-    """Choose the methods, their learning rates and other settings, regardless of the time limit.
-
-    For each model, the setting ``by_model`` lists the methods that not all models support, and the
-    methods whose learning rates differ from the rates for the first model.
-
-    Returns:
-        The settings by name, and a mapping from each method that all models support to its learning
-        rates for the first model.
-    """
-    rates: dict[str, dict[str, tuple[float, ...]]] = {}
+def _choose_learning_rates(models: Mapping[str, StartingModel], task: Task) -> dict[str, Rates]:
+    """Choose the methods of each model and their learning rates, regardless of the time limit."""
+    rates = {}
     for name, model in models.items():
         problems = model.problems_by_method(DEFAULTS.methods, task)
         methods = [method for method in DEFAULTS.methods if method not in problems]
         rates[name] = nearest_learning_rates(methods, model.hidden_size)
-    [first, *others] = rates.values()
-    shared = {m: tried for m, tried in first.items() if all(m in other for other in others)}
-    fixed: dict[str, Any] = {"models": [*models], "tasks": [task.name], "folds": folds}
-    fixed["margin"] = options.margin
-    by_model = {}
-    for name, own in rates.items():
-        if differing := {m: tried for m, tried in own.items() if tried != shared.get(m)}:
-            by_model[name] = {
-                "methods": {m: learning_rate_setting(r) for m, r in differing.items()}
-            }
-    fixed["by_model"] = by_model
-    if task.of_kind.has_numbers:
-        labels = {model.labels for model in models.values()}
-        fixed["labels"] = "standard" if labels == {"standard"} else "raw"
-    return fixed, shared
+    return rates
 
 
 def add_learning_curves(experiment: Experiment, rows: int) -> Experiment:
@@ -244,7 +228,7 @@ def add_learning_curves(experiment: Experiment, rows: int) -> Experiment:
     numbers = tuple(int(share * train_rows) for share in DEFAULTS.shares)
     if min(numbers) < DEFAULTS.fewest_rows_of_share:
         return experiment
-    baselines = [name for name in experiment.methods if name in DEFAULTS.floors]
+    baselines = [name for name in experiment.all_methods if name in DEFAULTS.floors]
     settings = MethodSettings(train_rows=numbers)
     by_method = experiment.by_method | dict.fromkeys(baselines, settings)
     return experiment.model_copy(update={"by_method": by_method})
@@ -275,6 +259,7 @@ def _make_config(
                 "device": timed.device,
                 "start_minutes": DEFAULTS.start_minutes,
                 "pace": timed.pace,
+                "pace_by_model": timed.pace_by_model,
             },
         }
     )

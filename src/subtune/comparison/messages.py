@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from itertools import islice
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from subtune.config.fields import SearchOfRates
 from subtune.config.schema import Experiment
 from subtune.core.errors import format_count, format_duration, join_names, quote
 from subtune.data.excel_files import sheet_names
+from subtune.methods import METHODS
+from subtune.methods.added import TfIdf
 from subtune.models.model_files import unknown_lines
 
 # A line names at most `NAMED` columns or classes. At most `SHOWN` conflicts are printed.
@@ -255,23 +257,36 @@ def model_line(model: StartingModel) -> str:
 
 def run_line(experiment: Experiment) -> str:
     """Format the line about the runs: their number, methods, seeds or folds, epochs, batch size."""
-    # A method without learning rates is a deterministic regression: its result is the same for all
-    # seeds, so one run is enough.
-    methods, folds = experiment.methods, experiment.folds
-    repeated = [method for method, rates in methods.items() if rates or folds]
-    once = [method for method in methods if method not in repeated]
+    models, folds, seeds = experiment.models, experiment.folds, len(experiment.seeds)
+    pairs = [each for model in models for each in experiment.methods_for(model).items()]
+    methods = [method for method in DEFAULTS.methods if method in dict(pairs)]
+    # TF-IDF has no model. A method without learning rates is a deterministic regression: its result
+    # is the same for all seeds, so one run is enough.
+    of_texts = [method for method in methods if isinstance(METHODS[method], TfIdf)]
+    repeated = {method for method, rates in pairs if rates or folds}
+    counted = [*(method for method, _ in pairs if method not in of_texts), *of_texts]
+    runs = sum(seeds if method in repeated else 1 for method in counted)
+    times, times_models, of_each = f" × {seeds} {'folds' if folds else 'seeds'}", "", ""
+    apart = {*methods} - repeated
+    if len(models) > 1:
+        times_models, of_each = f" × {len(models)} models", " of each model"
+        apart |= {*of_texts}
+    together = [method for method in methods if method not in apart]
+    once = [
+        method + (times if method in repeated else "") + ("" if method in of_texts else of_each)
+        for method in methods
+        if method in apart
+    ]
     others = f", and {' and '.join(once)}" if once else ""
-    seeds, own = len(experiment.seeds), experiment.by_method
+    own = experiment.by_method
     longer = f" ({next(iter(own.values())).epochs} for {', '.join(own)})" if own else ""
-    searches = any(isinstance(rates, SearchOfRates) for rates in methods.values())
+    epochs = f"{format_count(experiment.epochs, 'epoch')} each{longer}"
     rates = "one fixed learning rate per method"
-    if searches:
+    if any(isinstance(rates, SearchOfRates) for _, rates in pairs):
         rates = "a search with the first seed chooses the learning rate of each method"
-    runs, epochs = seeds * len(repeated) + len(once), format_count(experiment.epochs, "epoch")
     return (
-        f"{format_count(runs, 'run')}: methods ({', '.join(repeated)}) × {seeds} "
-        f"{'folds' if folds else 'seeds'}{others}; "
-        f"{epochs} each{longer}, in batches of {experiment.batch_size}; {rates}"
+        f"{format_count(runs, 'run')}: methods ({', '.join(together)}){times}{times_models}"
+        f"{others}; {epochs}, in batches of {experiment.batch_size}; {rates}"
     )
 
 
@@ -287,7 +302,7 @@ def reduction_lines(
         minutes: the time limit.
     """
     changes = []
-    if left_out := [method for method in usual.methods if method not in chosen.methods]:
+    if left_out := [method for method in usual.all_methods if method not in chosen.all_methods]:
         changes.append(f"without {', '.join(left_out)}")
     if len(chosen.seeds) < len(usual.seeds):
         unit = "folds" if chosen.folds else "seeds"
@@ -304,19 +319,22 @@ def reduction_lines(
 
 
 def time_lines(
-    model: StartingModel, times: EstimatedSeconds | None, minutes: float
+    models: Iterable[StartingModel], times: EstimatedSeconds | None, minutes: float
 ) -> Iterator[str]:
     """Yield lines about the estimated time on this machine.
 
     Args:
-        model: the first model.
+        models: the models.
         times: the estimated times; None if they are unknown.
         minutes: the time limit.
     """
+    unknown = " and ".join(model.reference for model in models if model.dimensions is None)
     if times is None:
-        yield f"time: unknown before {model.reference} is downloaded"
+        yield f"time: unknown before {unknown} is downloaded"
         return
-    yield f"time: about {format_duration(times.all)}, estimated from training steps on this machine"
+    without = f", without {unknown}, which is not downloaded yet" if unknown else ""
+    how = f"estimated from training steps on this machine{without}"
+    yield f"time: about {format_duration(times.all)}, {how}"
     asked = format_duration(60 * minutes)
     if times.first > 60 * minutes:
         yield (

@@ -53,16 +53,21 @@ class TablesAndModels(NamedTuple):
     Attributes:
         tables: the table of each split, by split.
         models: the models, by their names in the configuration.
-        token_counts: the number of tokens of each training text, or of each text in a sample if
-            there are many texts, in ascending order.
+        token_counts: for each model, the number of tokens of each training text, or of each text in
+            a sample if there are many texts, in ascending order.
         problems: maps the given name of each model that cannot be used to an error message.
     """
 
     facts: Facts
     tables: dict[str, UserTable]
     models: dict[str, StartingModel]
-    token_counts: np.ndarray
+    token_counts: dict[str, np.ndarray]
     problems: dict[str, str]
+
+    @property
+    def most_tokens(self) -> np.ndarray:
+        """The ``token_counts`` of the model with the most tokens."""
+        return max(self.token_counts.values(), key=np.sum)
 
 
 def read_tables_and_models(
@@ -99,11 +104,13 @@ def read_tables_and_models(
     cells = (train.cells(column) for column in text)
     texts = [tuple(str(cell or "") for cell in row) for row in zip(*cells, strict=True)]
     models, problems = find_starting_models(options.model, texts)
-    [first, *_] = models.values()
-    counts, unknown = first.token_counts(texts)
+    counted = {name: model.token_counts(texts) for name, model in models.items()}
+    counts = {name: lengths for name, (lengths, _) in counted.items()}
+    most = max(counts, key=lambda name: counts[name].sum())
     longest = min(model.longest_text for model in models.values())
-    window = choose_max_lengths(counts, longest)[0]
-    lengths = describe_lengths(counts, window, bool(first.directory), unknown)
+    window = choose_max_lengths(counts[most], longest)[0]
+    unknown = max(share for _, share in counted.values())
+    lengths = describe_lengths(counts[most], window, bool(models[most].directory), unknown)
     guessed = tuple(
         n for n in ("text", "label", "sheet", "kind", "group") if getattr(options, n) is None
     )

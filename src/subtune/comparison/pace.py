@@ -21,6 +21,7 @@ import torch
 from subtune.comparison.settings import StartingModel
 from subtune.config.schema import Pace, Trains
 from subtune.core import process
+from subtune.core.errors import error_reason
 from subtune.core.process import StoppedError, is_out_of_memory
 from subtune.data.load import row_encoder
 from subtune.methods import METHODS
@@ -59,6 +60,8 @@ class MeasuredPace(NamedTuple):
             method, with batch size `FEW`.
         least_batch: the smallest batch size at which the texts take most of the time of a step, and
             not the optimiser and kernel launches.
+        pace_by_model: the paces of the other models, by the model's name.
+        problems: maps the name of each model that fails to an error message.
     """
 
     device: str
@@ -66,6 +69,59 @@ class MeasuredPace(NamedTuple):
     precision: Precision = "fp32"
     milliseconds: Mapping[Precision, float] = MappingProxyType({})
     least_batch: int = 1
+    pace_by_model: Mapping[str, dict[Trains, Pace]] = MappingProxyType({})
+    problems: Mapping[str, str] = MappingProxyType({})
+
+
+def measure_paces(
+    models: Mapping[str, StartingModel],
+    task: Task,
+    columns: Mapping[str, Sequence],
+    max_length: int,
+    methods: Mapping[str, Iterable[str]],
+    seconds: float,
+) -> MeasuredPace:
+    """Measure the pace of each model, as `measure_pace`, and choose a precision that suits all.
+
+    Args:
+        models: the models by name.
+        methods: the methods to time, by the name of the model.
+        seconds: the approximate duration of all measurements of all models.
+
+    Returns:
+        The pace of the first model that can be measured, with the paces of the other models.
+
+    Raises:
+        SubtuneError: all models fail.
+    """
+    timed, problems = dict[str, MeasuredPace](), dict[str, str]()
+    precisions: tuple[Precision, ...] = "fp32", "bf16"
+
+    def measure(name: str) -> None:
+        each = seconds / len(models)
+        given = models[name], task, columns, max_length, methods[name], each, precisions
+        try:
+            timed[name] = measure_pace(*given)
+        except Exception as error:  # the code of a model may fail
+            if len(problems) + 1 == len(models):
+                raise
+            problems[name] = error_reason(error)
+
+    for name in models:
+        measure(name)
+    measured = [name for name in timed if timed[name].pace] or [*timed]
+    if len({timed[name].precision for name in measured}) > 1:
+        precisions = ("fp32",)
+        for name in measured:
+            if timed[name].precision == "bf16":
+                measure(name)
+    first, *others = (name for name in measured if name not in problems)
+    return timed[first]._replace(
+        least_batch=min(timed[name].least_batch for name in measured),
+        milliseconds={} if others else timed[first].milliseconds,
+        pace_by_model={name: timed[name].pace for name in others},
+        problems=problems,
+    )
 
 
 def measure_pace(
@@ -75,6 +131,7 @@ def measure_pace(
     max_length: int,
     methods: Iterable[str],
     seconds: float,
+    precisions: Sequence[Precision] = ("fp32", "bf16"),
 ) -> MeasuredPace:
     """Measure the pace of this machine by timing training steps of some methods.
 
@@ -83,6 +140,7 @@ def measure_pace(
         max_length: the length in tokens to which texts are truncated.
         methods: the methods to time. Precision and batch size are chosen for the first method.
         seconds: the approximate duration of all measurements.
+        precisions: the precisions to try.
     """
     device = process.prepare_device(threads=1)
     is_gpu = device.type == "cuda"
@@ -102,7 +160,7 @@ def measure_pace(
     kinds: dict[Trains, str] = {}
     for method in methods:
         kinds.setdefault(STEP_KINDS[METHODS[method].work()], method)
-    times, precision, milliseconds = _time_kinds(timer, kinds)
+    times, precision, milliseconds = _time_kinds(timer, kinds, precisions)
     layers = model.dimensions.num_hidden_layers
     teraflops = model.dimensions.forward_flops(examples.lengths.mean(), encoder.head) / 1e12
     pace = {kind: fit_pace(by_size, layers, teraflops) for kind, by_size in times.items()}

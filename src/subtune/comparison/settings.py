@@ -1,9 +1,10 @@
 """Chooses the models and settings of a first configuration, and estimates the training time."""
 
 import importlib.util
+import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -43,6 +44,8 @@ from subtune.tasks.task import TaskSize
 
 # A plan needs a commit for each model on the hub; for an estimate, any commit will do.
 SOME_COMMIT = "0" * 40
+# Maps the methods of a model to their learning rates.
+Rates = Mapping[str, tuple[float, ...]]
 # Seconds that jobs without training (tokens, tables, figures) take on two cores of a laptop.
 OTHER_SECONDS = 25
 
@@ -155,31 +158,40 @@ def find_starting_models(
     """Find the models that a user names, and check their tokenizers on some texts.
 
     Args:
-        names: one or several names of models, as for `find_starting_model`; None for the default
-            model.
+        names: one or several names of models, as for `find_starting_model`, in any order; None for
+            the default model.
         texts: one text, or two texts, per example.
 
     Returns:
-        The models by their names in the configuration, and a mapping from the given name of each
-        model that cannot be used to an error message.
+        The models by their names in the configuration, in alphabetical order, and a mapping from
+        the given name of each model that cannot be used to an error message.
 
     Raises:
         SubtuneError: no model can be used.
     """
-    found, problems = dict[str, StartingModel](), dict[str, str]()
-    several = [names] if names is None or isinstance(names, str) else names
-    for name in several:
+    models, problems = dict[Any, StartingModel](), dict[str, str]()
+    for name in [names] if names is None or isinstance(names, str) else dict.fromkeys(names):
         try:
             model = find_starting_model(name)
             model.token_counts(texts[: DEFAULTS.rows_tried])
         except SubtuneError as error:
-            if len(several) == len(problems) + 1:
-                raise
             problems[str(name)] = str(error)
             continue
-        number = sum(other.name == model.name for other in found.values())
-        found[f"{model.name}-{number + 1}" if number else model.name] = model
-    return found, problems
+        place = model.directory.resolve() if model.directory else model.reference
+        if place in models:
+            problems[str(name)] = f"it is the same model as {models[place].reference}"
+        models.setdefault(place, model)
+    if not models:
+        raise SubtuneError(next(iter(problems.values())))
+    found, taken = dict[str, StartingModel](), {model.name for model in models.values()}
+    for model in sorted(models.values(), key=lambda model: (model.name, model.reference)):
+        name = model.name
+        if name in found:
+            numbered = (f"{name}-{number}" for number in itertools.count(2))
+            name = next(other for other in numbered if other not in taken)
+        taken.add(name)
+        found[name] = model
+    return dict(sorted(found.items())), problems
 
 
 def find_starting_model(name: str | None) -> StartingModel:
@@ -220,12 +232,40 @@ class EstimatedSeconds(NamedTuple):
     """Estimated seconds on this machine, including the time for tables and figures.
 
     Attributes:
-        all: the seconds for all runs of one model.
+        all: the seconds for all runs of all models.
         first: the seconds for the slowest run alone.
     """
 
     all: float
     first: float
+
+
+class Reduction(NamedTuple):
+    """Settings that take less time. They apply to all models.
+
+    Attributes:
+        rows: the number of rows of the training table that are used.
+        max_length: the length in tokens to which texts are truncated.
+        seeds: the number of seeds or folds.
+        epochs: the smallest share of the usual number of epochs.
+        without: the methods that are left out.
+        one_rate: whether each method has one learning rate instead of a search.
+    """
+
+    rows: int
+    max_length: int
+    seeds: int
+    epochs: float
+    without: Collection[str] = ()
+    one_rate: bool = False
+
+    def reduce_rates(self, rates: Rates) -> Rates:
+        """Leave out methods and learning rates from the learning rates of one model."""
+        kept = {method: tried for method, tried in rates.items() if method not in self.without}
+        if not self.one_rate:
+            return kept
+        # The baselines, which train nothing in the encoder, have no learning rates.
+        return {method: tried[len(tried) // 2 :][:1] for method, tried in kept.items()}
 
 
 class CandidateSettings(NamedTuple):
@@ -252,9 +292,7 @@ class CandidateSettings(NamedTuple):
         return counts | {"train": self.rows}
 
 
-def nearest_learning_rates(
-    methods: Iterable[str], hidden_size: int
-) -> dict[str, tuple[float, ...]]:
+def nearest_learning_rates(methods: Iterable[str], hidden_size: int) -> Rates:
     """Look up the learning rates of each method, for the hidden size nearest to ``hidden_size``."""
     rates = {}
     for method in methods:
@@ -268,57 +306,76 @@ def list_choices(
     rows: int,
     fewest_rows: int,
     windows: Sequence[int],
-    rates: Mapping[str, tuple[float, ...]],
+    rates: Mapping[str, Rates],
     fixed: Mapping[str, Any],
     least_batch: int = 1,
 ) -> list[list[CandidateSettings]]:
-    """List possible settings for a table and a model, from the best to the fastest.
+    """List possible settings for a table and some models, from the best to the fastest.
 
-    There is one inner list for each reduction that `_reductions` yields, such as shorter texts or
-    fewer seeds. Within a list, the number of epochs
-    decreases. The first list begins with choices in which methods with few parameters are trained
-    for additional epochs.
+    There is one inner list for each reduction of `list_reductions`. Within a list, the number of
+    epochs decreases. The first list begins with choices in which methods with few parameters are
+    trained for additional epochs.
 
     Args:
         rows: the number of rows of the training table.
         fewest_rows: the size of the smallest sample.
         windows: values of `max_length`, the longest first.
-        rates: the learning rates of each method that all models support, by method.
+        rates: the learning rates of each method, by the name of the model.
         fixed: the settings that do not depend on the time limit.
         least_batch: the smallest efficient batch size. If it would leave fewer than `fewest_steps`
             steps, a smaller batch size is used.
     """
     choices, folds = list[list[CandidateSettings]](), fixed.get("folds")
-    for number, max_length, seeds, shorter in _reductions(rows, fewest_rows, windows):
-        train_rows = count_training_rows(number, folds)
+    for reduction in list_reductions(rows, fewest_rows, windows):
+        train_rows = count_training_rows(reduction.rows, folds)
         size = next(s for s in DEFAULTS.sizes if train_rows <= (s["rows"] or train_rows))
-        fewest, batch_size = math.ceil(shorter["epochs"] * size["epochs"]), least_batch
+        fewest, batch_size = math.ceil(reduction.epochs * size["epochs"]), least_batch
         while train_rows * fewest < batch_size * DEFAULTS.fewest_steps:
             batch_size //= 2
-        kept = {m: tried for m, tried in rates.items() if m not in shorter["without"]}
-        if shorter.get("one_rate"):
-            # The baselines, which train nothing in the encoder, have no learning rates.
-            kept = {method: tried[len(tried) // 2 :][:1] for method, tried in kept.items()}
         shortest = Experiment(
             **fixed,
-            methods={method: learning_rate_setting(tried) for method, tried in kept.items()},
-            seeds=tuple(range(min(seeds, folds or seeds))),
+            **method_settings({model: reduction.reduce_rates(own) for model, own in rates.items()}),
+            seeds=tuple(range(min(reduction.seeds, folds or reduction.seeds))),
             epochs=fewest,
             batch_size=max(batch_size, size["batch_size"]),
-            max_length=max_length,
+            max_length=reduction.max_length,
             schedule=DEFAULTS.schedule,
             warmup=DEFAULTS.warmup,
         )
-        epochs = range(size["epochs"], fewest - 1, -1)
-        choices.append(
-            [CandidateSettings(shortest.model_copy(update={"epochs": n}), number) for n in epochs]
-        )
-    best, longer = choices[0][0].experiment, [m for m in rates if m in DEFAULTS.longer["methods"]]
+        each = [
+            shortest.model_copy(update={"epochs": epochs})
+            for epochs in range(size["epochs"], fewest - 1, -1)
+        ]
+        choices.append([CandidateSettings(experiment, reduction.rows) for experiment in each])
+    best = choices[0][0].experiment
+    longer = [m for m in DEFAULTS.longer["methods"] if any(m in own for own in rates.values())]
     for times in reversed(DEFAULTS.longer["times"]):
         own = MethodSettings(epochs=times * best.epochs)
         more = best.model_copy(update={"by_method": dict.fromkeys(longer, own)})
         choices[0].insert(0, CandidateSettings(more, rows))
     return choices
+
+
+def method_settings(rates: Mapping[str, Rates]) -> dict[str, Any]:
+    """Return the settings ``methods`` and ``by_model`` of an experiment.
+
+    The setting ``methods`` has the methods that all models support, with the learning rates for the
+    first model. For each model, ``by_model`` has the methods that not all models support, and the
+    methods with other learning rates.
+
+    Args:
+        rates: the learning rates of each method, by the name of the model.
+    """
+    [first, *others] = rates.values()
+    shared = {m: tried for m, tried in first.items() if all(m in own for own in others)}
+    by_model = {
+        model: {m: learning_rate_setting(r) for m, r in own.items() if r != shared.get(m)}
+        for model, own in rates.items()
+    }
+    return {
+        "methods": {method: learning_rate_setting(tried) for method, tried in shared.items()},
+        "by_model": {model: {"methods": own} for model, own in by_model.items() if own},
+    }
 
 
 def count_training_rows(rows: int, folds: int | None) -> int:
@@ -331,35 +388,26 @@ def learning_rate_setting(rates: tuple[float, ...]) -> SearchOfRates | tuple[flo
     return SearchOfRates(search=rates) if len(rates) > 1 else rates or None
 
 
-def _reductions(
-    rows: int, fewest_rows: int, windows: Sequence[int]
-) -> Iterator[tuple[int, int, int, Mapping]]:
-    """Yield reductions of the settings: shorter texts, then fewer seeds, rows and methods.
+def list_reductions(rows: int, fewest_rows: int, windows: Sequence[int]) -> list[Reduction]:
+    """List reductions: shorter texts, then fewer seeds, then fewer rows, then fewer methods.
 
     Args:
         rows: the number of rows of the training table.
         fewest_rows: the size of the smallest sample.
         windows: values of `max_length`, the longest first.
-
-    Yields:
-        The number of rows, `max_length`, the number of seeds or folds, and an entry of `shorter`,
-        `shortest` or `last_of_all` in `defaults.yaml`.
     """
     *longer, last = [window for window in windows if window > DEFAULTS.shortest_window] or windows
-    usual, short, fewer_methods = DEFAULTS.shorter
-    for window in longer:
-        yield rows, window, DEFAULTS.seeds, usual
-    for seeds in range(DEFAULTS.seeds, DEFAULTS.fewest_seeds - 1, -1):
-        yield rows, last, seeds, usual
     samples = [rows, *(number for number in DEFAULTS.samples if fewest_rows <= number < rows)]
-    few = [number for number in samples if number < DEFAULTS.samples_of_every_method]
-    for number in [rows, *samples[1 : len(samples) - len(few)]]:
-        yield number, last, DEFAULTS.fewest_seeds, short
-    for number in few or samples[-1:]:
-        for settings in (fewer_methods, *DEFAULTS.shortest):
-            yield number, last, DEFAULTS.fewest_seeds, settings
-    for settings in (*DEFAULTS.shortest, DEFAULTS.last_of_all):
-        yield samples[-1], windows[-1], DEFAULTS.fewest_seeds, settings
+    large = [n for n in samples if n == rows or n >= DEFAULTS.samples_of_every_method]
+    small = [n for n in samples if n < DEFAULTS.samples_of_every_method] or samples[-1:]
+    most, fewest, reduced = DEFAULTS.seeds, DEFAULTS.fewest_seeds, DEFAULTS.reduced
+    return [
+        *(Reduction(rows, window, most, **reduced["usual"]) for window in longer),
+        *(Reduction(rows, last, n, **reduced["usual"]) for n in range(most, fewest - 1, -1)),
+        *(Reduction(number, last, fewest, **reduced["large_sample"]) for number in large),
+        *(Reduction(n, last, fewest, **step) for n in small for step in reduced["small_sample"]),
+        *(Reduction(small[-1], windows[-1], fewest, **step) for step in reduced["last"]),
+    ]
 
 
 def choose_max_lengths(counts: np.ndarray, longest: int) -> list[int]:
@@ -378,31 +426,35 @@ def choose_max_lengths(counts: np.ndarray, longest: int) -> list[int]:
     return [first, *(length for length in shorter if length < min(first, counts.mean()))]
 
 
-def estimate_times(config: Config, size: TaskSize) -> EstimatedSeconds | None:
+def estimate_times(
+    config: Config, size: TaskSize, tokens: Mapping[str, float]
+) -> EstimatedSeconds | None:
     """Estimate the time of a configuration, without requests to the hub and without reading tables.
 
     Args:
-        config: a configuration with one experiment and task. The time of its last model is
-            estimated.
+        config: a configuration with one experiment and one task.
+        size: the size of the task.
+        tokens: the mean number of tokens of a text, by the name of the model. Other models are left
+            out, because their size is unknown.
 
     Returns:
-        The time, or None if the model's size is unknown.
+        The time, or None without a model.
     """
-    [*_, (name, source)], [experiment] = config.models.items(), config.experiments.values()
-    if source.hub:
-        # The pooling of the model is unknown before the download, and hardly changes the estimate.
-        update = {"revision": SOME_COMMIT, "pooling": source.pooling or "first"}
-        source = source.model_copy(update=update)
-    [key] = config.experiments
-    experiment = experiment.model_copy(update={"models": (name,)})
-    only = {"models": {name: source}, "experiments": {key: experiment}}
-    config = config.model_copy(update=only)
+    if not tokens:
+        return None
+    [(key, experiment)], models = config.experiments.items(), {}
+    for name in tokens:
+        models[name] = source = config.models[name]
+        if source.hub:
+            # The pooling is unknown before the download, and hardly changes the estimate.
+            update = {"revision": SOME_COMMIT, "pooling": source.pooling or "first"}
+            models[name] = source.model_copy(update=update)
+    experiment = experiment.model_copy(update={"models": tuple(models)})
+    config = config.model_copy(update={"models": models, "experiments": {key: experiment}})
     task = config.all_tasks()[experiment.tasks[0]]
     rows = make_data_spec(config, task, task.labelled_splits, experiment.folds)
     plan = make_plan(config, {rows.key: size})
-    estimates = Estimates(plan)
-    if estimates.unknown_models:
-        return None
+    estimates = Estimates(plan, {plan.model_ids[name]: mean for name, mean in tokens.items()})
     seconds = [estimates.sweep_cost(sweep).seconds for sweep in plan.sweeps]
     seconds += [estimates.search_cost(job).seconds for job in plan.search_jobs]
     # The slowest run is usually full fine-tuning.

@@ -31,14 +31,6 @@ from subtune.tasks.task import KINDS
 
 # Headings in tables of scores, which may not be the title of a task.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
-# Maps each removed setting to the end of its error message: a reason or a replacement.
-REMOVED = {
-    "figures": "all figures have the same style",
-    "million_examples_per_job": "use `runs_per_job`",
-    "per_billion_trained": "use `per_layer` and `per_teraflop`",
-    "merge_labels": "labels that differ only in invisible characters are always merged; labels "
-    "that differ in capitals are different classes",
-}
 
 
 def check_config(data: Mapping[str, Any]) -> Config:
@@ -81,6 +73,9 @@ def _list_problems(config: Config) -> Iterator[str]:
         except ValidationError as error:
             yield f"tasks.{name}.{describe_pydantic_error(error.errors()[0])}"
         yield from _check_predictions(config, name)
+    for name in config.assumptions.pace_by_model:
+        if name not in config.all_models():
+            yield f"assumptions.pace_by_model: {format_allowed(name, config.all_models())}"
     for name in filter(is_built_in, config.selections):
         yield f"selections.{name}: this is the name of a built-in method; choose another name"
     for name, experiment in config.experiments.items():
@@ -224,9 +219,7 @@ def _describe_errors(error: ValidationError) -> Iterator[str]:
         # also begin with "[", but such a key is always the last part.
         *above, last = place or ("[",)
         path = [step for step in above if not str(step).startswith("[")]
-        if problem["type"] == "extra_forbidden" and last in REMOVED:
-            yield f"{key_path([*path, last])}: no longer a setting; {REMOVED[str(last)]}"
-        elif problem["type"] == "extra_forbidden":
+        if problem["type"] == "extra_forbidden":
             allowed = format_allowed(str(last), _valid_keys(path))
             yield f"{key_path([*path, last])}: unknown key, {allowed}"
         else:

@@ -283,6 +283,11 @@ class Experiment(Section):
         settings = self.by_model.get(model)
         return self.methods | (settings.methods if settings else {})
 
+    @property
+    def all_methods(self) -> list[str]:
+        """The methods that are trained with at least one model."""
+        return [*dict.fromkeys(m for model in self.models for m in self.methods_for(model))]
+
     def rates_for(self, method: str, model: str, task: str) -> list[Rate]:
         """Return the learning rates of a method or, if the method has none, those of the task.
 
@@ -353,6 +358,8 @@ class Assumptions(Section):
     """pace by the kind of trained parameters, as measured by `subtune init`. `nothing` means that
     only the classifier is trained, `differences` means Diff pruning, and `evaluation` means no
     training. The pace of a missing kind is estimated from that of the most similar kind"""
+    pace_by_model: dict[str, dict[Trains, Pace]] = {}
+    """paces of models whose pace differs from `pace`, by model"""
     start_minutes: float = Field(default=1.0, ge=0)
     """minutes that a job needs before training starts"""
     longest_job_hours: Count = 24

@@ -16,7 +16,7 @@ of two if only models of other sizes were measured.
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from functools import cached_property
 from operator import add
 from typing import TYPE_CHECKING, cast
@@ -117,9 +117,15 @@ def find_pace(paces: Mapping[Trains, Pace], kind: Trains) -> Pace:
 
 @dataclass(frozen=True)
 class Estimates:
-    """Estimates for the jobs and runs of a plan."""
+    """Estimates for the jobs and runs of a plan.
+
+    Attributes:
+        mean_tokens: the mean number of tokens of an example, by the model's id. For other models,
+            the number in the size of the task is used.
+    """
 
     plan: Plan
+    mean_tokens: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def paces(self) -> dict[Trains, Pace]:
@@ -138,6 +144,12 @@ class Estimates:
                 f"assumptions.device: {known}; for other devices, set `pace` as well"
             )
         return {kind: Pace(**pace) for kind, pace in devices[assumed.device].items()}
+
+    @cached_property
+    def paces_by_model(self) -> dict[str, dict[Trains, Pace]]:
+        """The paces of models that have their own paces in the configuration, by the model's id."""
+        own = self.plan.config.assumptions.pace_by_model
+        return {id: own[name] for name, id in self.plan.model_ids.items() if own.get(name)}
 
     @cached_property
     def dimensions(self) -> dict[str, AnyDimensions]:
@@ -264,7 +276,8 @@ class Estimates:
 
     def _mean_length(self, tokens: TokensSpec) -> float:
         """Return the mean number of tokens per example, after truncation."""
-        return min(self.plan.task_size(tokens).tokens, tokens.max_length)
+        mean = self.mean_tokens.get(tokens.tokenizer, self.plan.task_size(tokens).tokens)
+        return min(mean, tokens.max_length)
 
     def _run_cost(self, run: PlannedRun, sharing: int) -> Cost:
         """Estimate the cost of a run.
@@ -312,7 +325,8 @@ class Estimates:
             examples: the number of examples in all steps together.
             sharing: the number of runs that share the steps, including this run.
         """
-        pace, flops = find_pace(self.paces, kind), examples * self.forward_flops[tokens.key]
+        paces = self.paces_by_model.get(tokens.tokenizer) or self.paces
+        pace, flops = find_pace(paces, kind), examples * self.forward_flops[tokens.key]
         start = pace.per_layer / 1e3 * self.dimensions[tokens.tokenizer].num_hidden_layers
         # Runs that train only the classifier also share the pass through the frozen encoder.
         computed = flops / 1e12 / (sharing if kind == "nothing" else 1)

@@ -3,6 +3,7 @@
 import json
 import shlex
 import shutil
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,14 @@ from subtune import cli
 from subtune.comparison import pace
 from subtune.comparison.first_configuration import quote_yaml
 from subtune.comparison.pace import MeasuredPace
+from subtune.comparison.settings import OTHER_SECONDS, estimate_times
 from subtune.config.checks import check_config, read_config
 from subtune.config.schema import Pace
 from subtune.core import process
 from subtune.plan import inputs
 from subtune.plan.cost import Estimates
 from subtune.plan.plan import make_plan
+from subtune.tasks.task import TaskSize
 from tests.helpers.messages import assert_message
 from tests.helpers.tables import glue_csv, write
 
@@ -67,7 +70,7 @@ def written(call):
         MINE.unlink(missing_ok=True)
         status, said, problem = call(f"{arguments} --to {MINE}")
         assert (status, problem) == (0, "")
-        assert len(MINE.read_text().splitlines()) <= 50
+        assert len(MINE.read_text().splitlines()) <= 50 or arguments.count("--model") > 1
         checked = read_config(MINE)
         return checked, make_plan(checked), said
 
@@ -191,6 +194,62 @@ def test_long_texts_have_a_shorter_window_before_methods_are_dropped(here, writt
     share = "which truncates 100.0% of the texts and keeps 4.6% of all tokens"
     assert f"; max_length 64 instead of 512, {share}\n" in said
     assert f"    max_length: 64  # in tokens, {share}\n" in MINE.read_text()
+
+
+@pytest.mark.parametrize("dev", ["", " --dev films-dev.csv"])
+def test_the_order_of_models_changes_nothing(here, written, directory_of, dev, capsys):
+    models = [directory_of(family) for family in ("bert", "distilbert", "llama")]
+    capsys.readouterr()
+    found = []
+    for order in permutations(models):
+        names = "".join(f" --model {model}" for model in order)
+        _, plan, said = written(f"--train films-train.csv{dev}{names}")
+        found.append((MINE.read_text(), [*plan.runs], said))
+    assert all(of == found[0] for of in found)
+    # The line counts the runs of all models, and TF-IDF once.
+    runs = {run.key for run in plan.runs_on_most_rows("mine")}
+    assert len({run.key for run in plan.experiments["mine"] if run.spec.reads_texts}) in (1, 5)
+    assert f"\n{len(runs)} runs: methods (full, bitfit, layernorm, " in said
+    # One model has no biases.
+    assert len(runs) == (3 * 6 * 5 + 5 - 5 if not dev else 3 * (5 * 5 + 1) + 1 - 5)
+    assert " × 3 models, and " in said
+
+
+def test_the_time_of_each_model_is_estimated_with_its_own_pace(
+    here, written, directory_of, monkeypatch
+):
+    factors = {directory_of("bert"): 1, directory_of("roberta"): 100}
+
+    def measure(model, *_):
+        pace = Pace(per_layer=1000 * factors[model.directory], per_teraflop=0)
+        return MeasuredPace("one core", {"matrices": pace})
+
+    monkeypatch.setattr(pace, "measure_pace", measure)
+    names = "".join(f" --model {model}" for model in factors)
+    checked, plan, _ = written(f"{FILMS}{names} --minutes 100000")
+    costs = Estimates(plan).run_costs
+    full = {r.model_name: costs[r.key].seconds for r in plan.runs.values() if r.method == "full"}
+    low, high = sorted(full.values())
+    assert high == pytest.approx(100 * low)
+    size = TaskSize(train_rows=12, evaluation_rows=12, test_rows=0, tokens=5)
+    alone = [estimate_times(checked, size, {name: 5}).all for name in checked.models]
+    both = estimate_times(checked, size, dict.fromkeys(checked.models, 5))
+    # TF-IDF is fitted once. 25 seconds are for tables and figures.
+    assert both.all == pytest.approx(sum(alone) - OTHER_SECONDS, abs=3)
+    assert estimate_times(checked, size, {}) is None
+
+
+def test_a_model_that_fails_in_training_steps_is_left_out(written, directory_of, monkeypatch):
+    def measure(model, *_):
+        if "roberta" in model.reference:
+            raise RuntimeError("no such kernel")
+        return FAST
+
+    monkeypatch.setattr(pace, "measure_pace", measure)
+    names = f" --model {directory_of('bert')} --model {directory_of('roberta')}"
+    checked, _, said = written(FILMS + names)
+    assert [*checked.models] == ["tiny-bert"]
+    assert "model tiny-roberta is left out: no such kernel\n" in said
 
 
 def test_a_named_column_is_not_guessed(here, written, tiny_bert):

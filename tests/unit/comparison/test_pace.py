@@ -167,3 +167,32 @@ def test_batches_are_large_enough_that_texts_take_most_of_a_step(
         find_starting_model(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1
     )
     assert found.least_batch == size
+
+
+def test_models_share_the_seconds_and_a_precision_that_suits_all(
+    tiny_bert, tiny_roberta, monkeypatch
+):
+    calls = []
+
+    def measure(model, task, columns, max_length, methods, seconds, precisions):
+        calls.append((model.reference, seconds, precisions))
+        chosen = "fp32" if model.reference == str(tiny_bert) else precisions[-1]
+        step = {"matrices": Pace(per_layer=0, per_teraflop=len(calls))}
+        return pace.MeasuredPace("a core", step, chosen, least_batch=len(calls))
+
+    monkeypatch.setattr(pace, "measure_pace", measure)
+    models = {
+        name: find_starting_model(str(of))
+        for name, of in zip("ab", (tiny_bert, tiny_roberta), strict=True)
+    }
+    methods = dict.fromkeys("ab", METHODS)
+    found = pace.measure_paces(models, TASKS["sst2"], {}, 32, methods, 8)
+    both = ("fp32", "bf16")
+    assert calls == [
+        (str(tiny_bert), 4, both),
+        (str(tiny_roberta), 4, both),
+        (str(tiny_roberta), 4, ("fp32",)),
+    ]
+    assert (found.precision, found.least_batch) == ("fp32", 1)
+    steps = [found.pace, found.pace_by_model["b"]]
+    assert [of["matrices"].per_teraflop for of in steps] == [1, 3]

@@ -1,7 +1,7 @@
 """The model of a name, and settings by the number of rows and the model's size."""
 
 import shutil
-from itertools import chain
+from itertools import chain, permutations
 
 import numpy as np
 import pytest
@@ -95,7 +95,8 @@ def test_learning_rates_are_those_of_the_nearest_width(width, nearest):
 
 def choices(rows, windows=(32,), methods=("full",), **options) -> list:
     rates = nearest_learning_rates(methods, 384)
-    found = list_choices(rows, 1, windows, rates, FIXED | options.pop("fixed", {}), **options)
+    fixed = FIXED | options.pop("fixed", {})
+    found = list_choices(rows, 1, windows, {"a model": rates}, fixed, **options)
     return [*chain.from_iterable(found)]
 
 
@@ -144,7 +145,7 @@ def test_quicker_settings_have_fewer_epochs_then_fewer_seeds_then_fewer_rows_and
 def test_a_small_table_keeps_its_rows_and_a_sample_has_rows_of_each_class():
     assert {choice.rows for choice in choices(50)} == {50}
     rates = nearest_learning_rates(["full"], 384)
-    found = list_choices(10_000, 1000, (32,), rates, FIXED)
+    found = list_choices(10_000, 1000, (32,), {"a model": rates}, FIXED)
     assert min(choice.rows for reduction in found for choice in reduction) == 1000
 
 
@@ -165,12 +166,40 @@ def test_shorter_windows_are_tried_before_rows_are_drawn():
     ]
 
 
-def test_models_of_one_name_are_told_apart_and_one_that_is_none_is_left_out(tiny_bert, tmp_path):
-    shutil.copytree(tiny_bert, tmp_path / tiny_bert.name)
-    names = [str(tiny_bert), str(tmp_path / tiny_bert.name), "/no/such/model"]
+def test_every_model_has_the_same_methods_in_each_choice():
+    rates = {
+        "wide": nearest_learning_rates(DEFAULTS.methods, 768),
+        "small": nearest_learning_rates([m for m in DEFAULTS.methods if m != "bitfit"], 384),
+    }
+    fixed = FIXED | {"models": [*rates]}
+    found = [*chain.from_iterable(list_choices(2000, 1, (32,), rates, fixed))]
+    for experiment in (choice.experiment for choice in found):
+        wide, small = map(experiment.methods_for, rates)
+        assert {*wide} - {"bitfit"} == {*small}
+    assert (wide["full"], wide["layernorm"]) == ((2e-5,), (4e-4,))
+    assert (small["full"], small["layernorm"]) == ((1e-4,), (4e-3,))
+    assert {len(c.experiment.all_methods) for c in found} == {7, 6, 5, 4}
+
+
+def test_models_of_one_name_are_told_apart_in_any_order(tiny_bert, tmp_path):
+    folders = [tmp_path / name for name in ("a/model", "b/model", "model-2")]
+    for folder in folders:
+        shutil.copytree(tiny_bert, folder)
+    expected = dict(zip(("model", "model-3", "model-2"), map(str, folders), strict=True))
+    for given in permutations(map(str, folders)):
+        models, problems = find_starting_models(given, [("a text",)])
+        assert {name: model.reference for name, model in models.items()} == expected
+        assert [*models] == sorted(models)
+        assert not problems
+
+
+def test_a_model_that_is_none_and_one_that_is_given_twice_are_left_out(tiny_bert, tmp_path):
+    (tmp_path / "link").symlink_to(tiny_bert)
+    names = ["/no/such/model", str(tiny_bert), str(tiny_bert), str(tmp_path / "link")]
     models, problems = find_starting_models(names, [("a text",)])
-    assert [*models] == [tiny_bert.name, f"{tiny_bert.name}-2"]
-    assert [*problems] == ["/no/such/model"]
+    assert [*models] == [tiny_bert.name]
+    assert [*problems] == ["/no/such/model", str(tmp_path / "link")]
+    assert problems[str(tmp_path / "link")] == f"it is the same model as {tiny_bert}"
     with pytest.raises(SubtuneError, match="--model: found '/no/such/model'"):
         find_starting_models(["/no/such/model"], [("a text",)])
 

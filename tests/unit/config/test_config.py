@@ -75,15 +75,9 @@ MISTAKES = {
         ("selections.mine", {"parameters": ["**"], "wihtout": ["pooler.**"]}, ".wihtout",
          "peft, adapter, diff_pruning, embeddings, tf_idf, without (did you mean 'without'?)"),
     ],
-    "removed key": [
-        ("million_examples_per_job", 64, "", "no longer a setting; use `runs_per_job`"),
-        ("figures", {"changes": {}}, "", "no longer a setting; all figures have the same style"),
-        ("assumptions", {"pace": {"vectors": {"per_layer": 1, "per_teraflop": 1,
-          "per_billion_trained": 1}}}, ".pace.vectors.per_billion_trained",
-         "no longer a setting; use `per_layer` and `per_teraflop`"),
-        ("tasks.mood.merge_labels", True, "", "no longer a setting; labels that differ only in"),
-    ],
     "unknown name": [
+        ("assumptions", {"pace_by_model": {"bort": {}}}, ".pace_by_model",
+         "found 'bort', expected one of "),
         ("source", "hug", "", "found 'hug', expected one of hub, tsv, builtin (did you mean"),
         ("directories", {"sqaud": "here"}, ".sqaud",
          "found 'sqaud', expected one of ptb, ud_ewt, squad (did you mean 'squad'?)"),
