@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import repeat
 from typing import Any
 
 import datasets
@@ -20,6 +21,7 @@ from subtune.models.model_config import papers_models
 from subtune.runs.spec import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
+from subtune.tasks.row_sets import find_sets
 from subtune.tasks.task_kind import pair_with_places
 
 # A multi-label task; none of the built-in tasks is one.
@@ -116,12 +118,13 @@ def questions(task: Task, count: int, seed: int, rng: random.Random) -> list[dic
 
 
 def packable(input_ids, labels, token_types=None, reads=None) -> Examples:
-    """Build examples from token ids and labels.
+    """Build examples from token ids and labels. Rows with equal token ids have equal texts.
 
     Args:
         reads: which tokens the head reads: positions per example, ``"all"``, or None for the first.
     """
     columns = {"idx": list(range(len(input_ids))), "input_ids": input_ids, "label": labels}
+    columns["set"] = find_sets(([str(ids)] for ids in input_ids), repeat(None, len(input_ids)))
     if token_types is not None:
         columns["token_type_ids"] = token_types
     if reads is None or reads == "all":

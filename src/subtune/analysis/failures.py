@@ -29,6 +29,7 @@ from subtune.runs import records
 from subtune.tasks import TaskSpec
 from subtune.tasks.sentences import TEXT_COLUMNS
 from subtune.tasks.task import TEST
+from subtune.tasks.task_kind import PLACE
 
 # The quantile of the standard normal distribution for a 95 % interval.
 QUANTILE = 1.959964
@@ -214,7 +215,7 @@ def find_suspects(predicted: MethodPredictions, texts: Mapping[str, list]) -> pd
         At most `MOST_SUSPECTS` rows, with the columns
 
         * ``task``
-        * ``row``: the number of the example, from 1; examples without a label are not counted
+        * ``row``: the line of the example in a text file, or its number in another table, from 1
         * ``label``, ``prediction``
         * ``probability``: the predicted probability of ``label``; for regression, ``residual``
         * ``text``, and for pairs of texts `SECOND_TEXT`
@@ -239,6 +240,9 @@ def find_suspects(predicted: MethodPredictions, texts: Mapping[str, list]) -> pd
     for column, title in zip(TEXT_COLUMNS, ("text", SECOND_TEXT), strict=True):
         if column in texts:
             table[title] = [texts[column][row - 1] for row in table["row"]]
+    if PLACE in texts:
+        places = (texts[PLACE][row - 1] for row in table["row"])
+        table["row"] = [int(place.rpartition(" ")[2]) for place in places]
     return table
 
 

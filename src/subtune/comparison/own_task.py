@@ -30,10 +30,11 @@ from subtune.comparison.user_table import (
     require_labels_as_text,
     require_texts,
 )
-from subtune.core.errors import SubtuneError, format_missing_column
+from subtune.core.errors import SubtuneError, format_missing_column, locate_errors
 from subtune.core.files import Layout
 from subtune.data import sources
 from subtune.data.sample import (
+    WHOLE,
     WholeTable,
     draw_dev_set,
     read_table_description,
@@ -44,7 +45,7 @@ from subtune.data.table_files import drop_unlabelled_rows
 from subtune.tasks import Task
 from subtune.tasks.sentences import parse_number
 from subtune.tasks.task import TEST, TaskSize
-from subtune.tasks.task_kind import Cells, Columns, PlacedRow
+from subtune.tasks.task_kind import Columns, PlacedRow
 
 
 class TablesAndModels(NamedTuple):
@@ -124,20 +125,20 @@ class ChosenRows(NamedTuple):
     Attributes:
         task: the task.
         files: the file of each split, by split.
-        rows: the labelled rows of each split; each row maps columns to cells.
+        rows: the labelled rows of each split, with their places in the user's files.
         columns: for each split, the texts and labels that the task reads from the rows.
         numbers: for each split, the indices of the rows that may be used. The indices of a drawn
             dev set refer to the training table.
         predictions: the external predictions of each system, by the system's name. Each list has
-            one prediction for each row of ``scored_split``.
+            one prediction for each row of ``scored_split``, with the place of this row.
     """
 
     task: Task
     files: dict[str, str]
-    rows: dict[str, list[dict[str, Any]]]
+    rows: dict[str, list[PlacedRow]]
     columns: dict[str, Columns]
     numbers: dict[str, np.ndarray]
-    predictions: dict[str, list[Cells]]
+    predictions: dict[str, list[PlacedRow]]
 
     @property
     def scored_split(self) -> str:
@@ -157,8 +158,8 @@ class ChosenRows(NamedTuple):
         files = write_drawn_rows(self.rows, numbers, folder)
         whole = WholeTable(
             path=str(Path(self.files["train"]).resolve()),
+            version=sources.files_version({"train": Path(self.files["train"])}),
             rows=len(self.numbers["train"]),
-            drawn={split: chosen.tolist() for split, chosen in numbers.items()},
             encoding=self.task.encoding,
             sheet=self.task.sheet,
         )
@@ -186,20 +187,21 @@ def choose_rows(
     columns = sources.read_columns(task, by_split)
     scored = look.tables[look.facts.judges]
     labelled = {split: _labelled_rows(table, look.facts) for split, table in look.tables.items()}
-    kept, external = {place for place, _ in labelled[look.facts.judges]}, dict[str, list[Cells]]()
+    kept = {place for place, _ in labelled[look.facts.judges]}
+    external = dict[str, list[PlacedRow]]()
     for one in list_predictions(predictions, scored.columns):
         system, predicted = check_predictions(one, scored.rows, task, [*external])
         external[system] = [
-            {"row": place} | cells
+            (place, cells)
             for (place, _), cells in zip(scored.rows, predicted, strict=True)
             if place in kept
         ]
-    rows = {split: [cells for _, cells in placed] for split, placed in labelled.items()}
-    numbers = {split: np.arange(len(cells)) for split, cells in rows.items()}
+    numbers = {split: np.arange(len(placed)) for split, placed in labelled.items()}
     if dev_share:
-        numbers = draw_dev_set(task, columns["train"], dev_share)
-        rows["validation"], columns["validation"] = rows["train"], columns["train"]
-    chosen = ChosenRows(task, files, rows, columns, numbers, external)
+        with locate_errors(f"--dev: {files['train']}"):
+            numbers |= draw_dev_set(task, columns["train"], dev_share)
+        labelled["validation"], columns["validation"] = labelled["train"], columns["train"]
+    chosen = ChosenRows(task, files, labelled, columns, numbers, external)
     return chosen.write(numbers, Path(Layout(results).split_tables())) if dev_share else chosen
 
 
@@ -224,8 +226,14 @@ def write_predictions(
     look, layout = read_tables_and_models(paths, options), Layout(results)
     task = make_task(look.facts, options)
     rows = choose_rows(look, task, options.predictions, results, dev_share)
-    whole = read_table_description(judging.parent)
-    numbers = whole.drawn[rows.scored_split] if whole else rows.numbers[rows.scored_split]
+    if (judging.parent / WHOLE).is_file() and not read_table_description(judging.parent):
+        raise SubtuneError(
+            f"{judging.parent}: these rows were drawn by an earlier version, which did not write "
+            "their places; to compare predictions, choose another directory with --results"
+        )
+    number_of = {place: number for number, (place, _) in enumerate(rows.rows[rows.scored_split])}
+    judged = read_user_table(judging, options.encoding, options.sheet).rows
+    numbers = [number_of[place] for place, _ in judged if place in number_of]
     return rows.write_predictions(numbers, Path(layout.predictions()))
 
 

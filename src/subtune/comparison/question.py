@@ -140,7 +140,7 @@ def run_comparison(
     place = Path(results or Path("results") / default_name).resolve()
     with _lock_directory(place) as lock, ExitStack() as at_end:
         with (
-            name_options_in_errors(place / question.name),
+            name_options_in_errors(Path(Layout(str(place)).tables(question.name))),
             _clean_up_after_errors(place),
             ExitStack() as on_error,
         ):
@@ -220,7 +220,7 @@ def _name_models(models: Any) -> list[str] | None:
 
 def _configure(place: Path, question: ComparisonRequest, say: Say) -> None:
     """Write the configuration, a description of the call, and all rows that are not in files."""
-    paths = write_splits(question.splits, place, place / question.name)
+    paths = write_splits(question.splits, place, Path(Layout(str(place)).tables(question.name)))
     target, options = place / CONFIGURATION, question.options
     lines = write_first_configuration(
         paths, options, target, str(place), question.dev_share, DEFAULTS.seeds
@@ -320,7 +320,7 @@ def _set_predictions(text: str, written: Config, place: Path, question: Comparis
     """
     # If the text has no line `predictions:`, this call raises an error before files are written.
     _set_value(text, "predictions", {}, place / CONFIGURATION)
-    paths = write_splits(question.splits, place, place / question.name)
+    paths = write_splits(question.splits, place, Path(Layout(str(place)).tables(question.name)))
     experiment = written.experiments[EXPERIMENT]
     task = written.all_tasks()[experiment.tasks[0]]
     judging = scored_file(written, task, experiment.folds)

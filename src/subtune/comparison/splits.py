@@ -22,7 +22,7 @@ from subtune.core.errors import SubtuneError, convert_errors, join_names, shorte
 from subtune.core.files import Layout, hash_files, hash_text
 from subtune.core.hub import pin_revision
 from subtune.data.cells import cell_text, require_unique_columns
-from subtune.data.table_files import FORMATS, is_file
+from subtune.data.table_files import FORMATS, PLACE_KEY, is_file
 from subtune.tasks import TASKS
 from subtune.tasks.task_kind import Cells
 
@@ -43,8 +43,8 @@ class Split:
     Attributes:
         identity: a text that identifies the rows. The text changes if the rows change.
         read_frame: a function that returns the rows, or None if a dataset on the hub has no dev
-            split. Its argument is the directory of the results, where the dataset's commit is
-            recorded.
+            split. The index of the rows has their places, such as ``line 3``. The argument is the
+            directory of the results, where the dataset's commit is recorded.
         path: the user's file with the rows, or None if the rows must be written to a new file.
     """
 
@@ -66,7 +66,9 @@ def write_splits(splits: Mapping[str, Split], results: Path, folder: Path) -> di
         elif (frame := split.read_frame(results)) is not None:
             folder.mkdir(parents=True, exist_ok=True)
             paths[name] = folder / f"{name}.jsonl"
-            paths[name].write_text(json_lines(frame), encoding="utf-8")
+            placed = frame.copy(deep=False)
+            placed.insert(0, PLACE_KEY, frame.index)
+            paths[name].write_text(json_lines(placed), encoding="utf-8")
     return paths
 
 
@@ -81,8 +83,7 @@ def name_options_in_errors(folder: Path) -> Iterator[None]:
     except SubtuneError as error:
         text = str(error)
         for split, option in (("train", "--train"), ("validation", "--dev"), ("test", "--test")):
-            path = f"{folder}/{split}.jsonl"
-            text = text.replace(f"{path}: line ", f"{option}: row ").replace(path, option)
+            text = text.replace(f"{folder}/{split}.jsonl", option)
         raise SubtuneError(text) from None
 
 
@@ -164,7 +165,8 @@ def _find_split(
         dataset = _download_dataset(train, revision, results)
         if names == DEV and dataset.keys().isdisjoint(names):
             return None
-        return to_frame(dataset[_find_name(names, key, dataset, train)], f"--{key}")
+        found = dataset[_find_name(names, key, dataset, train)]
+        return _number_rows(to_frame(found, f"--{key}"))
 
     return Split(f"{train} at {revision}: {names[0]}", frame)
 
@@ -226,12 +228,13 @@ def _read_split(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
             raise SubtuneError(
                 f"--{key}: no such file: {shorten(str(rows))!r}, expected the path of a file{share}"
             )
+
+        def read_frame(results: Path) -> pd.DataFrame:
+            places, cells = zip(*read_user_table(path, **how).rows, strict=True)
+            return pd.DataFrame(cells, places)
+
         # A file in another encoding is converted to a new file in UTF-8.
-        return Split(
-            hash_files(path),
-            lambda results: pd.DataFrame([row for _, row in read_user_table(path, **how).rows]),
-            path=None if how.get("encoding") else path,
-        )
+        return Split(hash_files(path), read_frame, path=None if how.get("encoding") else path)
     if not is_table(rows):
         raise SubtuneError(
             f"--{key}: found {type(rows).__name__}, expected a path, a DataFrame of pandas or "
@@ -239,7 +242,12 @@ def _read_split(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
             "share of the training rows such as 0.2"
         )
     table = to_frame(rows, f"--{key}")
-    return Split(hash_text(json_lines(table)), lambda results: table)
+    return Split(hash_text(json_lines(table)), lambda results: _number_rows(table))
+
+
+def _number_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """Replace the index of a table by the places of its rows: ``row 1`` and so on."""
+    return frame.set_axis([f"row {number}" for number in range(1, len(frame) + 1)])
 
 
 def is_table(rows: Any) -> bool:

@@ -36,7 +36,7 @@ from subtune.config.fields import (
 from subtune.data.sources import OFFICIAL_NAMES
 from subtune.methods import MASKED_METHOD, NamedSelection, find_selection
 from subtune.methods.single_entries import SCOPES, Fraction, Scope
-from subtune.runs.spec import ClassWeights, Fold, Labels, Precision
+from subtune.runs.spec import FOLD_VERSION, ClassWeights, Fold, Labels, Precision
 from subtune.tasks import TASKS, Task
 from subtune.tasks.task import KINDS, TEST, default_kind
 
@@ -323,7 +323,7 @@ class Experiment(Section):
         if self.folds is None:
             return None
         partition, number = divmod(self.seeds.index(seed), self.folds)
-        return Fold(of=self.folds, number=number, partition=partition)
+        return Fold(of=self.folds, number=number, partition=partition, version=FOLD_VERSION)
 
     def with_overrides(self, task: str, method: str = "") -> Self:
         """Return a copy with the task's settings and, with higher priority, the method's."""

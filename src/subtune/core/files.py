@@ -44,6 +44,10 @@ class Layout:
     def model(self, model: str) -> str:
         return f"{self.results}/models/{model}"
 
+    def tables(self, task: str) -> str:
+        """Return the directory of the rows that a user passed to `compare` in memory."""
+        return f"{self.results}/tables/{task}"
+
     def split_tables(self) -> str:
         """Return the directory of the tables that are written when a dev set is drawn."""
         return f"{self.results}/rows"

@@ -1,6 +1,7 @@
 """Loading and tokenizing the data of all tasks, with the same columns from every source."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from pathlib import Path
 
 import datasets
@@ -18,9 +19,9 @@ from subtune.models.model_config import (
 from subtune.models.model_files import TOKENIZER, read_tokenizer, unknown_lines, unknown_share
 from subtune.runs.spec import DataSpec
 from subtune.tasks import TaskSpec
-from subtune.tasks.examples import GROUP
+from subtune.tasks.row_sets import SET, find_sets
 from subtune.tasks.sentences import TEXT_COLUMNS, separate_texts
-from subtune.tasks.task_kind import Columns, pair_with_places
+from subtune.tasks.task_kind import PLACE, Columns, pair_with_places
 
 
 def load_rows(spec: DataSpec, paths: Mapping[str, Path] | None = None) -> datasets.DatasetDict:
@@ -75,15 +76,15 @@ def read_hub_split(
     new_names = dict(zip(task.text, ("text_a", "text_b"), strict=False))
     new_names |= dict.fromkeys(task.label_columns, "label")
     rows = rows.rename_columns({old: new for old, new in new_names.items() if old != new})
-    columns = dataset_features(task)
-    return rows.select_columns(list(columns)).cast(columns)
+    columns = rows.select_columns(["idx", *task.of_kind.column_types(task)])[:]
+    columns[PLACE] = [where for where, _ in pair_with_places(columns["idx"])]
+    columns[SET] = find_sets(task.of_kind.texts(columns), repeat(None, len(rows)))
+    return make_split(task, columns)
 
 
 def dataset_features(task: TaskSpec) -> datasets.Features:
-    """Return the types of the columns ``idx``, ``group`` (if any) and those of the task's kind."""
-    types = {"idx": "int32", **task.of_kind.column_types(task)}
-    if task.group:
-        types[GROUP] = "string"
+    """Return the types of the columns that `TaskKind.from_rows` returns."""
+    types = {"idx": "int32", PLACE: "string", **task.of_kind.column_types(task), SET: "int32"}
     return datasets.Features(
         {
             name: datasets.List(datasets.Value(*kind))
@@ -178,15 +179,13 @@ def row_encoder(
     tokenizer = read_tokenizer(model_directory, needs_one_end_token(config, task.of_kind.head))
 
     def encode(batch: Columns, numbers: Sequence[int]) -> dict[str, list]:
-        groups = batch.get(GROUP)
+        set_of = dict(zip(numbers, batch[SET], strict=True))
         if apart:
             batch = separate_texts(batch)
         encoded = task.of_kind.encode(tokenizer, batch, max_length, doc_stride)
         if apart:
             encoded["row"] = [number for number in numbers for _ in task.text]
-        if groups:
-            group_of = dict(zip(numbers, groups, strict=True))
-            encoded[GROUP] = [group_of[number] for number in encoded.get("row", numbers)]
+        encoded[SET] = [set_of[number] for number in encoded.get("row", numbers)]
         if not has_token_types(config):
             del encoded["token_type_ids"]
         largest = max(max(ids, default=0) for ids in encoded["input_ids"])

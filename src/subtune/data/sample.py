@@ -3,15 +3,17 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from subtune.core.errors import SubtuneError
 from subtune.core.files import write_text
+from subtune.data.table_files import PLACE_KEY
 from subtune.tasks import TaskSpec
-from subtune.tasks.examples import GROUP
-from subtune.tasks.task_kind import Columns
+from subtune.tasks.row_sets import SET
+from subtune.tasks.task_kind import Columns, PlacedRow
 
 # In regression tasks, the strata are this number of ranges of the label, each with about the same
 # number of rows.
@@ -23,8 +25,8 @@ WHOLE = "drawn_from.json"
 def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) -> np.ndarray:
     """Draw a random sample of rows, stratified by label or by range of labels.
 
-    Rows with equal texts are drawn together. In tasks with groups, the rows of a group are drawn
-    together instead. Therefore the number of drawn rows may differ from ``number``.
+    Rows with equal texts or the same group may be drawn without one another, because the remaining
+    rows are not used. Each label keeps at least one row.
 
     Args:
         columns: the columns of a split (`subtune.data.sources.read_columns`).
@@ -35,30 +37,67 @@ def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) 
     """
     if number >= len(among):
         return among
-    texts = [" ".join(" ".join(row).casefold().split()) for row in task.of_kind.texts(columns)]
-    labels = np.array(columns["label"])
-    if task.of_kind.has_numbers:
-        strata = labels.argsort(kind="stable").argsort() * RANGES // len(labels)
-    else:
-        strata = task.of_kind.strata(labels)
-    rows = pd.DataFrame({"stratum": strata, "set": columns.get(GROUP) or texts})
-    rows = rows.loc[among].sample(frac=1, random_state=0)
-    # A set of rows that are drawn together belongs to the stratum of its first row.
-    sets = rows.groupby("set", sort=False).agg(stratum=("stratum", "first"), size=("set", "size"))
-    before = sets.groupby("stratum")["size"].cumsum() - sets["size"]
-    wanted = sets.groupby("stratum")["size"].transform("sum") * number / len(among)
-    return np.sort(rows.index[rows["set"].isin(sets.index[before < wanted.round().clip(lower=1)])])
+    rows = pd.DataFrame({"stratum": _find_strata(task, columns)}).loc[among]
+    by_stratum = rows.sample(frac=1, random_state=0).groupby("stratum")["stratum"]
+    wanted = by_stratum.transform("size") * number / len(among)
+    return np.sort(wanted.index[by_stratum.cumcount() < wanted.round().clip(lower=1)])
 
 
 def draw_dev_set(task: TaskSpec, columns: Columns, share: float) -> dict[str, np.ndarray]:
     """Split a training set into a training and a dev set, and return the indices of their rows.
 
+    The dev set is stratified like the sample of `draw_rows`. Sets of rows with equal texts or the
+    same group are on one side (`subtune.tasks.row_sets`), so the dev set has the wanted size only
+    as nearly as whole sets allow.
+
     Args:
         share: the share of the rows that the dev set receives.
+
+    Raises:
+        SubtuneError: all rows are in one set.
     """
-    every = np.arange(len(columns["label"]))
-    dev = draw_rows(task, columns, round(share * len(every)), every)
-    return {"train": np.setdiff1d(every, dev), "validation": dev}
+    rows = pd.DataFrame({"set": columns[SET], "stratum": _find_strata(task, columns)})
+    counts = rows.value_counts("stratum", sort=False)
+    exact = counts * share
+    missing = np.floor(exact)
+    # The strata with the largest remainders get one more row. Each stratum keeps a training row.
+    added = max(1, round(share * len(rows))) - int(missing.sum())
+    missing[(exact - missing).sort_values(ascending=False, kind="stable").index[:added]] += 1
+    missing = missing.clip(upper=counts - 1)
+    contents: dict[int, list[tuple[Any, int]]] = {}
+    for (name, stratum), count in rows.value_counts(["set", "stratum"]).items():
+        contents.setdefault(name, []).append((stratum, count))
+    if len(contents) < 2:
+        raise SubtuneError("all rows have the same text or group, so no dev set can be drawn")
+    room, wanted = int(missing.sum()), missing.to_dict()
+
+    def distance_saved(name: int) -> int:
+        """Return by how much the set reduces the squared distance to the wanted numbers."""
+        return sum(count * (2 * wanted[stratum] - count) for stratum, count in contents[name])
+
+    drawn, left = list[int](), list[int]()
+    for name in np.random.default_rng(0).permutation(sorted(contents)).tolist():
+        size = sum(count for _, count in contents[name])
+        fits = size <= room and distance_saved(name) > 0
+        (drawn if fits else left).append(name)
+        if fits:
+            room -= size
+            for stratum, count in contents[name]:
+                wanted[stratum] -= count
+    # The last set may be too large, if the dev set is then nearer to the wanted size.
+    nearest = max(left, key=distance_saved)
+    if not drawn or (distance_saved(nearest) > 0 and len(left) > 1):
+        drawn.append(nearest)
+    is_dev = rows["set"].isin(drawn).to_numpy()
+    return {"train": np.flatnonzero(~is_dev), "validation": np.flatnonzero(is_dev)}
+
+
+def _find_strata(task: TaskSpec, columns: Columns) -> np.ndarray:
+    """Return the stratum of each row: its label or, in regression tasks, its range of labels."""
+    labels = np.array(columns["label"])
+    if task.of_kind.has_numbers:
+        return labels.argsort(kind="stable").argsort() * RANGES // len(labels)
+    return task.of_kind.strata(labels)
 
 
 class WholeTable(NamedTuple):
@@ -66,14 +105,13 @@ class WholeTable(NamedTuple):
 
     Attributes:
         path: the file with the training set.
+        version: the hash of this file when the sample was drawn.
         rows: the number of labelled rows that can be used for training.
-        drawn: for each split, the indices of the drawn rows among the labelled rows, in the order
-            of the sample.
     """
 
     path: str
+    version: str
     rows: int
-    drawn: dict[str, list[int]]
     encoding: str | None
     sheet: str | None
 
@@ -87,19 +125,20 @@ def read_table_description(folder: Path) -> WholeTable | None:
     """Read the description of the table from which the sample in a directory was drawn.
 
     Returns:
-        The description, or None if the directory has none.
+        The description, or None if the directory has none, or one of an earlier version.
     """
     path = folder / WHOLE
-    return WholeTable(**json.loads(path.read_text("utf-8"))) if path.is_file() else None
+    described = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    return WholeTable(**described) if described.keys() == {*WholeTable._fields} else None
 
 
 def write_drawn_rows(
-    tables: Mapping[str, Sequence[Mapping]], drawn: Mapping[str, Iterable[int]], folder: Path
+    tables: Mapping[str, Sequence[PlacedRow]], drawn: Mapping[str, Iterable[int]], folder: Path
 ) -> dict[str, str]:
-    """Write the drawn rows of each split to a JSON-lines file.
+    """Write the drawn rows of each split to a JSON-lines file, with their places in the table.
 
     Args:
-        tables: the rows of each split. A row maps columns to cells.
+        tables: the rows of each split.
         drawn: the indices of the drawn rows of each split.
 
     Returns:
@@ -107,7 +146,10 @@ def write_drawn_rows(
     """
     files = {}
     for split, rows in tables.items():
-        lines = (json.dumps(rows[n], ensure_ascii=False, default=str) for n in drawn[split])
+        chosen = (
+            {PLACE_KEY: place} | dict(cells) for place, cells in map(rows.__getitem__, drawn[split])
+        )
+        lines = (json.dumps(row, ensure_ascii=False, default=str) for row in chosen)
         files[split] = str(folder / f"{split}.jsonl")
         write_text(Path(files[split]), "".join(f"{line}\n" for line in lines))
     return files

@@ -25,9 +25,9 @@ from subtune.data import table_files
 from subtune.data.corpora import read_glue_rows, read_questions, read_sentences
 from subtune.data.table_files import is_directory, is_file
 from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.runs.spec import DataSpec
+from subtune.runs.spec import DataSpec, Fold
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
-from subtune.tasks.examples import GROUP
+from subtune.tasks.row_sets import SET, divide_rows
 from subtune.tasks.task import USUAL_SIZE, TaskSize
 from subtune.tasks.task_kind import NO_LABEL, Cells, Columns, PlacedRow, pair_with_places
 
@@ -279,13 +279,34 @@ def task_size(task: Task, source: str, paths: Mapping[str, Path]) -> TaskSize:
     return task.size or USUAL_SIZE
 
 
+def find_weighting_error(task: TaskSpec, train: Columns, fold: Fold | None = None) -> str | None:
+    """Return the reason why labels cannot be weighted by frequency; None if they can.
+
+    Args:
+        train: the columns of the training set.
+        fold: the fold whose rows do not train; None if all rows train.
+    """
+    kind, number = task.of_kind, len(train["label"])
+    trains = np.full(number, True)
+    by_row = kind.head == SEQUENCE_CLASSIFICATION
+    if fold:
+        labels = np.array(train["label"] if by_row else range(number))
+        parts = divide_rows(task, np.array(train[SET]), labels, fold.of, fold.partition)
+        trains[parts[fold.number]] = False
+    used = [label for label, is_used in zip(train["label"], trains, strict=True) if is_used]
+    try:
+        kind.balanced_weights(task, np.array(used) if by_row else np.concatenate(used))
+    except SubtuneError as error:
+        return f"fold {fold.number + 1} of {fold.of}: {error}" if fold else str(error)
+    return None
+
+
 def measure_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
     """Compute the size of a task from the columns of its splits."""
     texts = {split: list(task.of_kind.texts(cells)) for split, cells in columns.items()}
     train, evaluation = texts["train"], sum(len(texts.get(s, ())) for s in task.evaluation)
-    counts = {"different texts": len(set(map(tuple, train)))}
-    if GROUP in columns["train"]:
-        counts["different groups"] = len(set(columns["train"][GROUP]))
+    together = "groups that share no text" if task.group else "different texts"
+    counts = {together: len({*columns["train"][SET]})}
     weighting_error = None
     if task.labels:
         by_row, every = task.of_kind.head == SEQUENCE_CLASSIFICATION, columns["train"]["label"]
@@ -295,10 +316,7 @@ def measure_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
             [(label, rows)] = Counter(task.of_kind.strata(labels).tolist()).most_common(1)
             name = "none" if label == NO_LABEL else shorten(task.labels[label])
             counts[f"rows of label {name!r}"] = rows
-        try:
-            task.of_kind.balanced_weights(task, labels)
-        except SubtuneError as error:
-            weighting_error = str(error)
+        weighting_error = find_weighting_error(task, columns["train"])
     words = sum(len(text.split()) for row in train for text in row)
     step = -(-len(train) // TRIED)
     return TaskSize(

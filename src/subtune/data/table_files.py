@@ -21,6 +21,9 @@ from subtune.data.excel_files import excel_rows
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow
 
+# In the JSON files that subtune writes, this key has the place of the row in the user's file. No
+# column of a user's file has this name, because files with NUL characters are refused.
+PLACE_KEY = "\0place"
 # Delimiters to try if the header does not contain the usual delimiter.
 OTHER_DELIMITERS = ";\t,|"
 # A line such as `sep=;`, with which Excel declares the delimiter at the top of a file.
@@ -281,7 +284,7 @@ def json_rows(path: Path) -> Iterator[PlacedRow]:
     """Read rows from JSON: one object per line, or a list of objects.
 
     The list may also be the value of ``data`` in a single object. Numbers are kept as text, exactly
-    as written.
+    as written. If subtune wrote the file, places are those of the rows in the user's file.
 
     Raises:
         SubtuneError: the file is not UTF-8, a row is not an object, or the file has a layout of
@@ -297,6 +300,7 @@ def json_rows(path: Path) -> Iterator[PlacedRow]:
     for place, row in rows:
         if not isinstance(row, dict):
             raise SubtuneError(f"{broken}: {place}: found {quote(row)}, expected an object")
+        place = row.pop(PLACE_KEY, place)
         yield place, {column: cell_text(cell) for column, cell in row.items()}
 
 

@@ -263,8 +263,8 @@ SUSPECTS = Table(
     "predicted probability over the rows with that label. A row is listed if its label is neither "
     "the most probable label nor the most probable of those that reach their thresholds (confident "
     "learning). The least probable labels come first. If labels are numbers, the largest residuals "
-    "(prediction minus label) come first. The column 'row' is the row's number among all rows with "
-    "a label.",
+    "(prediction minus label) come first. The column 'row' is the row's line in a text file, or "
+    "its number in another table.",
     make=suspect_labels_table,
     needs=Needs(tables=("suspects",)),
 )

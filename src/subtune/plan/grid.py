@@ -20,6 +20,7 @@ from subtune.methods.selection import WholeTensors, require_whole
 from subtune.methods.single_entries import Ranked, Scope, Top
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs.spec import (
+    FOLD_VERSION,
     FisherSpec,
     Fit,
     Fold,
@@ -225,6 +226,6 @@ class Grid:
             scored = self.size.for_cv_fold(SEARCH_FOLDS, others=0).evaluation_rows
             # The runs of a search are scored on at most as many examples as they are trained on.
             limit = train_rows if train_rows < scored else None
-            fold = Fold(of=SEARCH_FOLDS, number=0, rows=limit)
+            fold = Fold(of=SEARCH_FOLDS, number=0, rows=limit, version=FOLD_VERSION)
         run = spec.replace(seed=seed, recipe=spec.recipe.replace(fold=fold))
         return SearchSpec(run=run, rates=rate.searched)

@@ -15,7 +15,14 @@ from subtune.core.errors import SubtuneError, locate_errors
 from subtune.core.files import Layout
 from subtune.core.hub import COMMITS, cached_answer, fetch_text, pin_revision
 from subtune.data import sources
-from subtune.data.sources import OF_GLUE, REPOSITORIES, mini_version, task_size
+from subtune.data.sources import (
+    OF_GLUE,
+    REPOSITORIES,
+    find_weighting_error,
+    mini_version,
+    read_columns,
+    task_size,
+)
 from subtune.methods.added import Peft
 from subtune.methods.roles import family_naming
 from subtune.methods.selection import TrainingCost
@@ -38,7 +45,7 @@ from subtune.models.model_files import (
     package_directory,
     stored_names,
 )
-from subtune.runs.spec import DataSpec, Labels, ModelSpec, TokensSpec
+from subtune.runs.spec import DataSpec, Fold, Labels, ModelSpec, TokensSpec
 from subtune.tasks import Task, TaskSpec
 from subtune.tasks.task import TaskSize
 
@@ -142,6 +149,27 @@ def find_tokens(
     if experiment.class_weights and problem:
         raise SubtuneError(f"experiments.{name}.class_weights: task {task.name!r}: {problem}")
     return make_tokens_spec(data, experiment, model)
+
+
+def require_weights_in_folds(
+    config: Config, name: str, data: DataSpec, folds: Iterable[Fold]
+) -> None:
+    """Check that the labels of all rows outside of each fold can be weighted by frequency.
+
+    Data that is read after planning is not checked.
+
+    Args:
+        name: the name of the experiment.
+
+    Raises:
+        SubtuneError: a label occurs in none or in all of the rows outside of a fold.
+    """
+    if data.source in ("builtin", "files") and (folds := [*folds]):
+        paths = find_files(config, data.task, data.source)
+        columns = read_columns(data.task, paths, data.source)["train"]
+        for problem in filter(None, (find_weighting_error(data.task, columns, f) for f in folds)):
+            task = data.task.name
+            raise SubtuneError(f"experiments.{name}.class_weights: task {task!r}: {problem}")
 
 
 def make_tokens_spec(data: DataSpec, experiment: Experiment, model: ModelSpec) -> TokensSpec:

@@ -18,6 +18,7 @@ from subtune.plan.inputs import (
     find_tokens,
     make_data_spec,
     make_tokens_spec,
+    require_weights_in_folds,
 )
 from subtune.runs.spec import (
     DataSpec,
@@ -307,9 +308,14 @@ def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Pl
                 size = _task_size_of_fold(known[tokens.data.key], tokens, fold)
                 grid = Grid(config, experiment, model_name, task_name, fishers, size)
                 rankings |= {ranking.id: ranking for ranking in grid.rankings.values()}
+                weighted = set[Fold]()
                 for run, search in grid.list_runs():
                     experiments[name].append(run)
                     searches |= {search.id: search} if search else {}
+                    for spec in (run.spec, search.run if search else run.spec):
+                        if spec.recipe.class_weights and spec.recipe.fold:
+                            weighted.add(spec.recipe.fold)
+                require_weights_in_folds(config, name, tokens.data, weighted)
     return Plan(
         config, known, locations, tests, rankings, searches, experiments, experiment_fishers
     )

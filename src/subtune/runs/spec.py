@@ -24,6 +24,7 @@ FISHER_VERSION = 1
 RANKING_VERSION = 1
 RECIPE_VERSION = 5
 SEARCH_VERSION = 1
+FOLD_VERSION = 2
 
 # The exclusive upper bound of learning rates in configurations and searches.
 LEARNING_RATES_BELOW = 10
@@ -155,14 +156,17 @@ class Fold(HashableModel):
     Attributes:
         of: the number of folds into which the training examples are split.
         number: the index of this fold, from 0.
-        partition: the seed with which `subtune.tasks.examples` splits the examples into folds.
+        partition: the seed with which `subtune.tasks.row_sets` divides the examples into folds.
         rows: the maximum number of scored examples of the fold; None means all.
+        version: the version of the code that divides the examples. Records without this field have
+            version 1, in which folds depended on token ids. Plans use `FOLD_VERSION`.
     """
 
     of: int = Field(ge=2)
     number: int = Field(ge=0)
     partition: int = Field(default=0, ge=0)
     rows: int | None = Field(default=None, ge=1)
+    version: int = 1
 
 
 class Recipe(HashableModel):

@@ -86,20 +86,25 @@ def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[Ru
         examples can be used, the refit trains on the sampled examples.
     """
     folder, data = Path(layout.sample()), spec.tokens.data
-    whole = read_table_description(folder)
-    if whole is None or not is_file(whole.path):
+    whole, sample = read_table_description(folder), {s: folder / f"{s}.jsonl" for s in data.splits}
+    # The directory may have the sample of another call.
+    is_of_run = whole and all(map(is_file, sample.values()))
+    if whole is None or not is_of_run or files_version(sample) != data.version:
         return spec, "the examples of all folds"
     task = data.task.replace(encoding=whole.encoding, sheet=whole.sheet)
     path = Path(whole.path)
-    sampled = len(read_columns(data.task, {"train": folder / "train.jsonl"})["train"]["label"])
+    sampled = len(read_columns(data.task, {"train": sample["train"]})["train"]["label"])
+    which = f"the {sampled:,} examples sampled from {whole.rows:,}"
+    if not is_file(path) or files_version({"train": path}) != whole.version:
+        return spec, f"{which}, because {whole.path} has changed since"
     if min(number, whole.rows) <= sampled:
-        return spec, f"the {sampled:,} examples sampled from {whole.rows:,}"
+        return spec, which
     placed = [*task_reader(task).read(task, path, True)]
     columns = task.of_kind.from_rows(task, placed, labelled=True, source=whole.path)
     chosen = draw_rows(task, columns, number, np.arange(len(placed)))
     # Only the columns that the task reads are written.
     names = task.columns_read(labelled=True)
-    rows = [{name: row[name] for name in names} for _, row in placed]
+    rows = [(place, {name: row[name] for name in names}) for place, row in placed]
     files = write_drawn_rows(
         {f"train-{len(chosen)}": rows}, {f"train-{len(chosen)}": chosen}, folder
     )

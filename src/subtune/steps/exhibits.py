@@ -30,7 +30,6 @@ INDEX = "exhibits.json"
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each experiment."""
     from subtune.papers import find_paper
-    from subtune.plan.inputs import scored_file
 
     plan, paths = context.plan, context.paths
     for name, experiment in context.config.experiments.items():
@@ -44,13 +43,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             "datasets": [] if experiment.paper else [*map(paths.dataset, _datasets(plan, name))],
         }
         outputs: Paths = {"folder": paths.exhibits(name)}
-        tasks = context.config.all_tasks()
-        judging = {
-            task: str(scored_file(context.config, tasks[task], experiment.folds))
-            for task in experiment.tasks
-            if task in context.config.tasks
-        }
-        places = {"store": paths.records(), "judging": judging}
+        places = {"store": paths.records()}
         yield Job("exhibits", name, _describe_experiment(context, name), inputs, outputs, places)
 
 
@@ -126,8 +119,7 @@ def read_results(
 
     Args:
         paper: the paper that the experiment reproduces.
-        resources: ``store``, the directory of run records, and ``judging``, which maps each
-            user-defined task to the file on whose rows methods are compared.
+        resources: ``store``, the directory of run records.
     """
     import pandas as pd
 
@@ -154,7 +146,7 @@ def read_results(
         made["train_scores"] = train_and_dev_scores(tables["chosen"], store)
     if not paper.name:
         datasets = dict(zip(tasks, inputs["datasets"], strict=True))
-        made |= make_error_tables(tables, store, datasets, resources["judging"])
+        made |= make_error_tables(tables, store, datasets)
     if inputs["test_scores"]:
         returned = read_test_scores(Path(inputs["test_scores"]))
         returned = returned[returned["experiment"] == spec["experiment"]]
@@ -183,7 +175,6 @@ def make_error_tables(
     tables: "Mapping[str, pd.DataFrame]",
     store: Path,
     datasets: Mapping[str, str],
-    judging: Mapping[str, str],
 ) -> "dict[str, pd.DataFrame]":
     """Return tables about the errors of methods and about the gain from more labelled examples.
 
@@ -193,16 +184,13 @@ def make_error_tables(
         tables: the tables ``scores``, ``chosen`` and ``row_scores``.
         store: the directory of run records.
         datasets: maps each task to the directory of its examples.
-        judging: maps each user-defined task to the file on whose rows methods are compared.
     """
-    import numpy as np
     import pandas as pd
 
     from subtune.analysis import failures
     from subtune.analysis.chosen_runs import choose_rates
     from subtune.analysis.more_labels import estimate_gains
     from subtune.data.load import read_splits
-    from subtune.data.sample import read_table_description
 
     found: dict[str, list[pd.DataFrame]] = {}
     for each in failures.read_method_predictions(tables["chosen"], tables["row_scores"], store):
@@ -215,9 +203,6 @@ def make_error_tables(
         if each.is_named:
             rows = read_splits(Path(datasets[each.task.name]))[each.split]
             suspects = failures.find_suspects(each, rows.to_dict())
-            file = judging.get(each.task.name)
-            if file and (whole := read_table_description(Path(file).parent)):
-                suspects["row"] = np.array(whole.drawn[each.split])[suspects["row"] - 1] + 1
             found.setdefault("suspects", []).append(suspects)
     made = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
     made["more_labels"] = estimate_gains(choose_rates(tables["scores"]), tables["row_scores"])

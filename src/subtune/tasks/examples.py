@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from subtune.core.errors import convert_errors
+from subtune.core.errors import SubtuneError
+from subtune.tasks.row_sets import SET, divide_rows
 
 if TYPE_CHECKING:
     import datasets
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 Reads = Literal["first", "last", "marked", "all"]
 # The label of padding, which the loss ignores.
 IGNORED = -100
-# The column with the group of each row, for tasks with groups.
-GROUP = "group"
 # The approximate number of tokens in an evaluation batch. On a GPU, batches are larger, because
 # kernel launches take most of the time of a small batch.
 EVALUATION_TOKENS = 2048
@@ -100,11 +99,14 @@ class Examples:
         return np.unique(self.row)
 
     @property
-    def row_groups(self) -> np.ndarray | None:
-        """The group of each row, or None if the task has no groups."""
-        if GROUP not in self._split.column_names:
-            return None
-        return np.array(self.column(GROUP))[np.searchsorted(self.row, self.row_indices)]
+    def row_sets(self) -> np.ndarray:
+        """The set of each row, from `subtune.tasks.row_sets.find_sets`."""
+        if SET not in self._split.column_names:
+            raise SubtuneError(
+                "the token ids are from an earlier version, so folds cannot be made; delete the "
+                "directories datasets and tokens of the results, and repeat the call"
+            )
+        return np.array(self.column(SET))[np.searchsorted(self.row, self.row_indices)]
 
     @property
     def row_labels(self) -> np.ndarray:
@@ -197,39 +199,6 @@ def split_off_fold(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Example
 # Without this cache, each run of a job would split the training set, which can take a minute.
 @lru_cache(maxsize=4)
 def fold_rows(train: Examples, task: TaskSpec, folds: int, partition: int) -> list[np.ndarray]:
-    """Split the rows of the training set into folds, stratified by label.
-
-    Rows with the same token ids are in the same fold. In tasks with groups, rows of the same group
-    are in the same fold instead. In regression tasks, the folds are stratified by ranges of the
-    label. In token classification and question answering, the folds are not stratified.
-
-    Args:
-        partition: the seed of the split.
-
-    Returns:
-        For each fold, the indices of its rows in ascending order.
-    """
-    # Importing these modules takes a second.
-    import pandas as pd
-    from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
-
-    settings = {"n_splits": folds, "shuffle": True, "random_state": partition}
-    ids = pd.Series([ids.tobytes() for ids in train.inputs["input_ids"]])
-    # Each row's token ids, or its group.
-    sets = ids.groupby(train.row).agg(tuple) if train.row_groups is None else train.row_groups
-    texts = pd.Series(sets).factorize()[0]
-    if task.of_kind.head != "sequence_classification":
-        parts = GroupKFold(**settings).split(texts, groups=texts)
-    else:
-        labels = task.of_kind.strata(train.row_labels)
-        if task.of_kind.has_numbers:
-            # At most 10 bins, with at least one row per fold in each bin.
-            bins = min(10, len(labels) // folds)
-            labels = labels.argsort(kind="stable").argsort() * bins // len(labels)
-        parts = StratifiedGroupKFold(**settings).split(texts, labels, texts)
-    # The number of different texts was checked before, but texts that differ only in unknown tokens
-    # have the same token ids.
-    with convert_errors(
-        f"task {task.name!r}: found too few texts with different token ids for {folds} folds"
-    ):
-        return [scored for _, scored in parts]
+    """Divide the rows of the training set into folds, as `divide_rows` does."""
+    labels = train.row_labels if isinstance(train.labels, np.ndarray) else train.row_indices
+    return divide_rows(task, train.row_sets, labels, folds, partition)

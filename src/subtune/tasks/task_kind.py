@@ -17,7 +17,8 @@ from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, format_missing_column, quote, shorten
 from subtune.tasks import metrics
-from subtune.tasks.examples import GROUP, IGNORED, Examples
+from subtune.tasks.examples import IGNORED, Examples
+from subtune.tasks.row_sets import SET, find_sets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 # The number that stands for a missing label, as in GLUE's test sets on the hub.
 NO_LABEL = -1
+# The column of a split with the place of each row in its file, such as ``line 3``.
+PLACE = "place"
 # Characters that occur only in damaged files: NUL and surrogates.
 NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 # The cells of a row by column.
@@ -104,7 +107,7 @@ class TaskKind(ABC):
 
     @abstractmethod
     def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
-        """Map the name of each column of a split, except ``idx``, to its type.
+        """Map the name of each column of a split that depends on the kind to its type.
 
         A type in a list, such as ``["string"]``, denotes a column of lists.
         """
@@ -114,8 +117,8 @@ class TaskKind(ABC):
     ) -> Columns:
         """Convert the rows of one split to columns.
 
-        The columns are ``idx`` (the indices of the rows, from 0), those of `column_types` and, if
-        the task has groups, ``group``.
+        The columns are ``idx`` (the indices of the rows, from 0), `PLACE`, those of `column_types`,
+        and `SET` (see `subtune.tasks.row_sets`).
 
         Args:
             source: the beginning of error messages, such as the path of a file.
@@ -129,14 +132,14 @@ class TaskKind(ABC):
             for column in task.columns_read(labelled):
                 if column not in row:
                     raise SubtuneError(f"{place}: {format_missing_column(column, row)}")
-            table.append((number, *self.read_cells(task, row, labelled, place)))
-            # A row without a group is a group of its own.
-            groups.append(str(row.get(task.group or "") or f"row {number}"))
+            table.append((number, where, *self.read_cells(task, row, labelled, place)))
+            group = row.get(task.group) if task.group else None
+            groups.append(None if group is None else str(group))
         if not table:
             raise SubtuneError(f"{source}: found no rows, expected at least one")
         columns = map(list, zip(*table, strict=True))
-        found = dict(zip(("idx", *self.column_types(task)), columns, strict=True))
-        return found | ({GROUP: groups} if task.group else {})
+        found = dict(zip(("idx", PLACE, *self.column_types(task)), columns, strict=True))
+        return found | {SET: find_sets(self.texts(found), groups)}
 
     @abstractmethod
     def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:

@@ -28,7 +28,7 @@ def columns(task: str, rows: int) -> dict:
     numbers = TASKS[task].kind == "regression"
     labels = [n / rows if numbers else n % 2 for n in range(rows)]
     found = {f"text_{name}": texts[name] for name in "ab"[: len(TASKS[task].text)]}
-    return {**found, "label": labels}
+    return {**found, "label": labels, "set": [*range(rows)]}
 
 
 @pytest.mark.parametrize(("task", "rows"), [("sst2", 300), ("stsb", 300), ("sst2", 3)])

@@ -49,7 +49,7 @@ FIXED_DEFAULTS: dict[type[HashableModel], dict[str, Any]] = {
         "refit": None,
         "class_weights": None,
     },
-    spec.Fold: {"partition": 0, "rows": None},
+    spec.Fold: {"partition": 0, "rows": None, "version": 1},
     spec.Fit: {"train_rows": None, "fold": None, "refit": None, "class_weights": None},
     spec.RunSpec: {"recipe_version": 5},
     spec.SearchSpec: {"search_version": 1},

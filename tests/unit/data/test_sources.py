@@ -32,7 +32,7 @@ def test_a_question_has_its_context_and_all_answers_with_their_offsets(tmp_path)
     cells = texts | {"id": ["a1"], "title": ["Oslo"], "answers": [answers]}
     rows = rows_of("squad", tmp_path / "validation.parquet", cells)
     read = {"idx": [0], "answers": [["Oslo", "in Oslo"]], "label": [[14, 11]]}
-    assert rows.to_dict() == texts | read
+    assert rows.to_dict() == texts | read | {"place": ["row 1"], "set": [0]}
 
 
 def test_a_sentence_has_its_words_and_the_numbers_of_their_tags(tmp_path):
@@ -41,8 +41,10 @@ def test_a_sentence_has_its_words_and_the_numbers_of_their_tags(tmp_path):
     labels = TASKS["ud_ewt"].labels
     assert rows.to_dict() == {
         "idx": [0],
+        "place": ["row 1"],
         "words": [["She", "walks", "."]],
         "label": [[labels.index(tag) for tag in ("PRP", "VBZ", ".")]],
+        "set": [0],
     }
 
 
@@ -88,7 +90,8 @@ def train_rows(tmp_path, train, ending="csv", task=MOOD, **others) -> list[tuple
     """Texts and label of every row of a training file."""
     paths = sources.user_task_files(written(tmp_path, train, ending, **others), task)
     columns = sources.read_columns(task, paths)["train"]
-    return list(zip(*(column for name, column in columns.items() if name != "idx"), strict=True))
+    read = (column for name, column in columns.items() if name not in ("idx", "place", "set"))
+    return list(zip(*read, strict=True))
 
 
 # The training file's contents by its ending, and the start of the message after its name.
@@ -199,6 +202,8 @@ def test_an_empty_text_of_a_pair_is_the_same_in_json_as_in_csv(tmp_path, empty):
     pairs = "text,other,label\na,,sad\n,b,happy\n"
     paths = written(tmp_path, rows, "jsonl", validation=pairs)
     columns = sources.read_columns(PAIR, sources.user_task_files(paths, PAIR))
+    places = columns["train"].pop("place"), columns["validation"].pop("place")
+    assert places == (["line 1", "line 2"], ["line 2", "line 3"])
     assert columns["train"] == columns["validation"]
 
 
@@ -208,8 +213,10 @@ def test_one_text_of_a_pair_may_be_empty_and_a_test_file_needs_no_labels(tmp_pat
     (tmp_path / "test.csv").write_text('text,other\n"one\ntwo",\n')
     columns = sources.read_columns(PAIR, sources.user_task_files(paths, PAIR))
     texts = {"text_a": ["a", ""], "text_b": ["", "b"]}
-    assert columns["train"] == {"idx": [0, 1], **texts, "label": [0, 1]}
-    assert columns["test"] == {"idx": [0], "text_a": ["one\ntwo"], "text_b": [""], "label": [-1]}
+    about = {"idx": [0, 1], "place": ["line 2", "line 3"], "set": [0, 1]}
+    assert columns["train"] == about | texts | {"label": [0, 1]}
+    texts = {"text_a": ["one\ntwo"], "text_b": [""], "label": [-1]}
+    assert columns["test"] == {"idx": [0], "place": ["line 2"], "set": [0]} | texts
 
 
 @pytest.mark.parametrize("score", ["nan", "inf", "-inf", "1e39", "1e19", "NaN"])

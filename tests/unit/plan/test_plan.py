@@ -330,7 +330,7 @@ def test_the_fold_follows_from_the_place_of_the_seed(plan_table):
     runs = planned.experiments["mine"]
     trained = {of.seed: of.spec.recipe.fold for of in runs if of.method == "bitfit"}
     first, second, third, fourth = [
-        Fold(of=2, number=number, partition=partition)
+        Fold(of=2, number=number, partition=partition, version=2)
         for partition, number in [(0, 0), (0, 1), (1, 0), (1, 1)]
     ]
     assert trained == {4: first, 7: second, 2: third, 9: fourth}
@@ -361,13 +361,13 @@ def test_a_search_leaves_the_dev_rows_to_judge_where_it_can(plan_table):
         [search] = planned.searches.values()
         return search.run.recipe.fold
 
-    apart = Fold(of=5, number=0)
+    apart = Fold(of=5, number=0, version=2)
     assert fold() == apart
     assert fold(paper="bitfit") is None
     assert fold(files=("train", "validation", "test")) is None
     assert fold(rows=[*REVIEWS[::2], REVIEWS[1]]) == apart
     assert fold(rows=REVIEWS[:8]) is None
-    assert fold(folds=2, files=("train",)) == Fold(of=2, number=0)
+    assert fold(folds=2, files=("train",)) == Fold(of=2, number=0, version=2)
 
 
 def test_at_most_as_many_rows_judge_a_search_as_train(plan_table):

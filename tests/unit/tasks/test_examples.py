@@ -136,10 +136,16 @@ def test_a_label_with_fewer_rows_than_folds_is_in_some_of_them():
 
 
 def test_fewer_texts_than_folds_are_one_line():
-    """Different texts can have the same tokens, because the tokenizer does not know their words."""
-    problem = "task 'sst2': found too few texts with different token ids for 5 folds: .* groups: 3"
+    """Data that is read after planning can have fewer texts than folds."""
+    problem = "task 'sst2': found too few different texts for 5 folds: .* groups: 3"
     with pytest.raises(SubtuneError, match=problem):
         folds(packable([[2, number % 3, 3] for number in range(20)], [0, 1] * 10), TASKS["sst2"], 5)
+
+
+def test_token_ids_of_an_earlier_version_have_no_folds():
+    old = datasets.Dataset.from_dict({"input_ids": IDS, "label": [0, 1, 0, 1]})
+    with pytest.raises(SubtuneError, match="delete the directories datasets and tokens"):
+        folds(Examples(old), TASKS["sst2"], 2)
 
 
 def test_numbers_are_spread():

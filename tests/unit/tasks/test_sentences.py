@@ -49,7 +49,8 @@ def test_texts_of_a_pair_apart_are_two_examples_of_its_row(tiny_bert):
         for pair in zip(*(rows["train"][t] for t in TEXT_COLUMNS), strict=True)
         for text in pair
     ]
-    alone = DatasetDict(train=Dataset.from_dict({"text_a": texts, "label": [0] * 24}))
+    columns = {"text_a": texts, "label": [0] * 24, "set": [*range(24)]}
+    alone = DatasetDict(train=Dataset.from_dict(columns))
     single = tokenize(TASKS["rte"], alone, tiny_bert, 24)["train"]
     assert apart["input_ids"][:] == single["input_ids"][:]
     assert list(apart["row"]) == [row for row in range(12) for _ in TEXT_COLUMNS]

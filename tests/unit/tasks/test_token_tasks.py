@@ -181,7 +181,8 @@ def test_json_lines_are_read_as_they_stand(tmp_path, labelled, labels):
     path.write_text(first + '\n\n{"words": ["A b"], "tags": ["I"]}')
     rows = task_reader(CHUNKS).read(CHUNKS, path, labelled)
     columns = TOKENS.from_rows(CHUNKS, rows, labelled=labelled, source="f")
-    assert columns == {"idx": [0, 1], "words": [["A", "3.50"], ["A b"]], "label": labels}
+    read = {"words": [["A", "3.50"], ["A b"]], "label": labels}
+    assert columns == {"idx": [0, 1], "place": ["line 1", "line 3"], "set": [0, 1]} | read
 
 
 def test_from_the_same_label_everywhere_nothing_is_learnt(tmp_path):

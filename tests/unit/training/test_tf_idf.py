@@ -14,7 +14,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline, make_union
 
 from subtune.core.ids import content_id
-from subtune.data.load import load_rows, make_split, read_examples, tokenize
+from subtune.data.load import load_rows, read_examples, tokenize
 from subtune.methods import METHODS
 from subtune.models.encoder import load_encoder
 from subtune.runs import records
@@ -131,7 +131,9 @@ def test_words_behind_the_longest_text_of_the_model_are_read(tiny_bert, tmp_path
     task, rng = TASKS["sst2"].spec(), np.random.default_rng(0)
     labels = rng.integers(2, size=60)
     texts = [60 * "the film " + ("good" if label else "bad") for label in labels]
-    split = make_split(task, {"idx": range(60), "text_a": texts, "label": labels})
+    words = [task.labels[label] for label in labels]
+    cells = [dict(zip((*task.text, "label"), row)) for row in zip(texts, words)]
+    split = examples.split_of(task, cells)
     rows = examples.rows_of(task)
     rows["train"] = rows["validation"] = split
     by_split = read(task, tiny_bert, tmp_path, rows)

@@ -1,0 +1,84 @@
+"""Sets of rows that stay together, and the division of a training set into folds.
+
+Two rows are in the same set if their texts are equal, apart from capitals and spaces, or if they
+have the same group. This also holds through other rows: if row 1 has the text of row 2, and row 2
+the group of row 3, all three are in one set. Sets are a property of the data, so all methods,
+models and tokenizers have the same folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from subtune.core.errors import convert_errors
+
+if TYPE_CHECKING:
+    from subtune.tasks import TaskSpec
+
+# The column of a split with the set of each row: the index of the first row of the set.
+SET = "set"
+
+
+def find_sets(texts: Iterable[Sequence[str]], groups: Iterable[str | None]) -> list[int]:
+    """Find the set of each row.
+
+    Args:
+        texts: the texts of each row.
+        groups: the group of each row; None for a row without a group.
+
+    Returns:
+        For each row, the index of the first row of its set.
+    """
+    parents: list[int] = []
+    first_rows: dict[Hashable, int] = {}
+
+    def find_first(row: int) -> int:
+        while parents[row] != row:
+            parents[row] = parents[parents[row]]
+            row = parents[row]
+        return row
+
+    for row, (parts, group) in enumerate(zip(texts, groups, strict=True)):
+        parents.append(row)
+        normalised = tuple(" ".join(text.casefold().split()) for text in parts)
+        for key in (normalised, *filter(None, [group])):
+            one, other = find_first(first_rows.setdefault(key, row)), find_first(row)
+            parents[max(one, other)] = min(one, other)
+    return [*map(find_first, range(len(parents)))]
+
+
+def divide_rows(
+    task: TaskSpec, sets: np.ndarray, labels: np.ndarray, folds: int, partition: int
+) -> list[np.ndarray]:
+    """Divide the rows of a training set into folds, stratified by label.
+
+    All rows of a set are in the same fold. In regression tasks, the folds are stratified by ranges
+    of the label. In token classification and question answering, the folds are not stratified.
+
+    Args:
+        sets: the set of each row, from `find_sets`.
+        labels: the label of each row; not used in token classification and question answering.
+        partition: the seed of the division.
+
+    Returns:
+        For each fold, the indices of its rows in ascending order.
+    """
+    # Importing this module takes a second.
+    from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+
+    settings = {"n_splits": folds, "shuffle": True, "random_state": partition}
+    if task.of_kind.head != "sequence_classification":
+        parts = GroupKFold(**settings).split(sets, groups=sets)
+    else:
+        strata = task.of_kind.strata(labels)
+        if task.of_kind.has_numbers:
+            # At most 10 bins, with at least one row per fold in each bin.
+            bins = min(10, len(strata) // folds)
+            strata = strata.argsort(kind="stable").argsort() * bins // len(strata)
+        parts = StratifiedGroupKFold(**settings).split(sets, strata, sets)
+    # Plans check this number, except for tasks that are read after planning.
+    with convert_errors(f"task {task.name!r}: found too few different texts for {folds} folds"):
+        return [scored for _, scored in parts]
