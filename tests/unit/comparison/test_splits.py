@@ -188,7 +188,7 @@ def test_errors_name_arguments_and_no_file_that_is_gone(tmp_path):
         name_options_in_errors(tmp_path),
     ):
         raise SubtuneError(
-            f"{tmp_path}/validation.jsonl: line 3: found no text, expected --label or "
+            f"{tmp_path}/validation.jsonl: row 3: found no text, expected --label or "
             f"labels of {tmp_path}/train.jsonl"
         )
     assert str(error.value) == ("dev: row 3: found no text, expected label or labels of train")
