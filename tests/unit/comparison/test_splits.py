@@ -23,13 +23,16 @@ from subtune.comparison.splits import (
 )
 from subtune.comparison.user_table import read_user_table
 from subtune.core.errors import SubtuneError
+from subtune.data.table_files import PLACE_KEY
 
 ROWS = pd.DataFrame({"text": [f"text {n}" for n in range(10)], "label": ["a", "b"] * 5})
 
 
 def lines(split, tmp_path) -> list[dict]:
     path = write_splits({"rows": split}, tmp_path, tmp_path)["rows"]
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [row.pop(PLACE_KEY) for row in rows] == [f"row {n}" for n in range(1, len(rows) + 1)]
+    return rows
 
 
 @pytest.mark.parametrize(

@@ -131,8 +131,10 @@ def test_words_behind_the_longest_text_of_the_model_are_read(tiny_bert, tmp_path
     task, rng = TASKS["sst2"].spec(), np.random.default_rng(0)
     labels = rng.integers(2, size=60)
     texts = [60 * "the film " + ("good" if label else "bad") for label in labels]
-    words = [task.labels[label] for label in labels]
-    cells = [dict(zip((*task.text, "label"), row)) for row in zip(texts, words)]
+    cells = [
+        {task.text[0]: text, task.label: task.labels[label]}
+        for text, label in zip(texts, labels, strict=True)
+    ]
     split = examples.split_of(task, cells)
     rows = examples.rows_of(task)
     rows["train"] = rows["validation"] = split
