@@ -63,12 +63,13 @@ class Options(TableOptions):
         predictions: file or column with the predictions of another system, such as an LLM, for the
             rows on which methods are scored; several systems are allowed
         minutes: time limit for the whole comparison; default: 10
-        margin: largest acceptable loss of score compared with full fine-tuning; default: 0.02
+        margin: largest acceptable loss of score compared with full fine-tuning; default: 0.02, or
+            as in the earlier call
     """
 
     predictions: list[str] | None = None
     minutes: float = 10
-    margin: float = 0.02
+    margin: float | None = None
 
     def __post_init__(self) -> None:
         """Check ``kind``, ``minutes`` and ``margin``."""
@@ -81,7 +82,7 @@ class Options(TableOptions):
         for name, (upper_bound, description) in expected.items():
             found = getattr(self, name)
             is_number = isinstance(found, Real)
-            if not (is_number and 0 < found < upper_bound):
+            if not (found is None or (is_number and 0 < found < upper_bound)):
                 given = f"{found:g}" if is_number else repr(found)
                 raise SubtuneError(f"--{name}: found {given}, expected {description}")
 

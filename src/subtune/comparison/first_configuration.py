@@ -35,7 +35,7 @@ from subtune.comparison.settings import (
     nearest_learning_rates,
 )
 from subtune.config.checks import check_config
-from subtune.config.schema import Config, Experiment, MethodSettings, OwnTask
+from subtune.config.schema import MARGIN, Config, Experiment, MethodSettings, OwnTask
 from subtune.core import process
 from subtune.core.errors import convert_errors
 from subtune.core.files import Layout
@@ -151,7 +151,7 @@ def _list_timed_choices(
     models = {name: model for name, model in look.models.items() if name not in timed.problems}
     rates = {name: rates[name] for name in models}
     fixed: dict[str, Any] = {"models": [*models], "tasks": [rows.task.name], "folds": folds}
-    fixed |= {"margin": options.margin, "precision": timed.precision}
+    fixed |= {"margin": options.margin or MARGIN, "precision": timed.precision}
     if rows.task.of_kind.has_numbers:
         labels = {model.labels for model in models.values()}
         fixed["labels"] = "standard" if labels == {"standard"} else "raw"

@@ -35,7 +35,7 @@ from subtune.comparison.splits import (
 from subtune.comparison.workers import Workers
 from subtune.config import parse_config_file
 from subtune.config.checks import check_config, read_config
-from subtune.config.schema import Config
+from subtune.config.schema import MARGIN, Config
 from subtune.core.errors import SubtuneError, convert_errors, join_names
 from subtune.core.files import Layout, hash_files, hash_text, write_text
 from subtune.core.ids import content_id
@@ -205,6 +205,19 @@ def _identify_predictions(given: Any) -> Any:
     return f"{getattr(given, 'name', None)} {values}"
 
 
+def _name_predictions(given: Any) -> Any:
+    """Return files, columns and lists of labels as they are given, and None for tables in memory.
+
+    Paths of files become absolute, because a later call may run in another directory.
+    """
+    if isinstance(given, list | tuple):
+        several = [*map(_name_predictions, given)]
+        return None if None in several else several
+    if isinstance(given, str | Path) and is_file(given):
+        return str(Path(given).resolve())
+    return given if isinstance(given, str | int | float) else None
+
+
 def _name_models(models: Any) -> list[str] | None:
     """Return the names of models as text.
 
@@ -213,9 +226,9 @@ def _name_models(models: Any) -> list[str] | None:
     if models is None:
         return None
     several = [models] if isinstance(models, str | Path) else models
-    return [
-        str(Path(name).resolve()) if is_directory(Path(name)) else str(name) for name in several
-    ]
+    names = (Path(name).resolve() if is_directory(Path(name)) else name for name in several)
+    # The order of the models changes nothing.
+    return sorted({*map(str, names)})
 
 
 def _configure(place: Path, question: ComparisonRequest, say: Say) -> None:
@@ -227,7 +240,7 @@ def _configure(place: Path, question: ComparisonRequest, say: Say) -> None:
     )
     _print_lines(lines, say)
     written_as = hash_text(target.read_text("utf-8"))
-    _record_call(place, question, options.minutes, options.predictions, written_as)
+    _record_call(place, question, options.minutes, written_as)
     _print_lines([f"{target} contains these settings"], say)
 
 
@@ -235,20 +248,23 @@ def _record_call(
     place: Path,
     question: ComparisonRequest,
     minutes: float,
-    predictions: Any,
     written_as: str | None,
+    old_predictions: Any = None,
 ) -> None:
     """Describe a call in the file `ASKED`, for later calls with the same directory of results.
 
     Args:
         question: the arguments with which `compare` was called.
         minutes: the time limit for which the settings in the configuration were chosen.
-        predictions: the external predictions that are compared.
         written_as: the hash of the configuration as it was written, without later edits.
+        old_predictions: what identifies the predictions of an earlier call, which are compared
+            unless this call has others.
     """
+    predictions = question.options.predictions
     described = question.identity | {
         "minutes": minutes,
-        "predictions": _identify_predictions(predictions),
+        "predictions": _identify_predictions(predictions) or old_predictions,
+        "predictions_given": _name_predictions(predictions),
         "configuration": written_as,
     }
     write_text(place / ASKED, f"{json.dumps(described, indent=2, default=str)}\n")
@@ -257,28 +273,38 @@ def _record_call(
 def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
     """Update the configuration of an earlier call for this call.
 
-    Only the time limit, the margin and the predictions may differ between the calls.
+    Only the time limit, the margin and the predictions may differ between the calls. Options that
+    are not given are those of the earlier call.
 
     Raises:
         SubtuneError: another argument differs, or the results have been moved.
     """
-    before, options = json.loads((place / ASKED).read_text()), question.options
-    planned, old_predictions = before.pop("minutes", math.inf), before.pop("predictions", None)
-    written_as, path = before.pop("configuration", None), place / CONFIGURATION
+    before, path = json.loads((place / ASKED).read_text()), place / CONFIGURATION
+    planned, written_as, old_predictions, named_predictions = (
+        before.pop(name)
+        for name in ("minutes", "configuration", "predictions", "predictions_given")
+    )
+    written, text = read_config(path), path.read_text("utf-8")
+    earlier_margin = written.experiments[EXPERIMENT].margin
+    earlier = before | {"margin": earlier_margin, "predictions": named_predictions}
+    if isinstance(earlier.get("model"), str):
+        earlier["model"] = [earlier["model"]]
+    options = question.options
+    kept = {name: earlier.get(name) for name, value in vars(options).items() if value is None}
+    question = question._replace(options=replace(options, **kept))
     asked = question.identity
-    before = {name: value for name, value in before.items() if value is not None}
     if differing := [key for key in asked | before if asked.get(key) != before.get(key)]:
         raise SubtuneError(
             f"--results: {place} contains the results of a call with a different value of "
             f"{join_names(differing, joined='and')}; choose another directory"
         )
-    written = read_config(path)
     if Path(written.results) != place:
         raise SubtuneError(
             f"--results: {place} was moved from {written.results}; move it back to continue, or "
             "open it with subtune.load"
         )
-    text = path.read_text("utf-8")
+    if options.margin is None and earlier_margin != MARGIN:
+        _print_lines([f"margin {earlier_margin:g}, as before; choose another with --margin"], say)
     is_unedited = hash_text(text) == written_as
     if planned < options.minutes and is_unedited:
         # With more minutes, a larger sample may fit. Recorded runs are reused, not trained again.
@@ -288,7 +314,7 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
         except BaseException:
             write_text(path, text)
             raise
-        if old_predictions and options.predictions is None:
+        if old_predictions and question.options.predictions is None:
             _print_lines(
                 ["--predictions: not given, so the earlier predictions are no longer compared"], say
             )
@@ -298,18 +324,16 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
         _print_lines([f"{path} may have been edited, so it is used unchanged; {settings}"], say)
     # The text is edited, which keeps the user's comments. No run depends on margin or predictions.
     new = text
-    if written.experiments[EXPERIMENT].margin != options.margin:
-        new = _set_value(new, "margin", options.margin, path)
+    if question.options.margin != earlier_margin:
+        new = _set_value(new, "margin", question.options.margin, path)
     given = _identify_predictions(options.predictions)
     is_new = given is not None and given != old_predictions
     if is_new:
         new = _set_predictions(new, written, place, question)
     if new != text or is_new:
         write_text(path, new)
-        predictions = options.predictions if is_new else old_predictions
-        _record_call(
-            place, question, planned, predictions, hash_text(new) if is_unedited else written_as
-        )
+        written_as = hash_text(new) if is_unedited else written_as
+        _record_call(place, question, planned, written_as, old_predictions)
 
 
 def _set_predictions(text: str, written: Config, place: Path, question: ComparisonRequest) -> str:

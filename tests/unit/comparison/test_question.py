@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+from functools import partial
 from pathlib import Path
 
 import datasets
@@ -229,6 +230,51 @@ def test_another_margin_changes_one_number_of_the_configuration(tmp_path, untrai
         compare(rows, results=tmp_path / "out", margin=margin, say=lambda line: None)
         texts.append((tmp_path / "out" / "comparison.yaml").read_text())
     assert texts[0].replace("margin: 0.02  # the", "margin: 0.5  # the") == texts[1] != texts[0]
+
+
+def test_options_that_are_not_given_again_stay(tmp_path, untrained):
+    rows = pd.DataFrame(
+        {"x": [f"text {n}" for n in range(40)], "y": ["a", "b"] * 20, "z": 40 * ["a"]}
+    )
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    rows[["z"]].rename(columns={"z": "prediction"}).to_csv(tmp_path / "gpt.csv", index=False)
+    said: list[str] = []
+    call = partial(compare, tmp_path / "t.csv", results=tmp_path / "out", say=said.append)
+    named = {"text": "x", "label": "y", "margin": 0.1, "predictions": str(tmp_path / "gpt.csv")}
+    call(**named, minutes=0.1)
+    path = tmp_path / "out" / "comparison.yaml"
+    short = path.read_text()
+    assert "margin: 0.1 " in short and "gpt.jsonl" in short
+    call()
+    long = path.read_text()
+    assert "epochs: 20" in long and "margin: 0.1 " in long and "gpt.jsonl" in long
+    assert "margin 0.1, as before; choose another with margin" in said
+    call(text="x", margin=0.2)
+    assert path.read_text() == long.replace("margin: 0.1 ", "margin: 0.2 ")
+    call(predictions="z")
+    assert "margin: 0.2 " in path.read_text() and "z.jsonl" in path.read_text()
+    with pytest.raises(SubtuneError, match="a different value of label; choose another directory"):
+        call(label="z")
+
+
+def test_predictions_in_memory_are_given_again_if_more_rows_may_be_drawn(tmp_path, untrained):
+    rows = pd.DataFrame({"x": [f"text {n}" for n in range(40)], "y": ["a", "b"] * 20})
+    said: list[str] = []
+    call = partial(compare, rows, results=tmp_path / "out", say=said.append)
+    call(predictions=rows["y"].rename("oracle"), minutes=0.1)
+    call(margin=0.3, minutes=0.1)
+    assert "oracle.jsonl" in (tmp_path / "out" / "comparison.yaml").read_text()
+    call()
+    assert said[-1] == "predictions: not given, so the earlier predictions are no longer compared"
+
+
+def test_models_in_another_order_are_the_same_call(tmp_path, untrained, directory_of):
+    rows = pd.DataFrame({"x": [f"the film {n}" for n in range(40)], "y": ["a", "b"] * 20})
+    models = [directory_of("bert"), str(directory_of("roberta"))]
+    for order in (models, models[::-1], [*models, models[0]]):
+        compare(rows, model=order, results=tmp_path / "out", say=lambda line: None)
+    with pytest.raises(SubtuneError, match="a different value of model; choose another directory"):
+        compare(rows, model=models[0], results=tmp_path / "out", say=lambda line: None)
 
 
 def test_a_drawn_dev_set_has_no_text_of_the_training_set(tmp_path, untrained):
