@@ -17,7 +17,7 @@ from subtune.comparison import KindOptions, Options, TableOptions
 from subtune.core import VERSION
 from subtune.core.errors import SubtuneError, escape_control_characters, format_allowed
 from subtune.core.files import Layout, find_results
-from subtune.core.process import end_process
+from subtune.core.process import end_process, process_age
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,11 +119,12 @@ def compare(
         revision: commit, branch or tag of a dataset on the hub
         results: directory to write the results to; default: a new directory in ./results
     """
-    from subtune.comparison import question
+    from subtune.comparison import loop, question
     from subtune.exhibits.answer_tables import format_answers
 
     asked = replace(options, kind=kind.kind)
-    found = question.run_comparison(train, dev, test, revision, results, print, asked)
+    clock = loop.Clock.start_now(asked.minutes, process_age())
+    found = question.run_comparison(train, dev, test, revision, results, print, asked, clock)
     answers = Layout(str(found.results)).summary("answers", "csv")
     print(format_answers(Path(answers)))
 

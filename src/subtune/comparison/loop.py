@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from tqdm import tqdm
 
 from subtune.comparison.first_configuration import EXPERIMENT
 from subtune.comparison.next_runs import FULL, Method, Progress, rank_missing_runs
-from subtune.comparison.recorded_results import AnswerSoFar, find_answer_so_far, write_results
+from subtune.comparison.recorded_results import AnswerSoFar, find_answer_so_far
+from subtune.comparison.results_writer import ResultsWriter
 from subtune.comparison.workers import LONGEST_WAIT, EndedJob, Workers, describe_exit
 from subtune.core.errors import SubtuneError, format_count, join_names
 from subtune.core.ids import content_id
@@ -32,14 +33,17 @@ from subtune.steps import dataset, fisher, model, ranking, tokens
 from subtune.steps.context import Context
 from subtune.steps.jobs import Job, list_files
 
+# The shortest time limit. Reading tables and measuring the machine may take half of it.
+LEAST_MINUTES = 0.5
 # The maximum time between two lines that report the progress.
 SECONDS_BETWEEN_LINES = 30
-# The time limit for a worker to end its current training step and write a checkpoint.
+# The time limit for workers to end their current training step and write a checkpoint after an
+# interrupt. At the deadline, they may do this while the results are written.
 SECONDS_TO_STOP = 10
-# The time that is reserved for tables, figures and the report:
-# ``max(LEAST_SECONDS, min(TIMES_AN_ANSWER * slowest answer so far, MOST_SHARE * time limit))``.
-# Before the first answer, the first argument of ``min`` is ``FIRST_SHARE * time limit``.
-TIMES_AN_ANSWER, LEAST_SECONDS, MOST_SHARE, FIRST_SHARE = 4, 8, 0.2, 0.12
+# The time that is reserved at the end:
+# ``SECONDS_TO_EXIT + TIMES_THE_RESULTS * seconds of the last results``.
+# The results may take `SECONDS_LATE` longer than the time limit.
+SECONDS_TO_EXIT, TIMES_THE_RESULTS, SECONDS_LATE = 1.5, 1.3, 3
 NO_ANSWER = AnswerSoFar("", set())
 
 
@@ -48,6 +52,17 @@ class Clock(NamedTuple):
 
     start: float
     deadline: float
+
+    @classmethod
+    def start_now(cls, minutes: float, age: float = 0) -> Self:
+        """Start a clock.
+
+        Args:
+            minutes: the time limit. The shortest limit is `LEAST_MINUTES`.
+            age: the seconds that count already.
+        """
+        start = time.monotonic() - age
+        return cls(start, start + 60 * max(minutes, LEAST_MINUTES))
 
     @property
     def elapsed_seconds(self) -> float:
@@ -58,6 +73,11 @@ class Clock(NamedTuple):
     def time_limit(self) -> float:
         """The seconds between the start and the deadline."""
         return self.deadline - self.start
+
+    @property
+    def remaining_seconds(self) -> float:
+        """The seconds until the deadline; negative after the deadline."""
+        return self.time_limit - self.elapsed_seconds
 
 
 @dataclass
@@ -72,7 +92,8 @@ class Loop:
         crashed: the ids of runs, and of jobs without runs, that are repeated because their worker
             process crashed.
         answer: the answer from the runs that are recorded so far.
-        seconds_of_answer: the longest time that an answer took; 0 before the first answer.
+        recorded: the number of recorded runs that ``answer`` is based on.
+        lacks_memory: whether a job had to wait because memory was used up.
     """
 
     context: Context
@@ -81,7 +102,13 @@ class Loop:
     left_out: set[Method] = field(default_factory=set)
     crashed: set[str] = field(default_factory=set)
     answer: AnswerSoFar = NO_ANSWER
-    seconds_of_answer: float = 0
+    recorded: int = 0
+    lacks_memory: bool = False
+
+    @cached_property
+    def writer(self) -> ResultsWriter:
+        """The writer of the results, which starts with imports."""
+        return ResultsWriter(self.context)
 
     @cached_property
     def planned_runs(self) -> list[PlannedRun]:
@@ -95,12 +122,13 @@ class Loop:
 
     @property
     def seconds_of_training(self) -> float:
-        """The seconds available for training; the rest of the time limit is for the results."""
-        time_limit = self.clock.time_limit
-        reserved = FIRST_SHARE * time_limit
-        if self.seconds_of_answer:
-            reserved = TIMES_AN_ANSWER * self.seconds_of_answer
-        return time_limit - max(LEAST_SECONDS, min(reserved, MOST_SHARE * time_limit))
+        """The seconds available for training; the rest of the time limit is for the results.
+
+        Before results are written for the first time, their time is unknown. They are begun as soon
+        as a run is recorded, and are the results of the call if there is no time for others.
+        """
+        reserved = SECONDS_TO_EXIT + TIMES_THE_RESULTS * self.writer.seconds
+        return self.clock.time_limit - reserved
 
     @cached_property
     def jobs_by_output(self) -> dict[str, Job]:
@@ -147,6 +175,8 @@ class Loop:
         name = content_id([run.spec.id for run in runs])
         inputs = self.context.training_inputs(runs)
         needed = self.context.training_resources(runs, Cost())
+        is_fit = isinstance(runs[0].spec.recipe, Fit)
+        needed["memory_kind"] = f"{runs[0].model_name} {'fit' if is_fit else 'train'}"
         spec = {"runs": [run.to_json_types() for run in runs]}
         return Job("train", name, spec, inputs | {"searches": []}, {}, needed)
 
@@ -193,8 +223,9 @@ def _jobs_that_can_start(job: Job, jobs_by_output: Mapping[str, Job]) -> Iterato
 def train_within_time_limit(context: Context, clock: Clock, workers: Workers) -> None:
     """Train the runs of a comparison until the deadline, and write tables, figures and the report.
 
-    At the deadline, or after an interrupt, the answer is computed from the recorded runs. Workers
-    write checkpoints of unfinished runs, and the next call continues from these checkpoints.
+    At the deadline, or after an interrupt, the answer is computed from the recorded runs. In the
+    meantime, workers write checkpoints of unfinished runs, from which the next call continues.
+    Workers that do not stop in time are killed.
 
     Raises:
         SubtuneError: full fine-tuning failed, fewer than two methods are left, or no run is
@@ -203,7 +234,8 @@ def train_within_time_limit(context: Context, clock: Clock, workers: Workers) ->
     """
     state = Loop(context, clock)
     state.read_scores()
-    if not [*state.next_jobs()]:
+    is_complete = not [*state.next_jobs()]
+    if is_complete:
         _print_line(f"all {len(state.planned_runs)} runs are already recorded")
     # Interrupts are caught, because an interrupt during an import may raise an error other than
     # KeyboardInterrupt.
@@ -215,33 +247,45 @@ def train_within_time_limit(context: Context, clock: Clock, workers: Workers) ->
         _print_line(
             "stopping: computing the answer from the recorded runs; interrupt again to end at once"
         )
-    workers.stop(SECONDS_TO_STOP)
     state.read_scores()
+    # If nothing was left to train, the results are all that this call is for.
+    seconds = max(clock.remaining_seconds + SECONDS_LATE, 0)
+    seconds = threading.TIMEOUT_MAX if is_complete else min(seconds, threading.TIMEOUT_MAX)
     if not state.progress.find_recorded():
+        workers.stop(min(SECONDS_TO_STOP, seconds))
         if interrupted:
             raise KeyboardInterrupt
         raise SubtuneError(
             "--minutes: the time ran out before any run was recorded; to continue, repeat the call "
             "with more minutes"
         )
-    write_results(context, state.progress, state.log_path("tables"))
+    stop = threading.Thread(target=workers.stop, args=[min(SECONDS_TO_STOP, seconds)], daemon=True)
+    stop.start()
+    if not state.writer.finish(state.progress, seconds):
+        _print_line(
+            "the time is over: the results lack the last recorded runs, which another call adds"
+        )
+    stop.join()
 
 
 def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], str | None]) -> None:
     """Train runs until all are recorded, the time is over, or ``stopping`` returns a signal."""
-    clock, next_line, answered = state.clock, float(SECONDS_BETWEEN_LINES), 0
+    clock, next_line = state.clock, float(SECONDS_BETWEEN_LINES)
     while clock.elapsed_seconds < state.seconds_of_training and not stopping():
         # Which methods are unlikely decides what starts, also after an earlier call.
         before, recorded = state.answer.line, len(state.progress.find_recorded())
-        if recorded > answered:
-            answered = recorded
-            _update_answer(state)
+        if recorded > state.recorded:
+            state.recorded = recorded
+            with contextlib.suppress(SubtuneError, OSError):
+                state.answer = find_answer_so_far(state.context, state.progress)
         if state.answer.line != before or clock.elapsed_seconds >= next_line:
             _print_line(_format_progress(state))
             next_line = clock.elapsed_seconds + SECONDS_BETWEEN_LINES
         _start_jobs(state, workers)
         if not workers.running:
             return
+        if recorded:
+            state.writer.write_early(state.progress, clock.elapsed_seconds)
         until = min(next_line, state.seconds_of_training, clock.elapsed_seconds + LONGEST_WAIT)
         if ended := workers.next_end(until - clock.elapsed_seconds):
             _handle_ended_job(state, ended)
@@ -251,8 +295,9 @@ def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], s
 def _start_jobs(state: Loop, workers: Workers) -> None:
     """Start a job in each free worker.
 
-    Runs whose worker process crashed are repeated while no other job runs. Jobs other than training
-    run one at a time, because each takes less time than a new worker needs for its imports.
+    A job also waits if it may not fit into memory beside running jobs. Runs whose worker process
+    crashed are repeated while no other job runs. Jobs other than training run one at a time,
+    because each takes less time than a new worker needs for its imports.
     """
     while workers.free:
         running = {job.id for job in workers.running}
@@ -264,6 +309,11 @@ def _start_jobs(state: Loop, workers: Workers) -> None:
         if job.step != "train" and any(others):
             return
         if running and not state.crashed.isdisjoint(_list_ids(job, *workers.running)):
+            return
+        if lack := workers.find_lack_of_memory(job):
+            if not state.lacks_memory:
+                _print_line(lack)
+            state.lacks_memory = True
             return
         workers.start(job, state.log_path(job.step, job.id))
 
@@ -309,15 +359,6 @@ def _leave_out(state: Loop, job: Job, why: str) -> None:
     state.left_out = every - kept
     lost_models = join_names(sorted({model for model, _ in failed} - kept_models))
     _print_line(f"left out {lost_models or _name_methods(state, job)}: {why}")
-
-
-def _update_answer(state: Loop) -> None:
-    """Compute the answer from the runs recorded so far, and measure how long this takes."""
-    start = time.monotonic()
-    with contextlib.suppress(SubtuneError, OSError):
-        state.answer = find_answer_so_far(state.context, state.progress)
-    seconds = time.monotonic() - start
-    state.seconds_of_answer = max(state.seconds_of_answer, seconds)
 
 
 def _format_progress(state: Loop) -> str:

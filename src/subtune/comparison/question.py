@@ -7,7 +7,6 @@ import math
 import os
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -121,7 +120,8 @@ def compare(
 
     with name_arguments_in_errors():
         asked = Options(**options)
-        return run_comparison(train, dev, test, revision, results, say_in_python, asked)
+        clock = loop.Clock.start_now(asked.minutes)
+        return run_comparison(train, dev, test, revision, results, say_in_python, asked, clock)
 
 
 def run_comparison(
@@ -132,12 +132,13 @@ def run_comparison(
     results: str | Path | None,
     say: Say,
     options: Options,
+    clock: loop.Clock,
 ) -> Comparison:
     """Run `compare` with messages that name options of the terminal, such as ``--minutes``."""
-    start = time.monotonic()
     question = _normalise_arguments(train, dev, test, revision, options)
     default_name = f"{question.name}-{content_id(question.identity)[:6]}"
     place = Path(results or Path("results") / default_name).resolve()
+    say = partial(_say_in_time, say, clock, place / CONFIGURATION)
     with _lock_directory(place) as lock, ExitStack() as at_end:
         with (
             name_options_in_errors(Path(Layout(str(place)).tables(question.name))),
@@ -153,9 +154,22 @@ def run_comparison(
             context = plan_and_check(check_config(parse_config_file(place / CONFIGURATION)))
             at_end.push(on_error.pop_all())
         workers.number = context.config.jobs_at_once or 1
-        clock = loop.Clock(start, start + 60 * question.options.minutes)
         loop.train_within_time_limit(context, clock, workers)
     return load(place)
+
+
+def _say_in_time(say: Say, clock: loop.Clock, configuration: Path, line: str) -> None:
+    """Call ``say`` with a line about the data or the settings.
+
+    Raises:
+        SubtuneError: the time for the whole call is over, and the configuration is not written yet.
+    """
+    say(line)
+    if clock.remaining_seconds < 0 and not configuration.exists():
+        raise SubtuneError(
+            "--minutes: the time ran out before the settings were chosen; repeat the call with "
+            "more minutes"
+        )
 
 
 def _normalise_arguments(

@@ -2,9 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import redirect_stdout
-from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -92,28 +89,30 @@ def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set
     return found
 
 
-def write_results(context: Context, progress: Progress, log: Path) -> None:
+def write_results(context: Context, progress: Progress) -> None:
     """Write all tables, figures and the report, from the recorded runs.
 
     The modification time of the score tables is set to 1970. So Snakemake, which compares it with
     the times of the inputs, writes these files again once all planned runs are finished.
 
-    Args:
-        log: the file for the output of the jobs.
+    Scores are compared with those of the recorded predictions. Other than in Snakemake's jobs, they
+    are not computed with ``evaluate``, because its import takes seconds of the user's time.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w", encoding="utf-8") as file, redirect_stdout(file):
-        for job in scores.jobs(context):
-            with write_atomically(job.outputs) as outputs:
-                rows = join_recorded_runs(job.spec["runs"], progress)
-                scores.write_score_tables(job, rows, outputs)
-            for path in list_files(job.outputs):
-                os.utime(path, (1, 1))
-        for job in chain(exhibits.jobs(context), summary.jobs(context)):
-            run_job(job)
-        for job in runs.jobs(context):
-            rows = join_recorded_runs(job.spec["planned"], progress)
-            with write_atomically(job.outputs) as outputs:
-                runs.write_table_of_runs(job, rows, outputs)
-        for job in report_page.jobs(context):
-            run_job(job)
+    for job in scores.jobs(context):
+        with write_atomically(job.outputs) as outputs:
+            rows = join_recorded_runs(job.spec["runs"], progress)
+            scores.write_score_tables(job, rows, outputs)
+        for path in list_files(job.outputs):
+            os.utime(path, (1, 1))
+    # The answers are the most important result.
+    for job in summary.jobs(context):
+        with write_atomically(job.outputs) as outputs:
+            summary.write_summaries(job, outputs)
+    for job in exhibits.jobs(context):
+        run_job(job)
+    for job in runs.jobs(context):
+        rows = join_recorded_runs(job.spec["planned"], progress)
+        with write_atomically(job.outputs) as outputs:
+            runs.write_table_of_runs(job, rows, outputs)
+    for job in report_page.jobs(context):
+        run_job(job)

@@ -15,13 +15,14 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
+from subtune.comparison.memory import MemoryGauge
 from subtune.core.files import Layout
 from subtune.steps.jobs import Job
 
 # The maximum time that the caller waits for a worker before it reads the clock again.
 LONGEST_WAIT = 1.0
-# The time after which an idle worker that was asked to end is killed.
-SECONDS_TO_END = 3
+# The time after which idle workers that were asked to end are killed.
+SECONDS_TO_END = 2
 # The time between two requests to stop. Requests are repeated because a worker may miss one.
 SECONDS_BETWEEN_REQUESTS = 0.5
 
@@ -69,6 +70,7 @@ class Workers:
         self._answers: SimpleQueue[tuple[subprocess.Popen, str]] = SimpleQueue()
         self._idle = [self._start_process(None)]
         self._busy: dict[subprocess.Popen, Job] = {}
+        self._memory = MemoryGauge()
 
     @property
     def running(self) -> list[Job]:
@@ -79,6 +81,11 @@ class Workers:
     def free(self) -> int:
         """The number of further jobs that can start now."""
         return self.number - len(self._busy)
+
+    def find_lack_of_memory(self, job: Job) -> str | None:
+        """Return why a job must wait for the end of another job, or None if it can start now."""
+        busy = {process.pid: other for process, other in self._busy.items()}
+        return self._memory.find_lack(job, busy, [process.pid for process in self._idle])
 
     def start(self, job: Job, log: Path) -> None:
         """Start a job in an idle or a new worker. The output of the job is written to ``log``."""
@@ -120,22 +127,26 @@ class Workers:
 
     def next_end(self, seconds: float) -> EndedJob | None:
         """Wait for the end of a job and return it, or None if no job ends within ``seconds``."""
+        for process, job in self._busy.items():
+            self._memory.measure(process.pid, job)
         try:
             process, line = self._answers.get(timeout=max(seconds, 0))
         except Empty:
             return None
-        job = self._busy.pop(process, None)
+        ended = self._busy.pop(process, None)
+        if ended:
+            self._memory.measure(process.pid, ended, has_ended=True)
         if line:
-            if job and _hub_cache(job):
+            if ended and _hub_cache(ended):
                 process.terminate()
             else:
                 self._idle.append(process)
-            return EndedJob(job, **json.loads(line)) if job else None
+            return EndedJob(ended, **json.loads(line)) if ended else None
         status = process.wait()
-        if job is None:
+        if ended is None:
             self._idle = [other for other in self._idle if other is not process]
             return None
-        return EndedJob(job, exit_status=status)
+        return EndedJob(ended, exit_status=status)
 
     def stop(self, seconds: float) -> list[EndedJob]:
         """Stop all running jobs and return them. Kill workers that are busy after ``seconds``."""
@@ -157,13 +168,14 @@ class Workers:
         """End all workers, without waiting for those that still write a checkpoint."""
         for process in self._idle:
             process.terminate()
+        end = time.monotonic() + SECONDS_TO_END
         for process in self._idle:
             try:
-                process.wait(SECONDS_TO_END)
+                process.wait(max(end - time.monotonic(), 0))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        for process in self._busy:
+        for process in [*self._busy]:
             assert process.stdin is not None
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()

@@ -168,6 +168,17 @@ def count_cores() -> int:
     return max(1, int(min(on_machine, read_quota_of_cores())))
 
 
+def process_age() -> float:
+    """Return the seconds since the start of this process; 0 if unknown (not on Linux)."""
+    try:
+        # The name in parentheses may contain spaces.
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return max(time.clock_gettime(time.CLOCK_BOOTTIME) - started, 0)
+    except (OSError, AttributeError):
+        return 0
+
+
 def keep_freed_memory() -> None:
     """Keep glibc from returning freed memory to the operating system after every training step.
 

@@ -35,7 +35,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
-    """Write the answers, and a table and a figure with all experiments.
+    """Check the scores, and write the answers and a table and a figure with all experiments.
 
     The scores of chosen runs are recomputed here with ``evaluate``, once for all experiments,
     because importing ``evaluate`` takes longer than the rest of a job.
@@ -43,25 +43,29 @@ def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
     Raises:
         SubtuneError: the score of recorded predictions differs from the recorded score.
     """
-    from subtune.analysis.chosen_runs import are_external, merge_experiments
-    from subtune.analysis.run_scores import (
-        compute_with_evaluate,
-        read_row_scores,
-        require_scores_of_predictions,
-    )
+    from subtune.analysis.chosen_runs import are_external
+    from subtune.analysis.run_scores import compute_with_evaluate, require_scores_of_predictions
+    from subtune.analysis.tables import read_table
+
+    store = Path(job.resources["store"])
+    for runs in map(read_table, job.inputs["chosen"]):
+        trained = runs.loc[~are_external(runs), "run"]
+        require_scores_of_predictions(trained, store, compute_with_evaluate)
+    write_summaries(job, outputs)
+
+
+def write_summaries(job: Job, outputs: dict[str, list[str]]) -> None:
+    """Write the answers, and a table and a figure with all experiments."""
+    from subtune.analysis.chosen_runs import merge_experiments
+    from subtune.analysis.run_scores import read_row_scores
     from subtune.analysis.tables import read_table
     from subtune.exhibits.output import ExperimentResults
     from subtune.papers import NO_PAPER
     from subtune.papers.shared import SUMMARIES
     from subtune.steps.exhibits import write_exhibit
 
-    chosen = [read_table(path) for path in job.inputs["chosen"]]
-    store = Path(job.resources["store"])
-    for runs in chosen:
-        trained = runs.loc[~are_external(runs), "run"]
-        require_scores_of_predictions(trained, store, compute_with_evaluate)
     tables = {
-        "chosen": merge_experiments(chosen),
+        "chosen": merge_experiments([read_table(path) for path in job.inputs["chosen"]]),
         "row_scores": read_row_scores(job.inputs["row_scores"]),
     }
     results = ExperimentResults(tables, job.spec["tasks"], NO_PAPER.read_printed)

@@ -116,13 +116,34 @@ def test_a_second_interrupt_ends_the_call(monkeypatch, lines):
     monkeypatch.setattr(Loop, "read_scores", lambda state: None)
     monkeypatch.setattr(Loop, "next_jobs", lambda state: [TOKENS])
     monkeypatch.setattr(loop, "_train_until_stopped", lambda *_: signal.raise_signal(signal.SIGINT))
-    workers = SimpleNamespace(stop=interrupt)
+    monkeypatch.setattr(loop.ResultsWriter, "finish", interrupt)
+    workers = SimpleNamespace(stop=lambda seconds: [])
     with pytest.raises(KeyboardInterrupt):
         loop.train_within_time_limit(context, Clock(0, 60), workers)
     assert [line.split(":")[0] for line in lines] == ["stopping"]
 
 
-def test_time_is_kept_for_tables(state):
+def test_time_is_kept_for_results_as_long_as_the_last_took(state):
+    assert state.seconds_of_training == 58.5
+    state.writer.seconds = 5
     assert state.seconds_of_training == 52
-    state.seconds_of_answer = 5
-    assert state.seconds_of_training == 48
+
+
+def test_the_shortest_time_limit_is_half_a_minute_and_counts_from_the_start_of_the_process():
+    assert Clock.start_now(0.1).time_limit == 30
+    clock = Clock.start_now(1, age=20)
+    assert clock.time_limit == 60 and 20 <= clock.elapsed_seconds < 30
+
+
+def test_a_job_that_does_not_fit_into_memory_waits_with_one_line(state, lines, monkeypatch):
+    monkeypatch.setattr(Loop, "next_jobs", lambda *_: [job_of(state, "full"), TOKENS])
+    started = []
+    workers = SimpleNamespace(
+        free=2,
+        running=[job_of(state, "bitfit")],
+        find_lack_of_memory=lambda job: "memory: too little",
+        start=lambda job, log: started.append(job),
+    )
+    loop._start_jobs(state, workers)
+    loop._start_jobs(state, workers)
+    assert not started and lines == ["memory: too little"]

@@ -1,0 +1,92 @@
+"""Writes the results of a comparison in a thread, while its runs are trained and at the end.
+
+Early results are written as soon as a run is recorded. They measure how long tables, figures and
+the report take while other programs use the same cores.
+"""
+
+import time
+from importlib import import_module
+from threading import Thread
+
+from subtune.comparison.next_runs import Progress
+from subtune.comparison.recorded_results import write_results
+from subtune.core.errors import SubtuneError
+from subtune.steps.context import Context
+
+# Modules that are imported before the first run is recorded.
+LIBRARIES = ("subtune.papers.shared", "matplotlib.figure", "matplotlib.backends.backend_agg")
+# Early results are written again when the time since the start has doubled.
+TIMES_LATER = 2
+# The last results are begun if this share of the seconds of the results before is left. Later
+# results are faster, because all libraries are imported.
+LEAST_SHARE = 0.7
+
+
+class ResultsWriter:
+    """Writes results in a thread, one time after the other.
+
+    Attributes:
+        seconds: the seconds that the last results took; 0 before the first results.
+        shown: the number of recorded runs in the last results.
+    """
+
+    def __init__(self, context: Context):
+        """Import the libraries for tables and figures in a thread."""
+        self._context, self._next, self.seconds, self.shown = context, 0.0, 0.0, 0
+        self._error: Exception | None = None
+        self._thread = Thread(target=lambda: [*map(import_module, LIBRARIES)], daemon=True)
+        self._thread.start()
+
+    def write_early(self, progress: Progress, now: float) -> None:
+        """Begin to write results, if new runs are recorded and results are due.
+
+        Args:
+            now: the seconds since the start of the call.
+        """
+        if len(progress.scores) > self.shown and now >= self._next and not self._thread.is_alive():
+            self._next = TIMES_LATER * now
+            self._begin(progress)
+
+    def finish(self, progress: Progress, seconds: float) -> bool:
+        """Write the results of all recorded runs.
+
+        Args:
+            seconds: the time after which earlier results of this call have to do.
+
+        Returns:
+            Whether the results contain all recorded runs.
+
+        Raises:
+            SubtuneError: no results were written in time, or an output cannot be written.
+        """
+        end = time.monotonic() + seconds
+        self._thread.join(seconds)
+        left, has_new = end - time.monotonic(), self.shown < len(progress.scores)
+        is_in_time = not self.shown or left > LEAST_SHARE * self.seconds
+        if not self._thread.is_alive() and has_new and is_in_time:
+            self._begin(progress)
+            self._thread.join(max(end - time.monotonic(), 0))
+        if self._error:
+            raise self._error
+        if not self.shown:
+            raise SubtuneError(
+                "--minutes: the time ran out before the tables were written; to see the recorded "
+                "runs, repeat the call with more minutes"
+            )
+        return self.shown == len(progress.scores)
+
+    def _begin(self, progress: Progress) -> None:
+        # The original scores change while the thread reads them.
+        fixed = progress._replace(scores=dict(progress.scores))
+
+        def write() -> None:
+            start = time.monotonic()
+            try:
+                write_results(self._context, fixed)
+            except Exception as error:
+                self._error = error
+            else:
+                self.seconds, self.shown = time.monotonic() - start, len(fixed.scores)
+
+        self._error, self._thread = None, Thread(target=write, daemon=True)
+        self._thread.start()

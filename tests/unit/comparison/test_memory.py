@@ -1,0 +1,70 @@
+"""As many jobs start as fit into memory."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from subtune.comparison import memory
+from subtune.comparison.memory import MemoryGauge
+from subtune.core import limits
+from subtune.steps.jobs import Job
+
+JOB = Job("train", "a", {}, {}, {}, {"mem_mb": 4000, "memory_kind": "minilm train"})
+
+
+@pytest.fixture
+def gauge(monkeypatch):
+    """A gauge of a machine with 6 GB of free memory."""
+    monkeypatch.setattr(memory, "read_free_memory", lambda: 6e9)
+    return MemoryGauge()
+
+
+@pytest.fixture
+def busy():
+    """The id of a process that uses 500 MB."""
+    program = "block = bytearray(500_000_000)\nprint(flush=True)\nimport time; time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        yield process.pid
+        process.kill()
+
+
+def test_one_job_always_runs(monkeypatch):
+    monkeypatch.setattr(memory, "read_free_memory", lambda: 1)
+    assert MemoryGauge().find_lack(JOB, {}, [os.getpid()]) is None
+
+
+def test_before_a_job_is_measured_the_estimate_counts(gauge, busy):
+    lack = gauge.find_lack(JOB, {busy: JOB}, [])
+    assert lack.startswith("memory: a job uses up to 4.0 GB, and jobs may use 5.2 GB (80% of what")
+    assert lack.endswith("so at most 1 run at the same time")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory of processes is read on Linux")
+def test_after_a_job_is_measured_more_jobs_start(gauge, busy):
+    for _ in range(2):
+        gauge.measure(busy, JOB)
+    # It may still grow.
+    assert gauge.find_lack(JOB, {busy: JOB}, [])
+    gauge.measure(busy, JOB, has_ended=True)
+    # 5.2 GB hold ten jobs of 0.51 GB.
+    assert gauge.find_lack(JOB, {busy: JOB} | dict.fromkeys(range(-8, 0), JOB), []) is None
+    assert gauge.find_lack(JOB, {busy: JOB} | dict.fromkeys(range(-11, 0), JOB), [])
+    # Jobs of another kind are not measured yet.
+    other = JOB._replace(resources={"mem_mb": 5000, "memory_kind": "bert train"})
+    assert gauge.find_lack(other, {busy: JOB}, [])
+
+
+def test_the_limit_of_an_address_space_counts(monkeypatch, busy):
+    monkeypatch.setattr(memory, "read_address_limit", lambda: 6e9)
+    assert MemoryGauge().find_lack(JOB, {busy: JOB}, [])
+    monkeypatch.setattr(memory, "read_address_limit", lambda: 1e12)
+    monkeypatch.setattr(memory, "read_free_memory", lambda: 1e12)
+    assert MemoryGauge().find_lack(JOB, {busy: JOB}, []) is None
+
+
+def test_where_memory_is_unknown_it_limits_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr(memory, "read_free_memory", lambda: limits.read_free_memory(tmp_path))
+    assert MemoryGauge().find_lack(JOB, {os.getpid(): JOB}, []) is None
