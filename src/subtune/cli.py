@@ -17,7 +17,7 @@ from subtune.comparison import KindOptions, Options, TableOptions
 from subtune.core import VERSION
 from subtune.core.errors import SubtuneError, escape_control_characters, format_allowed
 from subtune.core.files import Layout, find_results
-from subtune.core.process import end_process, process_age
+from subtune.core.process import end_process
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,7 +123,7 @@ def compare(
     from subtune.exhibits.answer_tables import format_answers
 
     asked = replace(options, kind=kind.kind)
-    clock = loop.Clock.start_now(asked.minutes, process_age())
+    clock = loop.Clock.start_now(asked.minutes, is_process=True)
     found = question.run_comparison(train, dev, test, revision, results, print, asked, clock)
     answers = Layout(str(found.results)).summary("answers", "csv")
     print(format_answers(Path(answers)))

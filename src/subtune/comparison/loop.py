@@ -25,7 +25,7 @@ from subtune.comparison.results_writer import ResultsWriter
 from subtune.comparison.workers import LONGEST_WAIT, EndedJob, Workers, describe_exit
 from subtune.core.errors import SubtuneError, format_count, join_names
 from subtune.core.ids import content_id
-from subtune.core.process import stop_requests
+from subtune.core.process import process_age, stop_requests
 from subtune.plan.cost import Cost
 from subtune.runs.records import list_run_ids, read_outcome
 from subtune.runs.spec import Fit, PlannedRun
@@ -48,21 +48,25 @@ NO_ANSWER = AnswerSoFar("", set())
 
 
 class Clock(NamedTuple):
-    """The start and the deadline of a call, as values of `time.monotonic`."""
+    """The start and the deadline of a call, as values of `time.monotonic`.
+
+    Attributes:
+        is_process: whether the process consists of this call, and may be ended.
+    """
 
     start: float
     deadline: float
+    is_process: bool = False
 
     @classmethod
-    def start_now(cls, minutes: float, age: float = 0) -> Self:
-        """Start a clock.
+    def start_now(cls, minutes: float, is_process: bool = False) -> Self:
+        """Start a clock. If ``is_process``, it counts from the start of the process.
 
         Args:
             minutes: the time limit. The shortest limit is `LEAST_MINUTES`.
-            age: the seconds that count already.
         """
-        start = time.monotonic() - age
-        return cls(start, start + 60 * max(minutes, LEAST_MINUTES))
+        start = time.monotonic() - (process_age() if is_process else 0)
+        return cls(start, start + 60 * max(minutes, LEAST_MINUTES), is_process)
 
     @property
     def elapsed_seconds(self) -> float:
@@ -93,6 +97,7 @@ class Loop:
             process crashed.
         answer: the answer from the runs that are recorded so far.
         recorded: the number of recorded runs that ``answer`` is based on.
+        seconds_of_answer: the seconds that ``answer`` took.
         lacks_memory: whether a job had to wait because memory was used up.
     """
 
@@ -103,6 +108,7 @@ class Loop:
     crashed: set[str] = field(default_factory=set)
     answer: AnswerSoFar = NO_ANSWER
     recorded: int = 0
+    seconds_of_answer: float = 0
     lacks_memory: bool = False
 
     @cached_property
@@ -274,10 +280,9 @@ def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], s
     while clock.elapsed_seconds < state.seconds_of_training and not stopping():
         # Which methods are unlikely decides what starts, also after an earlier call.
         before, recorded = state.answer.line, len(state.progress.find_recorded())
-        if recorded > state.recorded:
-            state.recorded = recorded
-            with contextlib.suppress(SubtuneError, OSError):
-                state.answer = find_answer_so_far(state.context, state.progress)
+        until = state.seconds_of_training - state.seconds_of_answer
+        if recorded > state.recorded and clock.elapsed_seconds < until:
+            _update_answer(state, recorded)
         if state.answer.line != before or clock.elapsed_seconds >= next_line:
             _print_line(_format_progress(state))
             next_line = clock.elapsed_seconds + SECONDS_BETWEEN_LINES
@@ -359,6 +364,14 @@ def _leave_out(state: Loop, job: Job, why: str) -> None:
     state.left_out = every - kept
     lost_models = join_names(sorted({model for model, _ in failed} - kept_models))
     _print_line(f"left out {lost_models or _name_methods(state, job)}: {why}")
+
+
+def _update_answer(state: Loop, recorded: int) -> None:
+    """Compute the answer from the runs recorded so far, and measure how long this takes."""
+    start = time.monotonic()
+    with contextlib.suppress(SubtuneError, OSError):
+        state.answer = find_answer_so_far(state.context, state.progress)
+    state.recorded, state.seconds_of_answer = recorded, time.monotonic() - start
 
 
 def _format_progress(state: Loop) -> str:

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -38,12 +38,17 @@ from subtune.config.schema import MARGIN, Config
 from subtune.core.errors import SubtuneError, convert_errors, join_names
 from subtune.core.files import Layout, hash_files, hash_text, write_text
 from subtune.core.ids import content_id
+from subtune.core.process import end_late_process
 from subtune.data.table_files import is_directory, is_file
 from subtune.plan.inputs import scored_file
 from subtune.steps.context import plan_and_check
 
 # The name of the file that describes the call, in the directory of the results.
 ASKED = "comparison.json"
+# The message if reading the tables and measuring the machine took all of the time.
+OUT_OF_TIME = (
+    "--minutes: the time ran out before the training began; repeat the call with more minutes"
+)
 Say = Callable[[str], object]
 
 
@@ -140,7 +145,9 @@ def run_comparison(
     place = Path(results or Path("results") / default_name).resolve()
     say = partial(_say_in_time, say, clock, place / CONFIGURATION)
     with _lock_directory(place) as lock, ExitStack() as at_end:
+        seconds = clock.remaining_seconds + loop.SECONDS_LATE
         with (
+            end_late_process(seconds, OUT_OF_TIME) if clock.is_process else nullcontext(),
             name_options_in_errors(Path(Layout(str(place)).tables(question.name))),
             _clean_up_after_errors(place),
             ExitStack() as on_error,
@@ -166,10 +173,7 @@ def _say_in_time(say: Say, clock: loop.Clock, configuration: Path, line: str) ->
     """
     say(line)
     if clock.remaining_seconds < 0 and not configuration.exists():
-        raise SubtuneError(
-            "--minutes: the time ran out before the settings were chosen; repeat the call with "
-            "more minutes"
-        )
+        raise SubtuneError(OUT_OF_TIME)
 
 
 def _normalise_arguments(

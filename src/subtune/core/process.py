@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -97,6 +98,26 @@ def end_process(status: int) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(status)
+
+
+@contextmanager
+def end_late_process(seconds: float, line: str) -> Iterator[None]:
+    """End this process with a line on stderr if the block has not ended after ``seconds``.
+
+    Neither imports nor long calls of libraries delay the end.
+    """
+
+    def end() -> None:
+        print(line, file=sys.stderr, flush=True)
+        os._exit(1)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def message_for_user(error: BaseException) -> str | None:

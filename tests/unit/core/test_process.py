@@ -87,6 +87,30 @@ def test_an_end_runs_exit_handlers_and_frees_no_module():
     assert (done.returncode, done.stdout, done.stderr) == (3, "answer\nhandler\n", "")
 
 
+def test_the_age_of_a_process_counts_from_its_start():
+    program = "import time; time.sleep(0.5)\nfrom subtune.core.process import process_age\n"
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}print(process_age())"], capture_output=True, text=True
+    )
+    assert 0.5 <= float(done.stdout) <= time.monotonic() - began + 0.1
+
+
+def test_a_process_that_is_late_ends_with_one_line_even_while_it_imports(tmp_path):
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(60)\n")
+    program = (
+        "import time\nfrom subtune.core.process import end_late_process\n"
+        "with end_late_process(60, 'never'): print('in time', flush=True)\n"
+        "with end_late_process(0.2, 'too late'):\n"
+        "    try:\n        import slow\n    except BaseException:\n        pass\n"
+    )
+    env = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, env=env
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "in time\n", "too late\n")
+
+
 def test_a_user_id_without_a_name_gets_one(monkeypatch):
     def no_entry(uid):
         raise KeyError(f"getpwuid(): uid not found: {uid}")
