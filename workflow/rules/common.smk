@@ -175,6 +175,9 @@ def keep_comparisons_away():
             raise WorkflowError(
                 f"results: `subtune compare` is running in {PATHS.results}; call again later"
             ) from None
+        except OSError:
+            # On a file system without locks, `compare` does not start.
+            pass
 
 
 EVENTS = CallEvents()
