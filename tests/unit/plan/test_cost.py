@@ -140,6 +140,14 @@ def test_a_kind_that_was_not_measured_counts_like_the_most_similar():
     assert pace == Pace(per_layer=1, per_teraflop=2)
 
 
+def test_entries_of_matrices_cost_what_matrices_cost():
+    paces = {
+        "vectors": Pace(per_layer=0, per_teraflop=22),
+        "matrices": Pace(per_layer=0, per_teraflop=35),
+    }
+    assert find_pace(paces, "entries").per_teraflop == pytest.approx(35, rel=0.05)
+
+
 def test_a_device_without_measured_steps_is_refused():
     with pytest.raises(SubtuneError, match=r"assumptions\.device: found 'my GPU', expected one of"):
         _ = estimates(bitfit() | {"assumptions": {"device": "my GPU"}}).paces
