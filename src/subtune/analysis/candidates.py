@@ -31,8 +31,9 @@ from subtune.analysis.chosen_runs import (
     title_with_mask,
 )
 from subtune.analysis.intervals import Interval, Study
-from subtune.analysis.run_scores import PART_COLUMNS, empty_row_scores
+from subtune.analysis.run_scores import PART_COLUMNS, empty_row_scores, require_same_rows
 from subtune.analysis.tables import order_columns, set_types
+from subtune.core.errors import locate_errors
 
 # A method is *surely* within the margin if it is within the margin with at least this probability.
 SURE = 0.95
@@ -234,6 +235,8 @@ def _compare_method(
     """
     by_task = [task_pairs for _, task_pairs in pairs.groupby(TASK, sort=False)]
     title, reference = pairs["title"].iloc[0], pairs["title_of_reference"].iloc[0]
+    with locate_errors(f"{title} and {reference}"):
+        require_same_rows(pseudo_values, pairs["run"], pairs["run_of_reference"])
     margin, model = runs["margin"].min(), pairs["model"].iloc[0]
     trained = int(pairs["trained"].median())
     full = runs.loc[runs["is_full"] & (runs["model"] == model), "trained"]

@@ -16,7 +16,8 @@ import pandas as pd
 from subtune.analysis import intervals
 from subtune.analysis.candidates import are_scored_on_folds, scored_runs
 from subtune.analysis.intervals import Interval
-from subtune.analysis.run_scores import PART_COLUMNS
+from subtune.analysis.run_scores import PART_COLUMNS, require_same_rows
+from subtune.core.errors import join_names, locate_errors
 
 # The gain from doubling the training set, as a share of the gain from the previous doubling.
 RATIO = 0.8
@@ -42,8 +43,8 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
         * ``gain``, ``low``, ``high``: the estimated gain and its interval; NaN except in the row of
           the largest size
     """
-    pseudo_values, found = row_scores.set_index("run")[PART_COLUMNS], list[pd.DataFrame]()
-    rows_of_runs = row_scores.set_index("run")["rows"]
+    by_run, found = row_scores.set_index("run"), list[pd.DataFrame]()
+    pseudo_values, rows_of_runs = by_run[PART_COLUMNS], by_run["rows"]
     judged = scored_runs(best).dropna(subset=["value"])
     judged = judged[judged["scope"].isna() & judged["run"].isin(row_scores["run"])]
     largest = judged.groupby("task")["train_rows"].max()
@@ -56,6 +57,9 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
         numbers = [*table["value"].columns]
         if len(numbers) < 2 or table.empty or numbers[-1] < largest[task]:
             continue
+        with locate_errors(f"{title} with {join_names(map(str, numbers))} training examples"):
+            for number in numbers:
+                require_same_rows(by_run, table["run"][number], table["run"][numbers[-1]])
         weights = compute_gain_weights(numbers)
         gains = table["value"].to_numpy(float) @ weights
         values = np.tensordot(weights, [pseudo_values.loc[table["run"][n]] for n in numbers], 1)

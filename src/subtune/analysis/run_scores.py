@@ -19,6 +19,7 @@ from subtune.analysis import intervals
 from subtune.analysis.chosen_runs import SETTING, drop_masked_runs
 from subtune.analysis.tables import order_columns, read_table, set_types
 from subtune.core.errors import SubtuneError
+from subtune.core.files import hash_bytes
 from subtune.methods.roles import is_classifier
 from subtune.runs import records
 from subtune.tasks import TaskSpec, metrics
@@ -34,7 +35,7 @@ EPOCH_PARTS = 5
 # The columns of pseudo-values from `tabulate_pseudo_values`, one for each part of the examples.
 PART_COLUMNS = [str(part) for part in range(intervals.JACKKNIFE_PARTS)]
 # All columns of the table from `tabulate_pseudo_values`.
-ROW_COLUMNS = ("run", "rows", *PART_COLUMNS)
+ROW_COLUMNS = ("run", "rows", "rows_hash", *PART_COLUMNS)
 # Recomputed scores may differ by rounding, because processors sum in different orders. One wrong
 # prediction changes a score by far more than this.
 TOLERANCE = 1e-9
@@ -318,9 +319,10 @@ def tabulate_pseudo_values(
     and runs that are scored on a single example are left out.
 
     Returns:
-        One row per run, with the columns ``run``, ``rows`` (the number of scored examples), and
-        `PART_COLUMNS` with a pseudo-value for each part. With fewer examples than parts, each
-        example is a part, and the remaining columns are NaN.
+        One row per run, with the columns ``run``, ``rows`` (the number of scored examples),
+        ``rows_hash`` (a hash of their indices), and `PART_COLUMNS` with a pseudo-value for each
+        part. With fewer examples than parts, each example is a part, and the remaining columns are
+        NaN.
     """
     split_of = {column.key: column.split for column in columns}
     parts_of_runs = []
@@ -357,12 +359,38 @@ def build_pseudo_value_row(
     Returns:
         A list with one row; an empty list if only one example is scored.
     """
-    rows = table["idx"].nunique()
+    scored = np.unique(table["idx"].to_numpy(np.int64))
+    rows = len(scored)
     if rows < 2:
         return []
     parts = min(intervals.JACKKNIFE_PARTS, rows)
     values = intervals.compute_pseudo_values(score, part_indices(table, parts), parts)
-    return [[run, rows, *values, *[np.nan] * (intervals.JACKKNIFE_PARTS - parts)]]
+    about = [run, rows, hash_bytes(scored.tobytes())]
+    return [[*about, *values, *[np.nan] * (intervals.JACKKNIFE_PARTS - parts)]]
+
+
+def require_same_rows(
+    pseudo_values: pd.DataFrame, runs: Iterable[str], others: Iterable[str]
+) -> None:
+    """Check that runs are scored on the same rows as the runs with which they are compared.
+
+    Args:
+        pseudo_values: from `tabulate_pseudo_values`, with the index ``run``. Runs that are not in
+            the index are not checked.
+        runs: the ids of the runs.
+        others: for each run, the id of the run with which it is compared.
+
+    Raises:
+        SubtuneError: two runs are scored on different rows.
+    """
+    # Tables of earlier versions have no hashes.
+    hashes = pseudo_values.get("rows_hash", pd.Series(dtype=object)).dropna()
+    for run, other in zip(runs, others, strict=True):
+        if run in hashes and other in hashes and hashes[run] != hashes[other]:
+            raise SubtuneError(
+                f"runs {run} and {other} are scored on different rows, so their scores cannot be "
+                "compared; train both with this version of subtune, in a new directory of results"
+            )
 
 
 def compute_with_evaluate(

@@ -10,8 +10,9 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subtune.analysis import candidates
+from subtune.analysis import candidates, run_scores
 from subtune.analysis.chosen_runs import merge_experiments
+from subtune.core.errors import SubtuneError
 from subtune.exhibits.answer_tables import summary_table
 from tests.helpers.exhibits import results
 from tests.unit.analysis.test_answer import FULL, runs
@@ -90,6 +91,18 @@ def test_the_reference_is_full_unless_a_method_surely_beats_it_by_more_than_the_
 def test_runs_of_different_folds_are_no_pair():
     table = runs({"full": [0.9, 0.9], "bitfit": [0.9, 0.9]}).assign(fold=[0, 1, 1, 0])
     assert candidates.summarise_methods(table)["difference"].isna().all()
+
+
+def test_runs_on_different_rows_are_no_pair_but_an_error():
+    table = runs({"full": [0.9, 0.9], "bitfit": [0.9, 0.9]}).assign(fold=[0, 1, 0, 1])
+    table["run"] = ["full-0", "full-1", "bitfit-0", "bitfit-1"]
+    rows = pd.DataFrame(np.nan, range(4), run_scores.PART_COLUMNS)
+    rows = rows.assign(run=table["run"], rows=50, rows_hash=["x", "y", "x", "y"])
+    assert len(candidates.summarise_methods(table, rows)) == 2
+    rows.loc[3, "rows_hash"] = "z"
+    refused = "BitFit and Full: runs bitfit-1 and full-1 are scored on different rows"
+    with pytest.raises(SubtuneError, match=refused):
+        candidates.summarise_methods(table, rows)
 
 
 def test_a_setting_of_several_experiments_counts_once_where_it_is_best():

@@ -6,6 +6,7 @@ import pytest
 
 from subtune.analysis.more_labels import RATIO, compute_gain_weights, estimate_gains
 from subtune.analysis.run_scores import PART_COLUMNS
+from subtune.core.errors import SubtuneError
 from tests.helpers.examples import scored
 
 NUMBERS = (125, 250, 500, 1000)
@@ -69,3 +70,13 @@ def test_a_method_with_one_number_of_rows_says_nothing():
         for tables in zip(measured(), measured((4000,), [0.9], method="full"), strict=True)
     ]
     assert estimate_gains(*both).empty
+
+
+def test_sizes_that_are_scored_on_different_rows_are_refused():
+    table, rows = measured(numbers=(500, 1000))
+    same = rows.assign(rows_hash=[f"fold {number % 5}" for number in range(10)])
+    assert len(estimate_gains(table, same))
+    different = same.copy()
+    different.loc[8, "rows_hash"] = "others"
+    with pytest.raises(SubtuneError, match=r"with 500, 1000 .*embeddings500-3 and embeddings1000-3"):
+        estimate_gains(table, different)
