@@ -78,5 +78,5 @@ def test_sizes_that_are_scored_on_different_rows_are_refused():
     assert len(estimate_gains(table, same))
     different = same.copy()
     different.loc[8, "rows_hash"] = "others"
-    with pytest.raises(SubtuneError, match=r"with 500, 1000 .*embeddings500-3 and embeddings1000-3"):
+    with pytest.raises(SubtuneError, match=r"500, 1000 .*embeddings500-3 and embeddings1000-3"):
         estimate_gains(table, different)
