@@ -91,6 +91,7 @@ def write_first_configuration(
         folds = count_folds(facts.parts["train"].path, size)
     yield from (f"model {name} is left out: {why}" for name, why in look.problems.items())
     yield from map(messages.model_line, models.values())
+    yield from (f"model {name}: {note}" for name, model in models.items() for note in model.notes)
     for name, model in models.items():
         where = f" of {name}" if len(models) > 1 else ""
         problems = model.problems_by_method(DEFAULTS.methods, task).items()

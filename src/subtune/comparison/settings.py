@@ -26,10 +26,13 @@ from subtune.models.model_config import (
     Pooling,
     count_parameters,
     known_dimensions,
+    list_parts_left_out,
     longest_text,
     read_model_config,
+    read_pooling,
 )
 from subtune.models.model_files import (
+    lacks_head,
     lacks_pooler,
     package_directory,
     read_tokenizer,
@@ -87,6 +90,27 @@ class StartingModel(HashableModel):
     def pooling(self) -> Pooling | None:
         """The setting `pooling` that the model needs: ``mean`` if it lacks a pooler, else None."""
         return "mean" if self.directory and lacks_pooler(self.directory) else None
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """Sentences about parts of the model that are left out, or that its files lack."""
+        if not (self.directory and self.dimensions):
+            return []
+        notes = []
+        if parts := list_parts_left_out(self.directory, self.dimensions.is_decoder):
+            pooling = self.pooling or read_pooling(self.directory)
+            tokens = "the mean of all tokens" if pooling == "mean" else "one token of a text"
+            notes.append(
+                f"used without {' and '.join(parts)} of sentence-transformers; its classifier "
+                f"and embeddings read {tokens}"
+            )
+        if lacks_head(self.directory):
+            notes.append(
+                "its files lack the head below the classifier, which is initialised randomly and "
+                "trained with the classifier"
+            )
+        # Names in a model's files can contain line breaks.
+        return [" ".join(note.split()) for note in notes]
 
     @property
     def hidden_size(self) -> int:

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -32,6 +32,9 @@ UNLIMITED_POSITIONS = 1 << 20
 # Files of sentence-transformers: the list of a model's modules, the configuration of one module,
 # and a pattern for the configuration of the pooling module.
 MODULES, MODULE_CONFIG, POOLING = "modules.json", "config.json", "*_Pooling/config.json"
+PROMPTS = "config_sentence_transformers.json"
+# The modules that are not left out. Normalisation and dropout have no parameters.
+MODULES_COMPUTED = ("Transformer", "Pooling", "Normalize", "Dropout")
 # The input of a sequence classifier: the first hidden state, or the mean of all hidden states.
 Pooling = Literal["first", "mean"]
 NO_POOLING = (
@@ -76,32 +79,73 @@ def find_pooling(read: Callable[[str], str | None]) -> Pooling | None:
             not exist.
 
     Returns:
-        ``"mean"`` for mean pooling; None for another pooling or another kind of model.
+        ``"mean"`` or ``"first"``; None for another pooling or another kind of model.
 
     Raises:
         SubtuneError: a file does not have the format of sentence-transformers.
     """
+    modes = [mode for _, modes in _list_modules(read) for mode in modes]
+    poolings: dict[str, Pooling] = {"mean": "mean", "cls": "first"}
+    return poolings.get(modes[0]) if len(modes) == 1 else None
+
+
+def _list_modules(read: Callable[[str], str | None]) -> list[tuple[str, list[str]]]:
+    """List the types of a sentence-transformers model's modules, with the modes of a ``Pooling``.
+
+    Args:
+        read: as in `find_pooling`.
+
+    Raises:
+        SubtuneError: a file does not have the format of sentence-transformers.
+    """
+    modules = []
     with convert_errors(
         f"cannot read {MODULES}, or the {MODULE_CONFIG} of a module that {MODULES} lists"
     ):
         for part in json.loads(read(MODULES) or "[]"):
-            if part["type"].endswith(".Pooling"):
+            kind, modes = part["type"].rpartition(".")[2], []
+            if kind == "Pooling":
                 fields = json.loads(read(f"{Path(part['path']).name}/{MODULE_CONFIG}") or "{}")
-                modes = [name for name, value in fields.items() if "_mode_" in name and value]
                 # Since version 6 of sentence-transformers, one field contains the pooling mode.
-                if modes == ["pooling_mode_mean_tokens"] or fields.get("pooling_mode") == "mean":
-                    return "mean"
-    return None
+                given = fields.get("pooling_mode") or [
+                    name.removeprefix("pooling_mode_").removesuffix("s").removesuffix("_token")
+                    for name, value in fields.items()
+                    if name.startswith("pooling_mode_") and value
+                ]
+                modes = [given] if isinstance(given, str) else list(given)
+            modules.append((kind, modes))
+    return modules
+
+
+def list_parts_left_out(directory: Path, is_decoder: bool) -> list[str]:
+    """List the parts of a local sentence-transformers model that subtune does not compute.
+
+    Raises:
+        SubtuneError: a file does not have the format of sentence-transformers.
+    """
+    read = partial(_read_file, directory)
+    modules, parts = _list_modules(read), []
+    computed = (["mean"], ["lasttoken" if is_decoder else "cls"])
+    for kind, modes in modules:
+        if kind not in MODULES_COMPUTED:
+            parts.append(f"the module {kind}")
+        elif kind == "Pooling" and modes not in computed:
+            parts.append(f"{' and '.join(modes) or 'unknown'} pooling")
+    with convert_errors(f"cannot read {directory / PROMPTS}"):
+        settings = json.loads((modules and read(PROMPTS)) or "{}")
+        if settings.get("default_prompt_name"):
+            parts.append(f"the prompt {settings['prompts'][settings['default_prompt_name']]!r}")
+    return parts
 
 
 def read_pooling(directory: Path) -> Pooling | None:
     """Find the pooling of a model in a local directory. See `find_pooling`."""
+    return find_pooling(partial(_read_file, directory))
 
-    def read(name: str) -> str | None:
-        path = directory / name
-        return path.read_text(encoding="utf-8") if path.is_file() else None
 
-    return find_pooling(read)
+def _read_file(directory: Path, name: str) -> str | None:
+    path = directory / name
+    return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 def choose_head(pooling: Pooling | None, head: str, model_type: str) -> str:
@@ -171,9 +215,10 @@ class OtherDimensions:
         Raises:
             SubtuneError: weights in the directory do not match the configuration.
         """
-        from subtune.models.transformers_models import read_shapes
+        from subtune.models.transformers_models import describe_parameters
 
-        return read_shapes(self.directory, outputs, head)
+        _, shapes = describe_parameters(self.directory, outputs, head)
+        return shapes
 
     @property
     def parameters(self) -> int:
@@ -240,7 +285,8 @@ def _peft_shapes(
         names = {name: family.exported_name(name, head) for name in shapes}
         return peft.peft_shapes(config, head, settings, names)
     config = transformers_models.read_transformers_config(dimensions.directory, outputs)
-    return peft.peft_shapes(config, head, settings)
+    names, _ = transformers_models.describe_parameters(dimensions.directory, outputs, head)
+    return peft.peft_shapes(config, head, settings, names)
 
 
 def shapes_of_selection(

@@ -15,7 +15,7 @@ from tokenizers.models import Unigram
 from subtune.core.errors import SubtuneError, convert_errors, shorten
 from subtune.core.files import hash_files
 from subtune.core.hub import download_snapshot
-from subtune.methods.roles import LAYERS, Shape
+from subtune.methods.roles import LAYERS, Shape, family_naming
 from subtune.models.families import (
     FAMILIES,
     TOKEN_CLASSIFICATION,
@@ -57,9 +57,23 @@ README = "README.md"
 
 def lacks_pooler(directory: Path) -> bool:
     """Return whether a local model is a BERT without a pooler, such as a masked language model."""
-    names = [name for path in list_weight_files(directory) for name in stored_shapes(path)]
-    has_pooler = any(name.endswith("pooler.dense.weight") for name in names)
-    return read_model_config(directory)["model_type"] == "bert" and not has_pooler
+    is_bert = read_model_config(directory)["model_type"] == "bert"
+    return is_bert and not _has_weights(directory, ["pooler"])
+
+
+def lacks_head(directory: Path) -> bool:
+    """Return whether a local model lacks all pretrained layers between its encoder and classifier.
+
+    Of the families with such layers, sentence-transformers saves only the encoder.
+    """
+    head = family_naming(read_model_config(directory)["model_type"]).pretrained_head
+    return bool(head) and not _has_weights(directory, head)
+
+
+def _has_weights(directory: Path, modules: Iterable[str]) -> bool:
+    """Return whether a local model has weights of at least one of these modules."""
+    names = [f".{name}" for path in list_weight_files(directory) for name in stored_shapes(path)]
+    return any(f".{module}." in name for name in names for module in modules)
 
 
 def package_directory(package: str) -> Path:

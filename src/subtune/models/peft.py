@@ -38,7 +38,6 @@ from subtune.models.transformers_models import (
     make_empty_model,
     make_transformers_model,
     strip_values,
-    transformers_names,
 )
 
 # The PEFT task type of each head. Question answering is left out, because PEFT's class for this
@@ -157,7 +156,7 @@ def peft_shapes(
     config: PretrainedConfig,
     head: str,
     settings: PeftSettings,
-    names: Mapping[str, str] | None = None,
+    names: Mapping[str, str],
 ) -> dict[str, Shape]:
     """Map canonical parameter names to shapes, including the parameters that PEFT adds.
 
@@ -167,8 +166,7 @@ def peft_shapes(
         config: transformers' configuration of the model, with the number of outputs.
         head: the model's head.
         settings: the settings of the PEFT config.
-        names: maps canonical names to transformers' names. None means that the names are computed
-            from the roles of the model's family.
+        names: maps canonical names to transformers' names.
 
     Raises:
         SubtuneError: PEFT cannot inject the modules into this model.
@@ -180,7 +178,7 @@ def peft_shapes(
             module.to_empty(device=device)
             for value in (*module.parameters(), *module.buffers()):
                 value.data.zero_()
-        return _inject_modules(module, names or transformers_names(module), settings, head, seed=0)
+        return _inject_modules(module, names, settings, head, seed=0)
 
     # A forward pass on ``meta`` does not show whether the model accepts virtual tokens.
     try:

@@ -1,6 +1,7 @@
 """Loading models with transformers, and building transformers' models from encoders."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from subtune.models.families import (
 )
 from subtune.models.folders import CONFIG
 from subtune.models.model_config import NO_POOLING, Pooling
-from subtune.models.model_files import INDEX, WEIGHTS, require_matching_weights
+from subtune.models.model_files import INDEX, WEIGHTS, lacks_head, require_matching_weights
 
 # Transformers' auto class of each head.
 AUTO_CLASSES = {
@@ -56,7 +57,7 @@ def load_transformers_encoder(
     if pooling and field:
         setattr(config, field, {"first": "cls", "mean": "mean"}[pooling])
     module = _load_module(directory, config, head)
-    names = transformers_names(module)
+    names = transformers_names(module, lacks_head(directory))
     parameters = {
         name: torch.zeros(value.shape)
         if is_classifier(name)
@@ -126,10 +127,10 @@ def _read_config_with_head(directory: Path, outputs: int, head: str) -> Pretrain
 
 
 @cache
-def read_shapes(
+def describe_parameters(
     directory: Path, outputs: int, head: str = SEQUENCE_CLASSIFICATION
-) -> dict[str, Shape]:
-    """Read the shape of every parameter of a model, by canonical name.
+) -> tuple[dict[str, str], dict[str, Shape]]:
+    """Read the name in transformers' model and the shape of every parameter, by canonical name.
 
     The directory need not contain weights. If there are weights, their shapes are checked.
 
@@ -138,13 +139,15 @@ def read_shapes(
             the model, or weights in the directory do not match the configuration.
     """
     config = _read_config_with_head(directory, outputs, head)
-    if any((directory / name).is_file() for name in (WEIGHTS, INDEX)):
+    has_weights = any((directory / name).is_file() for name in (WEIGHTS, INDEX))
+    if has_weights:
         module = _load_module(directory, config, head, "meta")
     else:
         with convert_errors(f"{directory / CONFIG} does not describe a model that can be built"):
             module = make_empty_model(config, head)
-    parameters = canonical_parameters(module, transformers_names(module))
-    return {name: tuple(value.shape) for name, value in parameters.items()}
+    names = transformers_names(module, has_weights and lacks_head(directory))
+    parameters = canonical_parameters(module, names)
+    return names, {name: tuple(value.shape) for name, value in parameters.items()}
 
 
 def make_empty_model(config: PretrainedConfig, head: str) -> PreTrainedModel:
@@ -181,12 +184,18 @@ def _load_module(
     return module
 
 
-def transformers_names(module: PreTrainedModel) -> dict[str, str]:
+def transformers_names(module: PreTrainedModel, lacks_head: bool = False) -> dict[str, str]:
     """Map canonical parameter names to the names in transformers' model.
 
     The parameters are in the model's order, except that the classifier comes last.
+
+    Args:
+        module: transformers' model.
+        lacks_head: whether the checkpoint lacks the pretrained layers below the classifier. These
+            layers then belong to the classifier.
     """
     naming = family_naming(module.config.model_type)
+    naming = replace(naming, pretrained_head=()) if lacks_head else naming
     names = {
         naming.canonical_name(own, module.base_model_prefix): own
         for own, _ in module.named_parameters()
@@ -224,7 +233,9 @@ def _check_loaded_weights(
     """
     prefix = f"{module.base_model_prefix}."
     pretrained = {
-        own for name, own in transformers_names(module).items() if not is_classifier(name)
+        own
+        for name, own in transformers_names(module, lacks_head(directory)).items()
+        if not is_classifier(name)
     }
     unexpected = sorted(loading["unexpected_keys"])
 

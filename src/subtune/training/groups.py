@@ -269,8 +269,10 @@ def train_runs(
         )
         runs = {}
         for id, (name, spec) in named.items():
-            entries, *start = _resolve_entries(spec, initial, splits, rankings, checkpoints, report)
-            runs[id] = Run(entries, spec.training_recipe, spec.seed, *start, name=name)
+            entries, start, seconds = _resolve_entries(
+                spec, initial, splits, rankings, checkpoints, report
+            )
+            runs[id] = Run(entries, spec.training_recipe, spec.seed, start, seconds, name)
         task = first.tokens.data.task
         for id, result in train_side_by_side(initial, splits, task, runs, report, checkpoints):
             yield runs[id].name, result, splits

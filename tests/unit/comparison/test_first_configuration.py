@@ -11,6 +11,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 from snakemake.common.configfile import load_configfile
+from transformers import AutoModel
 
 from subtune import cli
 from subtune.comparison import pace
@@ -20,6 +21,7 @@ from subtune.comparison.settings import OTHER_SECONDS, estimate_times
 from subtune.config.checks import check_config, read_config
 from subtune.config.schema import Pace
 from subtune.core import process
+from subtune.models.encoder import silence_transformers
 from subtune.plan import inputs
 from subtune.plan.cost import Estimates
 from subtune.plan.plan import make_plan
@@ -138,6 +140,26 @@ def test_a_model_without_a_pooler_reads_the_mean_of_all_tokens(written, copied):
     without = copied(weights=lambda of: {name: of[name] for name in of if "pooler" not in name})
     [model] = written(f"{FILMS} --model {without}")[0].models.values()
     assert model.pooling == "mean"
+
+
+def test_parts_of_a_model_that_are_left_out_are_said_and_written(written, copied):
+    directory, kind = copied(), "sentence_transformers.models.Dense\nand: more"
+    (directory / "modules.json").write_text(json.dumps([{"type": kind, "path": "2_Dense"}]))
+    checked, _, said = written(f"{FILMS} --model {directory}")
+    [name] = checked.models
+    note = "used without the module Dense and: more of sentence-transformers; its classifier and"
+    assert f"model {name}: {note} embeddings read one token of a text\n" in said
+    assert f"    # {note}" in MINE.read_text()
+
+
+def test_a_head_that_a_models_files_lack_is_said_and_written(written, directory_of, tmp_path):
+    shutil.copytree(directory_of("modernbert"), tmp_path / "mine")
+    with silence_transformers():
+        AutoModel.from_pretrained(directory_of("modernbert")).save_pretrained(tmp_path / "mine")
+    checked, _, said = written(f"{FILMS} --model {tmp_path / 'mine'}")
+    [name] = checked.models
+    assert f"model {name}: its files lack the head below the classifier" in said
+    assert "    # its files lack the head below the classifier" in MINE.read_text()
 
 
 def test_the_lines_say_what_is_written(written, tiny_bert):

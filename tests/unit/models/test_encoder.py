@@ -1,17 +1,19 @@
 """Pretrained weights as they are loaded, with a new classifier; others are refused by name."""
 
 import re
+import shutil
 
 import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
 from subtune.core.errors import SubtuneError
+from subtune.methods import METHODS, SELECTION
 from subtune.methods.roles import is_classifier
 from subtune.models import encoder, transformers_models
-from subtune.models.encoder import load_encoder
+from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import HEADS, SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION
-from subtune.models.model_config import read_dimensions
+from subtune.models.model_config import read_dimensions, shapes_of_selection
 from subtune.models.model_files import WEIGHTS, model_version
 from tests.helpers import families
 
@@ -155,3 +157,36 @@ def test_a_model_without_a_sequence_head_loads_with_a_token_head(tmp_path):
     assert dimensions.parameters > 0
     with pytest.raises(SubtuneError, match="no class for sequence classification with 'apertus'"):
         dimensions.shapes(3)
+
+
+@pytest.mark.parametrize("pooling", [None, "first", "mean"])
+@pytest.mark.parametrize("head", [SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION])
+def test_a_modernbert_without_a_head_gets_one_that_is_trained(
+    head, pooling, tmp_path, directory_of
+):
+    """sentence-transformers saves the encoder alone."""
+    whole = directory_of("modernbert")
+    shutil.copytree(whole, tmp_path / "mine")
+    AutoModel.from_pretrained(whole).save_pretrained(tmp_path / "mine")
+    encoder = with_new_classifier(load_encoder(tmp_path / "mine", head, 2, pooling), 1)
+    drawn = {name: value for name, value in encoder.parameters.items() if is_classifier(name)}
+    names = ["head.dense.weight", "head.norm.weight", "classifier.weight", "classifier.bias"]
+    assert [encoder.exported_name(name) for name in drawn] == names
+    same = with_new_classifier(load_encoder(tmp_path / "mine", head, 2, pooling), 1)
+    assert all(torch.equal(same.parameters[name], drawn[name]) for name in drawn)
+    assert drawn["classifier.head.dense.weight"].any()
+    # The rest is that of the whole checkpoint, in which the head is pretrained.
+    from_whole = load_encoder(whole, head, 2, pooling).parameters
+    for name, value in encoder.parameters.items():
+        assert name in drawn or torch.equal(value, from_whole[name])
+    assert {name for name in from_whole if name.startswith("head.")}
+    dimensions = read_dimensions(tmp_path / "mine")
+    lora = SELECTION.validate_python({"peft": {"type": "LORA", "target_modules": ["Wqkv"]}})
+    for selection in (METHODS["layernorm"], lora):
+        shapes = shapes_of_selection(selection, dimensions, 2, head)
+        assert {name for name in shapes if is_classifier(name)} == {*drawn}
+
+
+def test_a_modernbert_with_half_a_head_is_refused(copied):
+    with pytest.raises(SubtuneError, match=r"has no weights 'head\.dense\.weight'"):
+        load(copied("modernbert", without("head.dense")))

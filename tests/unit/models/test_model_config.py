@@ -14,7 +14,13 @@ from subtune.methods.roles import is_classifier
 from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION
 from subtune.models.forward import compute_logits
-from subtune.models.model_config import UNLIMITED_POSITIONS, choose_head, find_pooling, longest_text
+from subtune.models.model_config import (
+    UNLIMITED_POSITIONS,
+    choose_head,
+    find_pooling,
+    list_parts_left_out,
+    longest_text,
+)
 from subtune.models.packing import pack_batch
 from subtune.tasks import TASKS
 from tests.helpers import examples
@@ -84,8 +90,9 @@ MODULES = [
     [
         (MODULES, {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}, "mean"),
         (MODULES, {"pooling_mode": "mean"}, "mean"),
-        (MODULES, {"pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True}, None),
+        (MODULES, {"pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True}, "first"),
         (MODULES, {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, None),
+        (MODULES, {"pooling_mode": "cls"}, "first"),
         (MODULES, {"pooling_mode": "lasttoken"}, None),
         (MODULES[:1], {}, None),
     ],
@@ -93,6 +100,47 @@ MODULES = [
 def test_files_of_sentence_transformers_say_the_pooling(modules, pooling, found):
     stored = {"modules.json": json.dumps(modules), "1_Pooling/config.json": json.dumps(pooling)}
     assert find_pooling(stored.get) == found
+
+
+DENSE = {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}
+NORMALIZE = {"type": "sentence_transformers.models.Normalize", "path": "3_Normalize"}
+LAYER_NORM = {"type": "sentence_transformers.models.LayerNorm", "path": "2_LayerNorm"}
+MEAN, CLS = {"pooling_mode_mean_tokens": True}, {"pooling_mode": "cls"}
+MAXIMUM = {"pooling_mode_mean_tokens": False, "pooling_mode_max_tokens": True}
+
+
+@pytest.mark.parametrize(
+    ("modules", "pooling", "prompt", "is_decoder", "expected"),
+    [
+        ([*MODULES, NORMALIZE], MEAN, None, False, []),
+        (MODULES, CLS, None, False, []),
+        (MODULES, MEAN | {"include_prompt": False}, None, False, []),
+        ([*MODULES, DENSE, DENSE, NORMALIZE], MEAN, None, False, ["the module Dense"] * 2),
+        ([*MODULES, LAYER_NORM], CLS, None, False, ["the module LayerNorm"]),
+        (MODULES, MAXIMUM, None, False, ["max pooling"]),
+        (MODULES, {"pooling_mode": "weightedmean"}, None, False, ["weightedmean pooling"]),
+        (MODULES, MAXIMUM | MEAN, None, False, ["mean and max pooling"]),
+        (MODULES, {"pooling_mode": ["mean", "max"]}, None, False, ["mean and max pooling"]),
+        (MODULES, {"pooling_mode_lasttoken": True}, None, False, ["lasttoken pooling"]),
+        (MODULES, {"pooling_mode_lasttoken": True}, None, True, []),
+        (MODULES, CLS, None, True, ["cls pooling"]),
+        (MODULES, MEAN, "query", False, ["the prompt 'query: '"]),
+        ([], {}, "query", False, []),
+    ],
+)
+def test_parts_of_sentence_transformers_that_are_left_out_are_named(
+    modules, pooling, prompt, is_decoder, expected, tmp_path
+):
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "1_Pooling/config.json").write_text(json.dumps(pooling))
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    prompts = {"prompts": {"query": "query: "}, "default_prompt_name": prompt}
+    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    assert list_parts_left_out(tmp_path, is_decoder) == expected
+
+
+def test_the_default_model_is_used_whole(minilm):
+    assert list_parts_left_out(minilm, is_decoder=False) == []
 
 
 @pytest.mark.parametrize("modules", ["{", '[{"path": "1_Pooling"}]'])
