@@ -85,6 +85,8 @@ def write_first_configuration(
     results = results or f"results/{task.name}"
     rows = choose_rows(look, task, options.predictions, results, dev_share)
     task, numbers = rows.task, rows.numbers
+    if dev_share:
+        yield from messages.dev_set_lines(numbers, dev_share, task.group)
     yield f"metrics: {', '.join(task.metrics)}"
     size, folds = measure_columns(task, rows.columns), None
     if "validation" not in numbers:

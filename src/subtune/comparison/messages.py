@@ -33,6 +33,8 @@ NO_VALUES = {
     "#num!",
     "#null!",
 }
+# A dev set that is larger or smaller by more than this share than the user asked for is mentioned.
+NOTICED = 0.1
 ROWS = {"train": "training ", "validation": "dev ", "test": "test "}
 SETS = {"train": "training set", "validation": "dev set", "test": "test set"}
 USES = {"train": "training", "validation": "evaluation", "test": "final scores only"}
@@ -215,6 +217,23 @@ def describe_folds(facts: Facts, folds: int, runs: int) -> Iterator[str]:
     if few := [quote(word) for word in counts if counts[word] < folds]:
         effect = "some folds lack these labels, which can lower F1 and Matthews correlation"
         yield f"labels with fewer rows than folds: {join_names(few, NAMED, 'and')}; {effect}"
+
+
+def dev_set_lines(numbers: Mapping[str, Sized], share: float, group: str | None) -> Iterator[str]:
+    """Yield a line if a drawn dev set is much larger or smaller than the user asked for.
+
+    Args:
+        numbers: the rows of each split, by split.
+        share: the share of the training rows that the user asked for.
+        group: the column with groups, if any.
+    """
+    drawn, rows = len(numbers["validation"]), len(numbers["validation"]) + len(numbers["train"])
+    if abs(drawn / rows - share) > max(1 / rows, share * NOTICED):
+        together = f"text or {group}" if group else "text"
+        yield (
+            f"--dev {share:g}: the dev set has {drawn:,} of {rows:,} rows ({drawn / rows:.0%}), "
+            f"because rows with the same {together} stay together"
+        )
 
 
 def sample_lines(

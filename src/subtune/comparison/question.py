@@ -35,12 +35,14 @@ from subtune.comparison.workers import Workers
 from subtune.config import parse_config_file
 from subtune.config.checks import check_config, read_config
 from subtune.config.schema import MARGIN, Config
-from subtune.core.errors import SubtuneError, convert_errors, join_names
+from subtune.core.errors import SubtuneError, convert_errors, format_count, join_names
 from subtune.core.files import Layout, hash_files, hash_text, write_text
 from subtune.core.ids import content_id
 from subtune.core.process import end_late_process
+from subtune.data.sample import remove_old_rows
 from subtune.data.table_files import is_directory, is_file
 from subtune.plan.inputs import scored_file
+from subtune.runs.records import count_old_folds
 from subtune.steps.context import plan_and_check
 
 # The name of the file that describes the call, in the directory of the results.
@@ -299,7 +301,7 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
     """
     before, path = json.loads((place / ASKED).read_text()), place / CONFIGURATION
     planned, written_as, old_predictions, named_predictions = (
-        before.pop(name)
+        before.pop(name, None)
         for name in ("minutes", "configuration", "predictions", "predictions_given")
     )
     written, text = read_config(path), path.read_text("utf-8")
@@ -323,6 +325,10 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
         )
     if options.margin is None and earlier_margin != MARGIN:
         _print_lines([f"margin {earlier_margin:g}, as before; choose another with --margin"], say)
+    layout = Layout(str(place))
+    if remove_old_rows(layout) and (count := count_old_folds(Path(layout.records()))):
+        why = "an earlier version could score methods on different rows of the same fold"
+        _print_lines([f"{format_count(count, 'run')} on folds must be repeated: {why}"], say)
     is_unedited = hash_text(text) == written_as
     if planned < options.minutes and is_unedited:
         # With more minutes, a larger sample may fit. Recorded runs are reused, not trained again.

@@ -66,9 +66,10 @@ def write_splits(splits: Mapping[str, Split], results: Path, folder: Path) -> di
         elif (frame := split.read_frame(results)) is not None:
             folder.mkdir(parents=True, exist_ok=True)
             paths[name] = folder / f"{name}.jsonl"
-            placed = frame.copy(deep=False)
-            placed.insert(0, PLACE_KEY, frame.index)
-            paths[name].write_text(json_lines(placed), encoding="utf-8")
+            # pandas cannot write `PLACE_KEY`, because it ends names at NUL characters.
+            rows = zip(frame.index, filter(None, json_lines(frame).split("\n")), strict=True)
+            lines = (f"{json.dumps({PLACE_KEY: place})[:-1]},{row[1:]}\n" for place, row in rows)
+            paths[name].write_text("".join(lines), encoding="utf-8")
     return paths
 
 

@@ -17,10 +17,15 @@ from subtune.comparison.pace import MeasuredPace
 from subtune.comparison.question import compare
 from subtune.comparison.results import Comparison, read_given_labels
 from subtune.comparison.splits import find_splits, write_splits
+from subtune.config.checks import read_config
 from subtune.config.schema import Pace
 from subtune.core.errors import SubtuneError
+from subtune.data.table_files import read_rows
 from subtune.methods import METHODS
+from subtune.runs import records
+from subtune.runs.spec import Fold
 from subtune.tasks import TaskSpec
+from tests.helpers.examples import run_spec
 from tests.helpers.records import recorded
 
 PAIRS = [("a", "pair"), ("another", "one")]
@@ -287,6 +292,84 @@ def test_a_drawn_dev_set_has_no_text_of_the_training_set(tmp_path, untrained):
     assert {*train["text"]}.isdisjoint(dev["text"])
     assert len(train) + len(dev) == 60 and 9 <= len(dev) <= 15
     assert dev["label"].nunique() == 2
+
+
+def test_a_large_group_is_said_if_the_dev_set_has_another_size(tmp_path, untrained):
+    rows = pd.DataFrame({"x": [f"text {n}" for n in range(60)], "y": ["a", "b"] * 30})
+    rows["author"] = ["ann"] * 32 + ["bob"] * 28
+    said: list[str] = []
+    compare(rows, dev=0.2, group="author", results=tmp_path / "out", say=said.append)
+    assert (
+        "dev=0.2: the dev set has 28 of 60 rows (47%), because rows with the same text or author "
+        "stay together" in said
+    )
+    assert not any("stay together" in line for line in said if not line.startswith("dev=0.2"))
+    rows["author"] = "ann"
+    with pytest.raises(SubtuneError, match=r"dev: .*: all rows have the same text or group"):
+        compare(rows, dev=0.2, group="author", results=tmp_path / "one", say=said.append)
+
+
+@pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet", "jsonl", "frame"])
+def test_a_dev_set_is_drawn_beside_a_test_set(tmp_path, untrained, ending):
+    rows = pd.DataFrame({"text": [f"text {n}" for n in range(60)], "label": ["a", "b"] * 30})
+    paths = [write(part, tmp_path / f"{n}.{ending}") for n, part in enumerate((rows, rows[:9]))]
+    compare(paths[0], dev=0.25, test=paths[1], results=tmp_path / "out", say=lambda line: None)
+    [task] = read_config(tmp_path / "out" / "comparison.yaml").tasks.values()
+    sizes = {split: len([*read_rows(Path(path))]) for split, path in task.files.items()}
+    assert sizes == {"train": 45, "validation": 15, "test": 9}
+
+
+def write(frame, path):
+    """Write a table to a file in the format of its extension; for ``frame``, return the table."""
+    writers = {
+        ".csv": lambda: frame.to_csv(path, index=False),
+        ".xlsx": lambda: frame.to_excel(path, index=False),
+        ".parquet": lambda: frame.to_parquet(path),
+        ".jsonl": lambda: frame.to_json(path, orient="records", lines=True),
+    }
+    if path.suffix not in writers:
+        return frame
+    writers[path.suffix]()
+    return path
+
+
+@pytest.mark.parametrize("name", ["sample", "rows", "runs", "tables", "reviews"])
+def test_a_converted_table_has_its_own_directory_and_the_users_lines(tmp_path, untrained, name):
+    path = tmp_path / f"{name}.csv"
+    lines = [f'"größe {n}\n{n}",{"ab"[n % 2]}' for n in range(40)]
+    path.write_bytes("\n".join(["text,label", "", *lines]).encode("latin-1"))
+    out = tmp_path / "out"
+    compare(path, dev=0.2, encoding="latin-1", results=out, say=lambda line: None)
+    [task] = read_config(out / "comparison.yaml").tasks.values()
+    for split in ("train", "validation"):
+        for place, row in read_rows(Path(task.files[split])):
+            number = int(row["text"].split("\n")[1])
+            assert place == f"line {3 + 2 * number}"
+    assert len([*read_rows(out / "tables" / name / "train.jsonl")]) == 40
+
+
+def test_a_row_in_another_encoding_is_refused_with_its_line(tmp_path, untrained):
+    path = tmp_path / "table.csv"
+    path.write_bytes("text,label,k\nß,1,1\n\nä,2,2\nö,x,3\n".encode("latin-1"))
+    with pytest.raises(SubtuneError, match="train: line 5: "):
+        compare(path, encoding="latin-1", kind="regression", results=tmp_path / "out")
+
+
+def test_folds_of_an_earlier_version_are_said_once_to_be_repeated(tmp_path, untrained):
+    rows = pd.DataFrame({"text": [f"text {n}" for n in range(60)], "label": ["a", "b"] * 30})
+    said: list[str] = []
+    out = tmp_path / "out"
+    compare(rows, results=out, say=said.append)
+    old = datasets.Dataset.from_dict({"idx": [0], "text_a": ["a"], "label": [0]})
+    for folder in ("datasets", "tokens"):
+        datasets.DatasetDict(train=old).save_to_disk(out / folder / "table-0")
+    for fold in (Fold(of=5, number=0), Fold(of=5, number=1, version=2), None):
+        records.write_record_files(out / "runs", run_spec(fold=fold), lambda folder: None)
+    said.clear()
+    for _ in range(2):
+        compare(rows, results=out, say=said.append)
+        assert not (out / "tokens").exists()
+    assert [line.split(":")[0] for line in said] == ["1 run on folds must be repeated"]
 
 
 def test_more_minutes_plan_again_and_an_edited_configuration_stays(tmp_path, untrained):

@@ -23,7 +23,7 @@ from subtune.comparison.splits import (
 )
 from subtune.comparison.user_table import read_user_table
 from subtune.core.errors import SubtuneError
-from subtune.data.table_files import PLACE_KEY
+from subtune.data.table_files import PLACE_KEY, read_rows
 
 ROWS = pd.DataFrame({"text": [f"text {n}" for n in range(10)], "label": ["a", "b"] * 5})
 
@@ -31,7 +31,9 @@ ROWS = pd.DataFrame({"text": [f"text {n}" for n in range(10)], "label": ["a", "b
 def lines(split, tmp_path) -> list[dict]:
     path = write_splits({"rows": split}, tmp_path, tmp_path)["rows"]
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [row.pop(PLACE_KEY) for row in rows] == [f"row {n}" for n in range(1, len(rows) + 1)]
+    places = [row.pop(PLACE_KEY) for row in rows]
+    first = int(places[0].split()[1])
+    assert [place.split()[1] for place in places] == [str(first + n) for n in range(len(rows))]
     return rows
 
 
@@ -208,3 +210,12 @@ def test_errors_name_arguments_and_no_file_that_is_gone(tmp_path):
 )
 def test_options_of_the_terminal_are_arguments_in_python(in_terminal, in_python):
     assert name_arguments(in_terminal) == in_python
+
+
+def test_rows_keep_their_places_through_every_character(tmp_path):
+    texts = ["a\u2028b", "c\x85d", "e\nf", '{"g"}', "h"]
+    frame = pd.DataFrame({"\u2028": texts, "label": range(5)}, [3, 3, 9, 1, 1])
+    path = write_splits({"rows": find_splits(frame)["train"]}, tmp_path, tmp_path)["rows"]
+    rows = [*read_rows(path)]
+    assert [place for place, _ in rows] == [f"row {number}" for number in range(1, 6)]
+    assert [cells["\u2028"] for _, cells in rows] == texts
