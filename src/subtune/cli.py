@@ -42,14 +42,6 @@ Column = Annotated[str, Parameter(metavar="COLUMN")]
 # Arguments after the configuration are passed to Snakemake.
 SnakemakeArgument = Annotated[str, Parameter(allow_leading_hyphen=True)]
 HELP_POSITIONS = itertools.count()
-# Maps commands and options of earlier versions to a line that says what replaces them.
-REMOVED = {
-    "check": "`subtune plan FILE` checks a configuration",
-    "demo": "`subtune run --profile demo` runs the papers' experiments on a laptop",
-    "schema": "`make schema` writes config.schema.json",
-    "--merge-labels": "labels that differ only in invisible characters are always merged; labels "
-    "that differ in capitals are different classes",
-}
 
 
 def _command(example: str) -> Callable:
@@ -67,10 +59,6 @@ def start() -> NoReturn:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
-    given = sys.argv[1:] if arguments is None else arguments
-    for gone in REMOVED.keys() & {*given[:1], *(word for word in given if word.startswith("--"))}:
-        print(f"{gone} was removed: {REMOVED[gone]}", file=sys.stderr)
-        return 2
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Characters that the locale's encoding lacks are escaped, as Python does on stderr.
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -93,13 +93,6 @@ def test_what_follows_a_configuration_is_for_snakemake():
     assert [arguments["config"], *arguments["others"]] == words
 
 
-@pytest.mark.parametrize("word", cli.REMOVED)
-def test_a_removed_word_says_what_has_its_work(capsys, word):
-    assert cli.main(["look", "t.csv", word] if word.startswith("-") else [word, "mine.yaml"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"{word} was removed: ") and said.count("\n") == 1
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -276,36 +276,31 @@ def model_line(model: StartingModel) -> str:
 
 def run_line(experiment: Experiment) -> str:
     """Format the line about the runs: their number, methods, seeds or folds, epochs, batch size."""
-    models, folds, seeds = experiment.models, experiment.folds, len(experiment.seeds)
-    pairs = [each for model in models for each in experiment.methods_for(model).items()]
-    methods = [method for method in DEFAULTS.methods if method in dict(pairs)]
-    # TF-IDF has no model. A method without learning rates is a deterministic regression: its result
-    # is the same for all seeds, so one run is enough.
-    of_texts = [method for method in methods if isinstance(METHODS[method], TfIdf)]
-    repeated = {method for method, rates in pairs if rates or folds}
-    counted = [*(method for method, _ in pairs if method not in of_texts), *of_texts]
-    runs = sum(seeds if method in repeated else 1 for method in counted)
-    times, times_models, of_each = f" × {seeds} {'folds' if folds else 'seeds'}", "", ""
-    apart = {*methods} - repeated
-    if len(models) > 1:
-        times_models, of_each = f" × {len(models)} models", " of each model"
-        apart |= {*of_texts}
-    together = [method for method in methods if method not in apart]
-    once = [
-        method + (times if method in repeated else "") + ("" if method in of_texts else of_each)
-        for method in methods
-        if method in apart
-    ]
-    others = f", and {' and '.join(once)}" if once else ""
+    seeds, unit = len(experiment.seeds), "folds" if experiment.folds else "seeds"
+    runs, searches, groups = 0, False, dict[str, list[str]]()
+    for method in DEFAULTS.methods:
+        by_model = [experiment.methods_for(model) for model in experiment.models]
+        every = [methods[method] for methods in by_model if method in methods]
+        models = 1 if isinstance(METHODS[method], TfIdf) and every else len(every)
+        # A method without learning rates is a deterministic regression: its result is the same for
+        # all seeds, so one run is enough.
+        repeated = seeds if experiment.folds or any(every) else 1
+        runs += models * repeated
+        searches |= any(isinstance(rates, SearchOfRates) for rates in every)
+        times = f" × {seeds} {unit}" if repeated > 1 else ""
+        times += f" × {models} models" if models > 1 else ""
+        if models:
+            groups.setdefault(times, []).append(method)
+    methods = ", ".join(f"({', '.join(same)}){times}" for times, same in groups.items())
     own = experiment.by_method
     longer = f" ({next(iter(own.values())).epochs} for {', '.join(own)})" if own else ""
     epochs = f"{format_count(experiment.epochs, 'epoch')} each{longer}"
     rates = "one fixed learning rate per method"
-    if any(isinstance(rates, SearchOfRates) for _, rates in pairs):
+    if searches:
         rates = "a search with the first seed chooses the learning rate of each method"
     return (
-        f"{format_count(runs, 'run')}: methods ({', '.join(together)}){times}{times_models}"
-        f"{others}; {epochs}, in batches of {experiment.batch_size}; {rates}"
+        f"{format_count(runs, 'run')}: methods {methods}; {epochs}, in batches of "
+        f"{experiment.batch_size}; {rates}"
     )
 
 

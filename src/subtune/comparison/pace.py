@@ -95,26 +95,21 @@ def measure_paces(
         SubtuneError: all models fail.
     """
     timed, problems = dict[str, MeasuredPace](), dict[str, str]()
-    precisions: tuple[Precision, ...] = "fp32", "bf16"
 
-    def measure(name: str) -> None:
-        each = seconds / len(models)
-        given = models[name], task, columns, max_length, methods[name], each, precisions
-        try:
-            timed[name] = measure_pace(*given)
-        except Exception as error:  # the code of a model may fail
-            if len(problems) + 1 == len(models):
-                raise
-            problems[name] = error_reason(error)
+    def measure(names: Iterable[str], *precisions: Precision) -> None:
+        for name in names:
+            given = models[name], task, columns, max_length, methods[name], seconds / len(models)
+            try:
+                timed[name] = measure_pace(*given, precisions)
+            except Exception as error:  # the code of a model may fail
+                if len(problems) + 1 == len(models):
+                    raise
+                problems[name] = error_reason(error)
 
-    for name in models:
-        measure(name)
+    measure(models, "fp32", "bf16")
     measured = [name for name in timed if timed[name].pace] or [*timed]
     if len({timed[name].precision for name in measured}) > 1:
-        precisions = ("fp32",)
-        for name in measured:
-            if timed[name].precision == "bf16":
-                measure(name)
+        measure([name for name in measured if timed[name].precision == "bf16"], "fp32")
     first, *others = (name for name in measured if name not in problems)
     return timed[first]._replace(
         least_batch=min(timed[name].least_batch for name in measured),

@@ -207,15 +207,12 @@ def find_starting_models(
         models.setdefault(place, model)
     if not models:
         raise SubtuneError(next(iter(problems.values())))
-    found, taken = dict[str, StartingModel](), {model.name for model in models.values()}
+    found = dict[str, StartingModel]()
     for model in sorted(models.values(), key=lambda model: (model.name, model.reference)):
-        name = model.name
-        if name in found:
-            numbered = (f"{name}-{number}" for number in itertools.count(2))
-            name = next(other for other in numbered if other not in taken)
-        taken.add(name)
-        found[name] = model
-    return dict(sorted(found.items())), problems
+        numbered = (f"{model.name}-{number}" for number in itertools.count(2))
+        free = (name for name in itertools.chain([model.name], numbered) if name not in found)
+        found[next(free)] = model
+    return found, problems
 
 
 def find_starting_model(name: str | None) -> StartingModel:

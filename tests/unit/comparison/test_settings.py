@@ -185,7 +185,7 @@ def test_models_of_one_name_are_told_apart_in_any_order(tiny_bert, tmp_path):
     folders = [tmp_path / name for name in ("a/model", "b/model", "model-2")]
     for folder in folders:
         shutil.copytree(tiny_bert, folder)
-    expected = dict(zip(("model", "model-3", "model-2"), map(str, folders), strict=True))
+    expected = dict(zip(("model", "model-2", "model-2-2"), map(str, folders), strict=True))
     for given in permutations(map(str, folders)):
         models, problems = find_starting_models(given, [("a text",)])
         assert {name: model.reference for name, model in models.items()} == expected
