@@ -12,7 +12,6 @@ import pytest
 import subtune
 from subtune import cli, compare
 from subtune.comparison import Options
-from subtune.config.schema import MARGIN
 from tests.helpers.messages import assert_message, refused
 
 COMMANDS = [
@@ -52,7 +51,6 @@ def test_an_option_has_one_declaration_for_the_terminal_and_for_python(capsys, c
         assert f"\n        {option.name}: " in compare.__doc__
         if option.name != "kind":
             assert f" --{option.name.replace('_', '-')} " in said
-    assert Options().margin == MARGIN
 
 
 @pytest.mark.parametrize("minutes", ["inf", "nan", "0", "-1"])

@@ -82,7 +82,8 @@ class Options(TableOptions):
         for name, (upper_bound, description) in expected.items():
             found = getattr(self, name)
             is_number = isinstance(found, Real)
-            if not (found is None or (is_number and 0 < found < upper_bound)):
+            is_default = found is None and name == "margin"
+            if not (is_default or (is_number and 0 < found < upper_bound)):
                 given = f"{found:g}" if is_number else repr(found)
                 raise SubtuneError(f"--{name}: found {given}, expected {description}")
 
