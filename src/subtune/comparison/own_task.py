@@ -189,8 +189,8 @@ def choose_rows(
     labelled = {split: _labelled_rows(table, look.facts) for split, table in look.tables.items()}
     kept = {place for place, _ in labelled[look.facts.judges]}
     external = dict[str, list[PlacedRow]]()
-    for one in list_predictions(predictions, scored.columns):
-        system, predicted = check_predictions(one, scored.rows, task, [*external])
+    for name, one in list_predictions(predictions, scored, task):
+        system, predicted = check_predictions(one, scored.rows, task, [*external], name)
         external[system] = [
             (place, cells)
             for (place, _), cells in zip(scored.rows, predicted, strict=True)

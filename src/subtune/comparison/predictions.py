@@ -1,19 +1,31 @@
 """Reads and checks the external predictions that a user passes to `compare`."""
 
-from collections.abc import Collection, Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+from pandas.api.types import is_scalar
 
-from subtune.comparison.user_table import make_name, read_user_table
-from subtune.core.errors import SubtuneError, shorten
-from subtune.data.cells import cell_text
-from subtune.data.predictions import find_prediction_columns, parse_predictions
-from subtune.data.table_files import is_file
+from subtune.comparison.splits import frame_cells, is_table, to_frame
+from subtune.comparison.user_table import UserTable, make_name
+from subtune.core.errors import SubtuneError, format_allowed, join_names, shorten
+from subtune.data.predictions import (
+    find_prediction_columns,
+    format_columns_read,
+    parse_predictions,
+    read_prediction_rows,
+)
+from subtune.data.table_files import FORMATS, is_file
 from subtune.methods import is_built_in
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import Cells, PlacedRow, pair_with_places
+
+# The types of the predictions of a row, if it has several labels or probabilities.
+LISTS = (list, tuple, set, np.ndarray)
 
 
 class CheckedPredictions(NamedTuple):
@@ -29,28 +41,33 @@ class CheckedPredictions(NamedTuple):
     rows: list[Cells]
 
 
-def list_predictions(given: Any, columns: Collection[str]) -> list[Any]:
-    """Split the option ``predictions`` into one argument of `check_predictions` for each system.
+def list_predictions(given: Any, table: UserTable, task: TaskSpec) -> list[tuple[str | None, Any]]:
+    """Split the option ``predictions`` into the predictions of each system.
 
-    A list of files, column names, tables or lists stands for several systems. A list of labels or
-    numbers contains the predictions of a single system.
+    A dict maps the names of systems to their predictions. A list of files, column names, tables or
+    lists stands for several systems. A list of labels or numbers, or of one list for each row of
+    the table, contains the predictions of a single system.
 
-    Args:
-        columns: the names of the columns of the table.
+    Returns:
+        For each system, its name (None if it has none) and an argument of `check_predictions`.
     """
     if given is None:
         return []
-    is_list = isinstance(given, list | tuple)
-    if is_list and not all(isinstance(one, str) for one in given):
-        are_values = all(isinstance(one, int | float | str) for one in given)
-        return [given] if are_values else [*given]
+    if isinstance(given, Mapping):
+        has_probabilities = {*map(str, given)} == {*(task.labels or ())}
+        return [(None, pd.DataFrame(given))] if has_probabilities else [*given.items()]
 
-    def is_system(one: str) -> bool:
-        return {*one.split(",")} <= {*columns} or is_file(one) or bool(Path(one).suffix)
+    def is_system(one: Any) -> bool:
+        if not isinstance(one, str):
+            return not is_scalar(one)
+        return {*one.split(",")} <= {*table.columns} or is_file(one) or bool(Path(one).suffix)
 
-    if is_list and all(map(is_system, given)):
-        return [*given]
-    return [given]
+    are_rows = isinstance(given, list | tuple) and len(given) == len(table.rows)
+    if are_rows and all(isinstance(one, LISTS) for one in given):
+        return [(None, given)]
+    if isinstance(given, list | tuple) and all(map(is_system, given)):
+        return [(None, one) for one in given]
+    return [(None, given)]
 
 
 def check_predictions(
@@ -58,14 +75,19 @@ def check_predictions(
     rows: Sequence[PlacedRow],
     task: TaskSpec,
     taken: Collection[str] = (),
+    name: str | None = None,
 ) -> CheckedPredictions:
     """Read and check the predictions of one system for the rows of a table.
 
+    A line on stderr says which columns were read.
+
     Args:
         predictions: the name of a column of the table; or the names of columns with probabilities,
-            separated by commas, in the order of the labels; or a file, DataFrame, Series or list
-            with one prediction for each row of the table.
+            separated by commas, in the order of the labels; or a file, table, Series, list or array
+            with one prediction for each row of the table. The columns of a two-dimensional array
+            are the probabilities of the labels.
         taken: the names of other systems, which this system cannot have.
+        name: the name of the system; default: derived from the predictions.
 
     Raises:
         SubtuneError: the numbers of predictions and rows differ, the predictions have no suitable
@@ -73,34 +95,61 @@ def check_predictions(
     """
     columns = predictions.split(",") if isinstance(predictions, str) else []
     if columns and {*columns} <= {*rows[0][1]}:
-        name, source, table = predictions, "the table", rows
+        own_name, source, table = predictions, "the table", rows
+        if used := {*columns}.intersection([*task.text, *task.label_columns]):
+            raise SubtuneError(
+                f"--predictions: found {join_names(sorted(used))}, which the table has as text or "
+                "label, expected a column of predictions"
+            )
     else:
-        name, source, table = _read_rows(predictions)
-        columns = find_prediction_columns([*table[0][1]], task.labels, source)
+        own_name, source, table = _read_rows(predictions, task, len(rows))
         if len(table) != len(rows):
             expected = f"expected {len(rows):,}, one for each row of the table"
             raise SubtuneError(f"{source}: found {len(table):,} rows, {expected}")
+        columns = find_prediction_columns(task, table, rows, source)
     parse_predictions(task, table, columns, source)
-    system = make_name(name, taken, "predictions")
+    system = make_name(own_name if name is None else str(name), taken, "predictions")
     if is_built_in(system):
         system += "-predictions"
+    print(format_columns_read(system, columns, source), file=sys.stderr)
     # The columns of the written file have standard names, which may differ from the user's names.
     names = ["prediction"] if len(columns) == 1 else task.labels or ()
     named = [*zip(names, columns, strict=True)]
     return CheckedPredictions(system, [{n: row[c] for n, c in named} for _, row in table])
 
 
-def _read_rows(predictions: Any) -> tuple[str, str, list[PlacedRow]]:
-    """Return a system's name, the name of its source for error messages, and its predictions."""
+def _read_rows(predictions: Any, task: TaskSpec, number: int) -> tuple[str, str, list[PlacedRow]]:
+    """Return a system's name, the name of its source for error messages, and its predictions.
+
+    Args:
+        number: the number of rows of the table.
+    """
     if isinstance(predictions, str | Path):
-        if not is_file(predictions):
+        path = Path(predictions)
+        if not is_file(path):
             raise SubtuneError(
-                f"--predictions: found {shorten(str(predictions))!r}, expected a file or a column"
+                f"--predictions: found {shorten(str(path))!r}, expected a file or a column"
             )
-        return Path(predictions).stem, str(predictions), read_user_table(Path(predictions)).rows
-    name = getattr(predictions, "name", None) or "predictions"
-    frame = pd.DataFrame(predictions) if hasattr(predictions, "columns") else None
+        if path.suffix.lower() not in FORMATS:
+            raise SubtuneError(f"{path}: extension: {format_allowed(path.suffix, FORMATS)}")
+        return path.stem, str(path), read_prediction_rows(task, path, number)
+    name, source = str(getattr(predictions, "name", None) or "predictions"), "--predictions"
+    frame = to_frame(predictions, source) if is_table(predictions) else None
     if frame is None:
-        frame = pd.DataFrame({"prediction": [*predictions]})
-    cells = ({str(c): cell_text(v) for c, v in row.items()} for row in frame.to_dict("records"))
-    return str(name), "--predictions", [*pair_with_places(cells)]
+        is_matrix = getattr(predictions, "ndim", 1) == 2
+        if hasattr(predictions, "__array__"):
+            predictions = np.asarray(predictions).tolist()
+        cells = [[*cell] if isinstance(cell, LISTS) else cell for cell in predictions]
+        values = [value for cell in cells if isinstance(cell, list) for value in cell]
+        has_fractions = any(isinstance(value, Real) and value % 1 for value in values)
+        if is_matrix or has_fractions or (values and not task.of_kind.has_label_columns):
+            frame = pd.DataFrame(cells)
+            if frame.shape[1] not in (1, task.outputs):
+                raise SubtuneError(
+                    f"{source}: found {frame.shape[1]} columns, expected one"
+                    + (f", or one for each of {task.outputs} labels" if task.labels else "")
+                )
+            frame.columns = ["prediction"] if frame.shape[1] == 1 else [*(task.labels or ())]
+        else:
+            frame = pd.DataFrame({"prediction": pd.Series(cells, dtype=object)})
+    return name, source, [*pair_with_places(frame_cells(frame))]

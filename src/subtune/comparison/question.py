@@ -25,10 +25,13 @@ from subtune.comparison.splits import (
     Split,
     column_names,
     find_splits,
+    is_table,
+    json_lines,
     name_arguments,
     name_arguments_in_errors,
     name_options_in_errors,
     task_name,
+    to_frame,
     write_splits,
 )
 from subtune.comparison.workers import Workers
@@ -219,8 +222,10 @@ def _identify_predictions(given: Any) -> Any:
         return f"{name} {hash_files(Path(given))}" if is_file(given) else str(given)
     if isinstance(given, list | tuple):
         return [*map(_identify_predictions, given)]
-    if hasattr(given, "columns"):
-        return hash_text(given.to_json())
+    if isinstance(given, Mapping):
+        return {str(name): _identify_predictions(one) for name, one in given.items()}
+    if is_table(given):
+        return hash_text(json_lines(to_frame(given, "--predictions")))
     values = hash_text(json.dumps([*map(str, given)])) if isinstance(given, Iterable) else given
     return f"{getattr(given, 'name', None)} {values}"
 

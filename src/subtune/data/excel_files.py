@@ -36,13 +36,14 @@ def sheet_names(path: Path) -> list[str]:
 
 
 def excel_rows(
-    path: Path, columns: Collection[str], sheet: str | None = None
+    path: Path, columns: Collection[str], sheet: str | None = None, keep_empty: bool = False
 ) -> Iterator[PlacedRow]:
     """Read the rows of a sheet. The first row that is not empty is the header.
 
     Args:
         columns: the columns that the caller uses. These names may occur only once in the header.
         sheet: the name of the sheet; None means the first sheet.
+        keep_empty: as in `subtune.data.table_files.read_rows`.
 
     Raises:
         SubtuneError: the file cannot be read or has no such sheet, or the sheet has merged cells,
@@ -63,7 +64,7 @@ def excel_rows(
             # At least two cells are read, because a single name may be a title above the header.
             width = max(len(header), 2) if header else None
             texts = [_convert_excel_cell(cell, place) for cell in cells[:width]]
-            if not any(texts):
+            if not any(texts) and not (keep_empty and header):
                 continue
             if header:
                 require_multicolumn_header(header, texts, f"{place}: row {number}")

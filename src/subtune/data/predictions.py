@@ -7,7 +7,8 @@ the form of logits, so that they are scored like the predictions of a run.
 Shapes: ``n`` rows, ``o`` outputs of the task.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -27,13 +28,20 @@ from subtune.tasks.task_kind import Cells, PlacedRow
 
 # A label of a multi-label task is predicted if its probability is above this threshold.
 THRESHOLD = 0.5
-# Usual names of the column with predictions, and usual prefixes of columns with probabilities.
-USUAL = ("prediction", "predictions", "predicted", "pred", "answer", "output", "label", "score")
-BEFORE_LABEL = ("", "probability_", "prob_", "p_")
+# Names of the column with predictions, and other usual names, which may also be names of labels.
+NAMES = ("prediction", "predictions", "predicted", "pred")
+OTHER_NAMES = ("answer", "output", "label", "score")
+# Names of columns that number the rows.
+ROW_NUMBERS = ("", "id", "idx", "index", "row")
+# Usual prefixes of columns with probabilities.
+BEFORE_LABEL = ("probability_", "prob_", "p_")
 
 
 def read_external_predictions(
-    task: TaskSpec, path: Path, systems: Mapping[str, str]
+    task: TaskSpec,
+    path: Path,
+    systems: Mapping[str, str],
+    say: Callable[[str], object] = lambda line: None,
 ) -> dict[str, np.ndarray]:
     """Read the predictions of several systems for the labelled rows of a file.
 
@@ -41,6 +49,7 @@ def read_external_predictions(
         task: the task. Rows that the task's reader skips need no predictions.
         path: the file with labelled rows.
         systems: maps the name of each system to the file with its predictions.
+        say: a function that is called with a line about the columns of each system.
 
     Returns:
         A mapping from the name of each system to its predictions ``[n, o]``.
@@ -49,50 +58,107 @@ def read_external_predictions(
         SubtuneError: a file of predictions has too few rows, too many rows or no column of
             predictions, or a row has no valid prediction.
     """
-    number = sum(1 for _ in task_reader(task).read(task, path, True))
+    labelled = [*task_reader(task).read(task, path, True)]
     found = {}
     for system, file in systems.items():
-        rows = [*read_rows(Path(file))]
-        if len(rows) != number:
+        rows = read_prediction_rows(task, Path(file), len(labelled))
+        if len(rows) != len(labelled):
             raise SubtuneError(
-                f"{file}: found {len(rows):,} rows, expected {number:,}, one for each labelled row "
-                f"of {path}"
+                f"{file}: found {len(rows):,} rows, expected {len(labelled):,}, one for each "
+                f"labelled row of {path}"
             )
-        columns = find_prediction_columns([*rows[0][1]], task.labels, file)
+        columns = find_prediction_columns(task, rows, labelled, file)
+        say(format_columns_read(system, columns, file))
         found[system] = parse_predictions(task, rows, columns, file)
     return found
 
 
+def format_columns_read(system: str, columns: Sequence[str], source: str) -> str:
+    """Format a line that names the columns that were read as predictions."""
+    noun = "column" if len(columns) == 1 else "columns"
+    place = "the given values" if source.startswith("--") else source
+    return f"predictions {system}: {noun} {join_names(columns)} of {place}"
+
+
+def read_prediction_rows(task: TaskSpec, path: Path, number: int) -> list[PlacedRow]:
+    """Read the rows of a file with predictions.
+
+    In multi-label tasks, an empty row means that no label is predicted, except for empty rows after
+    the first ``number`` rows.
+    """
+    rows = [*read_rows(path, keep_empty=task.of_kind.has_label_columns)]
+    while len(rows) > number and not any(cell is not None for cell in rows[-1][1].values()):
+        del rows[-1]
+    return rows
+
+
 def find_prediction_columns(
-    columns: Sequence[str], labels: Sequence[str] | None, source: str
+    task: TaskSpec, rows: Sequence[PlacedRow], labelled: Sequence[PlacedRow], source: str
 ) -> list[str]:
     """Find the columns with predictions.
 
-    If each label has a column of probabilities, these columns are returned. Without columns of
-    probabilities, the column whose name comes first in `USUAL`, or the only column, is returned.
+    They are, in this order: columns of probabilities with a prefix in `BEFORE_LABEL`, a column with
+    a name in `NAMES`, columns named like the labels, a column with a name in `OTHER_NAMES`, the
+    only column. The columns of the task are not predictions, nor are other columns with the labels
+    of all rows, unless no column is left.
 
     Args:
-        columns: the columns of a file of predictions.
-        labels: the label words in order; None for regression.
+        rows: the rows of a file of predictions.
+        labelled: the rows of the task, in the same order.
         source: the beginning of error messages, such as the path of a file.
 
     Raises:
         SubtuneError: no column has predictions.
     """
+    columns, labels = [*dict.fromkeys(name for _, row in rows for name in row)], task.labels or ()
+    own = {*task.text, *task.label_columns}.difference(NAMES)
+    by_folded = {column.strip().casefold(): column for column in reversed(columns)}
     for before in BEFORE_LABEL if labels else ():
-        named = [f"{before}{label}" for label in labels or ()]
-        if {*named} <= {*columns}:
+        named = [f"{before}{label}" for label in labels]
+        if {*named} <= {*columns} - own:
             return named
-    for name in USUAL:
-        for column in columns:
-            if column.strip().casefold() == name:
-                return [column]
-    if len(columns) == 1:
-        return [*columns]
+    for name in NAMES:
+        if name in by_folded:
+            return [by_folded[name]]
+    if labels and {*labels} <= {*columns}:
+        if not _are_labels(task, rows, labelled, labels):
+            return [*labels]
+        own |= {*labels}
+    others = [name for name in columns if name not in own and name.casefold() not in ROW_NUMBERS]
+    if columns == [task.label]:
+        others = columns if not _are_labels(task, rows, labelled, columns) else []
+    elif len(others) > 1:
+        others = [name for name in others if not _are_labels(task, rows, labelled, [name])]
+    for name in OTHER_NAMES:
+        if by_folded.get(name) in others:
+            return [by_folded[name]]
+    if len(others) == 1:
+        return others
+    hint = ""
+    if used := [name for name in columns if name not in others and name not in ROW_NUMBERS]:
+        hint = f"; texts and labels of the task, such as {join_names(used)}, are not predictions"
     raise SubtuneError(
-        f"{source}: found columns {join_names(columns)}, expected one named {USUAL[0]!r}"
+        f"{source}: found columns {join_names(columns)}, expected one named {NAMES[0]!r}"
         + (", or one for each label" if labels else "")
+        + hint
     )
+
+
+def _are_labels(
+    task: TaskSpec,
+    rows: Sequence[PlacedRow],
+    labelled: Sequence[PlacedRow],
+    columns: Sequence[str],
+) -> bool:
+    """Return whether columns of a file of predictions have the labels of all labelled rows."""
+    has_label = [any(row.get(name) for name in task.label_columns) for _, row in labelled]
+    try:
+        labels = parse_predictions(task, [*compress(labelled, has_label)], task.label_columns, "")
+        return np.array_equal(
+            parse_predictions(task, [*compress(rows, has_label)], columns, ""), labels
+        )
+    except SubtuneError:
+        return False
 
 
 def parse_predictions(

@@ -91,6 +91,7 @@ def delimited_rows(
     columns: Collection[str],
     is_row: Callable[[dict[str, str]], bool],
     encoding: str | None = None,
+    keep_empty: bool = False,
 ) -> Iterator[PlacedRow]:
     """Read the rows of a CSV or TSV file with a header.
 
@@ -104,6 +105,7 @@ def delimited_rows(
             If every line of a multi-line row can be a complete row, then a quotation mark is
             probably not closed.
         encoding: as in `read_text`.
+        keep_empty: as in `read_rows`.
 
     Yields:
         The place of the row's first line, and the cells by column.
@@ -121,8 +123,8 @@ def delimited_rows(
         header = next(filter(None, reader), [])
         require_unique_columns(columns, header, f"{path}: line {reader.line_num}")
         first = reader.line_num + 1
-        for cells in reader:
-            if cells:
+        for line in reader:
+            if cells := line or [""] * (keep_empty and len(header) == 1):
                 place = f"{path}: line {first}"
                 _require_width(cells, header, delimiter, place)
                 require_multicolumn_header(header, cells, place)
@@ -223,16 +225,19 @@ def read_rows(
     is_row: Callable[[dict[str, str]], bool] = lambda cells: False,
     encoding: str | None = None,
     sheet: str | None = None,
+    keep_empty: bool = False,
 ) -> Iterator[PlacedRow]:
     """Read the rows of a file in one of `FORMATS`. Files with other extensions are read as CSV.
 
-    Empty cells are None in every format. Rows that have only empty cells are skipped.
+    Empty cells are None in every format. Rows that have only empty cells are skipped by default.
 
     Args:
         columns: the columns that the caller uses. These names may occur only once in the header.
         is_row: as in `delimited_rows`.
         encoding: the encoding of a CSV or TSV file, as in `read_text`.
         sheet: the sheet of an Excel file; None means the first sheet.
+        keep_empty: whether rows that have only empty cells are returned. In a CSV file with a
+            single column, such a row is an empty line.
 
     Raises:
         SubtuneError: the file cannot be read in the format of its extension.
@@ -241,14 +246,14 @@ def read_rows(
         case ".json" | ".jsonl":
             rows = json_rows(path)
         case ".xlsx":
-            rows = excel_rows(path, columns, sheet)
+            rows = excel_rows(path, columns, sheet, keep_empty)
         case ".parquet":
             rows = parquet_rows(path)
         case _:
-            rows = delimited_rows(path, columns, is_row, encoding)
+            rows = delimited_rows(path, columns, is_row, encoding, keep_empty)
     for place, row in rows:
         row = {column: None if cell == "" else cell for column, cell in row.items()}
-        if any(cell is not None for cell in row.values()):
+        if keep_empty or any(cell is not None for cell in row.values()):
             yield place, row
 
 

@@ -138,7 +138,7 @@ def plan_and_check(config: Config) -> Context:
         for task in (config.all_tasks()[name] for name in experiment.tasks):
             if task.predictions:
                 path = scored_file(config, task, experiment.folds)
-                read_external_predictions(task, path, dict(task.predictions))
+                read_external_predictions(task, path, dict(task.predictions), notes.append)
     for name, model in plan.model_ids.items():
         if plan.models[model].source != "files":
             continue

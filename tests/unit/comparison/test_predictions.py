@@ -1,9 +1,15 @@
 """Predictions that are passed to `compare`."""
 
+from pathlib import Path
+
+import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 
 from subtune.comparison.predictions import check_predictions, list_predictions
+from subtune.comparison.user_table import UserTable
+from subtune.data.predictions import parse_predictions
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import pair_with_places
 from tests.helpers.messages import refused
@@ -16,8 +22,27 @@ CLASSES = TaskSpec(name="mine", text=("text",), labels=("bad", "good"), metrics=
 NUMBERS = TaskSpec(name="mine", text=("text",), kind="regression", metrics=("pearsonr",))
 
 
+TOPICS = CLASSES.replace(kind="multilabel", metrics=("f1_micro",))
+TABLE = UserTable(Path("rows.csv"), (*ROWS[0][1],), ROWS)
+
+
 def checked(given, task=CLASSES):
     return check_predictions(given, ROWS, task)
+
+
+def systems(given, task=CLASSES):
+    return list_predictions(given, TABLE, task)
+
+
+def labels_read(given, task=CLASSES):
+    """Return the labels of each row, after `list_predictions` has found a single system."""
+    [(name, one)] = systems(given, task)
+    rows = [*pair_with_places(check_predictions(one, ROWS, task, name=name).rows)]
+    logits = parse_predictions(task, rows, [*rows[0][1]], "")
+    return [
+        [label for label, logit in zip(task.labels, row, strict=True) if logit > 0]
+        for row in logits
+    ]
 
 
 def test_a_column_of_the_table_is_a_system():
@@ -65,7 +90,7 @@ def test_a_file_may_have_a_column_for_each_label(before, tmp_path):
 def test_numbers_in_memory_are_taken_in_their_order(given):
     system, rows = checked(given, NUMBERS)
     assert system == getattr(given, "name", "predictions")
-    assert rows == [{"prediction": "1.5"}, {"prediction": "2"}]
+    assert rows == [{"prediction": "1.5"}, {"prediction": "2.0"}]
 
 
 @pytest.mark.parametrize(
@@ -100,8 +125,132 @@ def test_a_system_has_not_the_name_of_a_method_or_of_another_system(tmp_path):
 
 
 def test_each_word_of_the_option_is_a_system():
-    assert list_predictions(["gpt", "p_bad,p_good"], ["gpt", "p_bad", "p_good"]) == [
-        "gpt",
-        "p_bad,p_good",
+    assert systems(["old", "p_bad,p_good"]) == [(None, "old"), (None, "p_bad,p_good")]
+    assert systems(["bad", "good"]) == [(None, ["bad", "good"])]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["good", "bad"],
+        ("good", "bad"),
+        np.array(["good", "bad"]),
+        np.array(["good", "bad"], dtype=object),
+        [np.str_("good"), "bad"],
+        pd.Series(["good", "bad"], dtype="category"),
+        pd.DataFrame({"prediction": ["good", "bad"]}),
+        pyarrow.table({"prediction": ["good", "bad"]}),
+        pyarrow.array(["good", "bad"]),
+        {"gpt": ["good", "bad"]},
+        {"bad": [0.1, 0.8], "good": [0.9, 0.2]},
+        np.array([[0.1, 0.9], [0.8, 0.2]], dtype=np.float32),
+        [[0.1, 0.9], [0.8, 0.2]],
+        [np.array([0, 1]), np.array([1, 0])],
+        [["good"], ["bad"]],
+    ],
+)
+def test_predictions_in_memory_have_any_form(given):
+    assert labels_read(given) == [["good"], ["bad"]]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [["good", "bad"], []],
+        [("good", "bad"), set()],
+        [np.array(["good", "bad"]), np.array([])],
+        pd.Series([["good", "bad"], None]),
+        pd.Series(["good|bad", pd.NA]),
+        pd.DataFrame({"prediction": ["good|bad", ""]}),
+        np.array([[0.9, 0.7], [0.1, 0.2]]),
+        np.array([[1, 1], [0, 0]]),
+        [[0.9, 0.7], [0.1, 0.2]],
+        {"gpt": [["good", "bad"], []]},
+    ],
+)
+def test_predictions_of_several_labels_in_memory_have_any_form(given):
+    assert labels_read(given, TOPICS) == [["bad", "good"], []]
+
+
+@pytest.mark.parametrize("missing", [None, pd.NA, float("nan"), pd.NaT, ""])
+def test_a_missing_prediction_in_memory_is_named(missing):
+    with refused("--predictions: row 2: prediction: ", "found an empty cell"):
+        checked(["good", missing])
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float64", "bool", "Int64", "object", "category"])
+def test_labels_are_numbers_or_booleans_of_any_type(dtype):
+    labels = ("False", "True") if dtype == "bool" else ("0", "1")
+    task = CLASSES.replace(labels=labels)
+    for given in ([1, 0], [np.int64(1), np.int64(0)]):
+        assert labels_read(pd.Series(given).astype(dtype), task) == [[labels[1]], [labels[0]]]
+        assert labels_read(pd.Series(given).astype(dtype).to_numpy(), task)[0] == [labels[1]]
+
+
+def test_a_dict_names_the_systems(capsys):
+    given = {"gpt 4": ["good", "bad"], "old": [[0.1, 0.9], [0.8, 0.2]]}
+    for name, one in systems(given):
+        assert check_predictions(one, ROWS, CLASSES, name=name).system == name.replace(" ", "-")
+    assert capsys.readouterr().err.splitlines() == [
+        "predictions gpt-4: column prediction of the given values",
+        "predictions old: columns bad, good of the given values",
     ]
-    assert list_predictions(["bad", "good"], ["gpt"]) == [["bad", "good"]]
+    assert len(systems([["good", "bad"], ["bad", "bad"], ["bad", "good"]])) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("text,label,gpt\na,bad,good\nb,good,bad\n", "column gpt"),
+        ("text,stars,gpt\na,bad,good\nb,good,bad\n", "column gpt"),
+        ("id,text,label,gpt\n1,a,bad,good\n2,b,good,bad\n", "column gpt"),
+        ("score,output\nbad,good\ngood,bad\n", "column output"),
+        ("label,prediction\nbad,good\ngood,bad\n", "column prediction"),
+        ("label,answer\nbad,good\ngood,bad\n", "column answer"),
+        ("bad,good,p_bad,p_good\n1,0,0.2,0.8\n0,1,0.9,0.1\n", "columns p_bad, p_good"),
+        ("bad,good,gpt\n1,0,good\n0,1,bad\n", "column gpt"),
+    ],
+)
+def test_labels_of_the_rows_are_not_predictions(tmp_path, capsys, text, columns):
+    path = tmp_path / "gpt.csv"
+    path.write_text(text)
+    assert labels_read(path) == [["good"], ["bad"]]
+    assert capsys.readouterr().err == f"predictions gpt: {columns} of {path}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["text,label\na,bad\nb,bad\n", "label\nbad\ngood\n", "id,label\n1,bad\n2,bad\n"],
+)
+def test_a_file_with_labels_alone_is_refused(tmp_path, text):
+    (tmp_path / "gpt.csv").write_text(text)
+    with refused(f"{tmp_path}/gpt.csv: found columns ", "are not predictions"):
+        checked(tmp_path / "gpt.csv")
+
+
+@pytest.mark.parametrize("given", ["label", "text"])
+def test_a_text_or_label_column_of_the_table_is_refused(given):
+    with refused("--predictions: ", f"found {given}, which the table has as text or label"):
+        checked(given)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl", ".json", ".xlsx", ".parquet"])
+def test_an_empty_prediction_of_several_labels_is_no_label(tmp_path, ending):
+    rows = [("line", {"text": "a", "label": ""})] * 4
+    frame = pd.DataFrame({"prediction": ["good", None, "bad", None]})
+    path = tmp_path / f"gpt{ending}"
+    if ending.startswith(".json"):
+        frame.to_json(path, orient="records", lines=ending == ".jsonl")
+    elif ending in (".csv", ".tsv"):
+        frame.to_csv(path, index=False, sep="," if ending == ".csv" else "\t")
+    else:
+        (frame.to_excel if ending == ".xlsx" else frame.to_parquet)(path, index=False)
+    found = check_predictions(path, rows, TOPICS).rows
+    assert [row["prediction"] for row in found] == ["good", None, "bad", None]
+
+
+def test_an_empty_line_is_a_prediction_of_no_label_and_the_last_ones_may_be_more(tmp_path):
+    (tmp_path / "gpt.csv").write_text("prediction\ngood\n\nbad\n\n\n")
+    rows = [("line", {"text": "a", "label": "good"})] * 3
+    found = check_predictions(tmp_path / "gpt.csv", rows, TOPICS).rows
+    assert [row["prediction"] for row in found] == ["good", None, "bad"]

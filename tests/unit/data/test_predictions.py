@@ -85,7 +85,7 @@ def test_a_row_without_a_prediction_of_the_task_is_refused_with_its_line(
 
 def test_a_column_that_has_predictions_is_expected(tmp_path):
     with refused(f"{tmp_path / 'gpt.csv'}: found columns a, b", "expected one named 'prediction'"):
-        read(tmp_path, SENTIMENT, "a,b\nbad,good\n")
+        read(tmp_path, SENTIMENT, "a,b\nbad,good\ngood,bad\n")
 
 
 def test_as_many_predictions_as_labelled_rows_are_expected(tmp_path):
