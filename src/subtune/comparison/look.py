@@ -23,6 +23,7 @@ from subtune.comparison.user_table import (
 from subtune.core.errors import SubtuneError, join_names
 from subtune.data.table_files import FEW, drop_unlabelled_rows
 from subtune.tasks.sentences import parse_number, plain_label
+from subtune.tasks.task import TEST
 
 # The place of a row in its file, its texts with normalised white space, and its labels (None if the
 # row has no label).
@@ -135,11 +136,12 @@ def describe_tables(
         guessed: the options that the user did not give.
     """
     train, judges = tables["train"], [*tables][-1]
+    every = train._replace(rows=[*chain(*(table.rows for table in tables.values()))])
     if kind is None or not isinstance(label, str):
-        kind = guess_kind(train, label)
+        kind = guess_kind(every, label)
     separators = None
     if kind == "multilabel" and isinstance(label, str):
-        separators = find_separators(train.cells(label))
+        separators = find_separators(train.cells(label)) or find_separators(every.cells(label))
     read_labels = partial(read_row_labels, label=label, kind=kind, separators=separators)
     rows, parts = dict[str, list[PlacedTexts]](), dict[str, SplitFacts]()
     for split, table in tables.items():
@@ -333,7 +335,7 @@ def require_labels(facts: Facts) -> None:
 
     Raises:
         SubtuneError: many rows have no label, there are too few or too many classes, or most labels
-            of the dev set do not occur in the training set.
+            of the dev set, or any of the test set, do not occur in the training set.
     """
     names = join_names(label_columns(facts.label))
     for part in facts.parts.values():
@@ -349,14 +351,19 @@ def require_labels(facts: Facts) -> None:
         return
     _require_classes(facts, names)
     train, dev = facts.parts["train"], facts.parts.get("validation", facts.parts["train"])
-    unknown = sorted(word for word, count in dev.labels.items() if not train.labels.get(word))
-    if 2 * sum(dev.labels[word] for word in unknown) > sum(dev.labels.values()):
-        known = sorted(word for word, count in train.labels.items() if count)
-        raise SubtuneError(
-            f"{dev.path}: column {names!r}: most rows have labels that are not in the training set "
-            f"({join_names(unknown[:5])}), expected labels of {train.path} "
-            f"({join_names(known[:5])})"
-        )
+    for split, part in facts.parts.items():
+        known = {word for word, count in train.labels.items() if count}
+        # Labels of the dev set alone are classes, too. In a test set, they would be mistakes.
+        is_test = split == TEST
+        known |= {*dev.labels} if is_test else set()
+        unknown = sorted(word for word, count in part.labels.items() if count and word not in known)
+        share = sum(part.labels[word] for word in unknown) / max(1, sum(part.labels.values()))
+        if share > 0.5 or (is_test and unknown):
+            raise SubtuneError(
+                f"{part.path}: column {names!r}: {'most' if share > 0.5 else 'some'} rows have "
+                f"labels that are not in the training set ({join_names(unknown[:5])}), expected "
+                f"labels of {train.path} ({join_names(sorted(known)[:5])})"
+            )
 
 
 def _require_classes(facts: Facts, column: str) -> None:

@@ -30,7 +30,7 @@ from subtune.comparison.user_table import (
     require_labels_as_text,
     require_texts,
 )
-from subtune.core.errors import SubtuneError, format_missing_column, locate_errors
+from subtune.core.errors import SubtuneError, format_missing_column, join_names, locate_errors
 from subtune.core.files import Layout
 from subtune.data import sources
 from subtune.data.sample import (
@@ -43,7 +43,7 @@ from subtune.data.sample import (
 )
 from subtune.data.table_files import drop_unlabelled_rows
 from subtune.tasks import Task
-from subtune.tasks.sentences import parse_number
+from subtune.tasks.sentences import parse_flag, parse_number
 from subtune.tasks.task import TEST, TaskSize
 from subtune.tasks.task_kind import Columns, PlacedRow
 
@@ -95,6 +95,15 @@ def read_tables_and_models(
         named = [name.strip() for name in named.split(",")]
     label = named if isinstance(named, str) else tuple(named or ())
     label = label or guess_label_columns(train)
+    is_multilabel = options.kind == "multilabel"
+    if isinstance(label, tuple) and len(label) == 1:
+        if not is_multilabel or None in map(parse_flag, train.cells(label[0])):
+            [label] = label
+    elif isinstance(label, tuple) and options.kind and not is_multilabel:
+        raise SubtuneError(
+            f"--label: found several columns ({join_names(label)}), expected one column, because "
+            f"the kind of task is {options.kind}"
+        )
     require_labels_as_text(train, label_columns(label))
     text = text or guess_text_columns(train, label_columns(label))
     for column in (*text, *label_columns(label), *filter(None, [options.group])):

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import inspect
 import json
 import math
 import os
@@ -38,7 +39,13 @@ from subtune.comparison.workers import Workers
 from subtune.config import parse_config_file
 from subtune.config.checks import check_config, read_config
 from subtune.config.schema import MARGIN, Config
-from subtune.core.errors import SubtuneError, convert_errors, format_count, join_names
+from subtune.core.errors import (
+    SubtuneError,
+    convert_errors,
+    format_allowed,
+    format_count,
+    join_names,
+)
 from subtune.core.files import Layout, hash_files, hash_text, write_text
 from subtune.core.ids import content_id
 from subtune.core.process import end_late_process
@@ -129,6 +136,9 @@ def compare(
         (say or partial(print, flush=True))(name_arguments(line))
 
     with name_arguments_in_errors():
+        if unknown := [*options.keys() - Options.__dataclass_fields__.keys()]:
+            names = inspect.signature(compare).parameters
+            raise SubtuneError(f"arguments: {format_allowed(unknown[0], names)}")
         asked = Options(**options)
         clock = loop.Clock.start_now(asked.minutes)
         return run_comparison(train, dev, test, revision, results, say_in_python, asked, clock)

@@ -315,6 +315,42 @@ def test_labels_that_nothing_can_be_learnt_from_are_refused(train, dev, kind, me
     assert str(error.value).startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("train", "test", "found"),
+    [
+        (["bad", "good"], ["1", "0"], "most rows have labels"),
+        (["bad", "good"] * 2, ["bad", "good", "bad", "1"], "some rows have labels"),
+        (["0", "1"], ["no", "yes"], "most rows have labels"),
+        (["a|b", "a"], ["b", "0"], "some rows have labels"),
+    ],
+)
+def test_a_label_of_the_test_set_alone_is_refused(train, test, found):
+    others = {"validation": labelled(train), "test": labelled(test)}
+    with pytest.raises(SubtuneError, match=f"^test.csv: column 'label': {found} that are not in"):
+        require_labels(look(labelled(train), others))
+    require_labels(look(labelled(train), {"test": labelled([*train, *train])}))
+
+
+def test_a_class_of_the_dev_set_alone_may_be_in_the_test_set():
+    others = {"validation": labelled(["a", "b", "c"]), "test": labelled(["c", "a"])}
+    require_labels(look(labelled(["a", "b", "a"]), others))
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+@pytest.mark.parametrize(
+    ("train", "other", "words"),
+    [
+        (["a", "b", "a"], ["a, b", "a"], {"a": 2, "b": 1}),
+        (["a", "b", "a"], ["a|b", "b"], {"a": 1, "b": 2}),
+        (["a", "b", "a"], [["a", "b"], ["a"]], {"a": 2, "b": 1}),
+    ],
+)
+def test_separators_of_labels_are_found_in_all_splits(split, train, other, words):
+    found = look(labelled(train), {split: labelled(other)})
+    assert found.kind == "multilabel"
+    assert found.parts[split].labels == words
+
+
 def test_the_command_prints_lines_or_json(tmp_path, capsys, monkeypatch, tiny_bert):
     monkeypatch.chdir(tmp_path)
     rows = [{"text": f"a b {n}", "label": "xy"[n % 2]} for n in range(9)]

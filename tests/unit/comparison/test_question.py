@@ -207,6 +207,38 @@ def test_texts_that_are_no_pairs_are_refused_where_a_task_has_pairs(pair, answer
         answer.predict("layernorm", [PAIRS[0], pair])
 
 
+@pytest.mark.parametrize(
+    ("label", "kind", "line"),
+    [
+        (["stars"], None, "4 classes"),
+        (["stars"], "classification", "4 classes"),
+        (("stars",), "regression", "regression: numbers from 1 to 4"),
+        (["flag"], "classification", "2 classes"),
+        (["flag"], None, "2 classes"),
+        (["tags"], "multilabel", "2 labels, any number per row"),
+    ],
+)
+def test_a_list_of_one_column_is_this_column_in_every_kind_of_task(
+    tmp_path, untrained, label, kind, line
+):
+    rows = {"text": [f"a text {n}" for n in range(40)], "stars": [1, 2, 3, 4] * 10}
+    rows |= {"flag": [0, 1] * 20, "tags": [["a"], ["a", "b"]] * 20}
+    said: list[str] = []
+    compare(pd.DataFrame(rows), label=label, kind=kind, results=tmp_path / "out", say=said.append)
+    assert any(each.startswith(line) for each in said), said
+
+
+def test_several_label_columns_are_no_class(tmp_path):
+    rows = pd.DataFrame({"text": [f"a text {n}" for n in range(40)], "a": [0, 1] * 20, "b": 1})
+    with pytest.raises(SubtuneError, match=r"^label: found several columns \(a, b\), expected one"):
+        compare(rows, label=["a", "b"], kind="classification", results=tmp_path / "out")
+
+
+def test_an_unknown_argument_is_named(tmp_path):
+    with pytest.raises(SubtuneError, match=r"^arguments: found 'minute', .*mean 'minutes'"):
+        compare(tmp_path / "rows.csv", minute=2)
+
+
 @pytest.mark.parametrize("columns", [{}, {"text": 0, "label": 1}, {"text": "0", "label": "1"}])
 def test_columns_of_a_data_frame_may_be_numbers(tmp_path, untrained, columns):
     rows = pd.DataFrame([[f"a text about {n}", "ab"[n % 2]] for n in range(40)])
