@@ -1,5 +1,7 @@
 """Describes tables before training: classes, repeated texts, conflicting labels, text lengths."""
 
+import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +23,7 @@ from subtune.comparison.user_table import (
     read_row_labels,
 )
 from subtune.core.errors import SubtuneError, join_names
-from subtune.data.table_files import FEW, drop_unlabelled_rows
+from subtune.data.table_files import FEW, drop_incomplete_rows
 from subtune.tasks.sentences import parse_number, plain_label
 from subtune.tasks.task import TEST
 
@@ -40,7 +42,7 @@ class SplitFacts:
         labels: the number of rows of each class, by class; empty for a regression.
         missing: maps text and label columns to the places of their empty cells, such as ``line 3``.
         not_numbers: the places of the rows whose label is not a number, for a regression.
-        left_out: the places of the rows that are not used because they have no label.
+        left_out: the places of the rows that are not used because they have no text or no label.
         also_in: the number of rows whose text also occurs in an earlier split, by the name of the
             earlier split.
     """
@@ -93,7 +95,7 @@ class Facts:
         parts: the facts about each split, by split.
         numbers: the minimum and the maximum of the labels; None if the task is no regression.
         joined: groups of spellings; the spellings in a group are read as one label.
-        differing_in_capitals: groups of labels that differ only in capitals; each label is a class.
+        alike: groups of labels that look alike, as `_make_alike` defines it; each label is a class.
         most_frequent: the most frequent label, or set of labels, of the training set.
         constant: the accuracy of always predicting ``most_frequent`` on the split ``judges``.
         conflicts: maps each text that occurs with different labels to these labels, and each label
@@ -112,7 +114,7 @@ class Facts:
     parts: dict[str, SplitFacts]
     numbers: tuple[float, float] | None
     joined: list[list[str]]
-    differing_in_capitals: list[list[str]]
+    alike: list[list[str]]
     most_frequent: str | None
     constant: float | None
     conflicts: dict[str, dict[str, list[str]]]
@@ -176,9 +178,7 @@ def describe_tables(
         parts=parts,
         numbers=(min(numbers), max(numbers)) if kind == "regression" and numbers else None,
         joined=_group_equal(spellings, plain_label),
-        differing_in_capitals=_group_equal(
-            chain(*(part.labels for part in parts.values())), str.casefold
-        ),
+        alike=_group_equal(chain(*(part.labels for part in parts.values())), _make_alike),
         most_frequent=answer,
         constant=share,
         conflicts=_find_conflicts([*chain(*rows.values())]),
@@ -208,10 +208,9 @@ def _describe_split(
             if the row has no label.
         earlier: the rows of the earlier splits, by split.
     """
-    placed, left_out = table.rows, list[str]()
     # In a multi-label task, a row without labels is an example with an empty set of labels.
-    if kind != "multilabel":
-        placed, left_out = drop_unlabelled_rows(placed, *label_columns(label))
+    needed = () if kind == "multilabel" else label_columns(label)
+    placed, left_out = drop_incomplete_rows(table.rows, text, needed)
     where = "" if split == "train" else f" of {table.path}"
     rows, columns = list[PlacedTexts](), (*text, join_names(label_columns(label)))
     missing, counts = defaultdict[str, list[str]](list), Counter[str]()
@@ -300,6 +299,17 @@ def _join_labels(labels: Sequence[str]) -> str:
     return ", ".join(labels) or "no label"
 
 
+def _make_alike(label: str) -> str:
+    """Return the number that a label is, or the label without what is easily mistyped.
+
+    This is upper case, punctuation around the label, dashes and underscores between its words, and
+    the width of its characters.
+    """
+    number = parse_number(label)
+    words = unicodedata.normalize("NFKC", label).casefold().strip("'\".,;:!?")
+    return (re.sub(r"[\s_-]+", " ", words) or label) if number is None else str(number)
+
+
 def _group_equal(labels: Iterable[str], form: Callable[[str], str]) -> list[list[str]]:
     """Group labels for which ``form`` returns the same text; groups of one label are left out."""
     groups = defaultdict[str, list[str]](list)
@@ -370,6 +380,9 @@ def _require_classes(facts: Facts, column: str) -> None:
     """Check that there are at least two classes, and not too many for the number of rows."""
     train = facts.parts["train"]
     known = [word for word, count in train.labels.items() if count]
+    if not known and not isinstance(facts.label, str):
+        # A later check names the cell that is neither 0 nor 1.
+        return
     if len(known) < 2:
         found = f"found only the label {join_names(known)}" if known else "no row has a label"
         raise SubtuneError(f"{train.path}: {found}, expected at least two classes")

@@ -22,16 +22,8 @@ from subtune.models.model_files import unknown_lines
 NAMED, SHOWN = 12, 3
 # Texts, in lower case, with which programs mark missing values and errors of formulas.
 NO_VALUES = {
-    "nan",
-    "nat",
-    "<na>",
-    "#n/a",
-    "#name?",
-    "#ref!",
-    "#value!",
-    "#div/0!",
-    "#num!",
-    "#null!",
+    *("nan", "nat", "na", "n/a", "<na>", "null", "(null)", r"\n", "#n/a", "#name?", "#ref!"),
+    *("#value!", "#div/0!", "#num!", "#null!"),
 }
 # A dev set that is larger or smaller by more than this share than the user asked for is mentioned.
 NOTICED = 0.1
@@ -130,8 +122,8 @@ def _spelling_lines(facts: Facts) -> Iterator[str]:
     for group in facts.joined:
         # The labels differ in invisible or similar-looking characters, which are therefore escaped.
         yield f"labels that are merged into one: {', '.join(map(ascii, group))}"
-    for group in facts.differing_in_capitals:
-        yield f"labels that differ only in capitals: {', '.join(map(quote, group))}"
+    for group in facts.alike:
+        yield f"labels that look alike, but are different classes: {', '.join(map(quote, group))}"
     train, judges = facts.parts["train"].labels, facts.parts[facts.judges].labels
     for word in sorted(
         {word for part in facts.parts.values() for word in part.labels}, key=label_sort_key
@@ -167,7 +159,7 @@ def _row_lines(split: str, part: SplitFacts, label: LabelColumns) -> Iterator[st
     if part.left_out:
         left_out = f"{len(part.left_out):,} of {format_count(part.rows, 'row')} left out"
         named = join_names(part.left_out, NAMED, "and")
-        yield f"{part.path}: {left_out} because they have no label: {named}"
+        yield f"{part.path}: {left_out} because they have no text or no label: {named}"
     for column, places in part.missing.items():
         missing = f"{len(places):,}, the first in {places[0]}"
         yield f"{ROWS[split]}rows without {quote(column)}: {missing}"

@@ -41,7 +41,7 @@ from subtune.data.sample import (
     write_drawn_rows,
     write_table_description,
 )
-from subtune.data.table_files import drop_unlabelled_rows
+from subtune.data.table_files import drop_incomplete_rows, fill_empty_flags
 from subtune.tasks import Task
 from subtune.tasks.sentences import parse_flag, parse_number
 from subtune.tasks.task import TEST, TaskSize
@@ -111,6 +111,11 @@ def read_tables_and_models(
             if column not in table.columns:
                 missing = format_missing_column(column, table.columns)
                 raise SubtuneError(f"{table.path}: {missing}")
+    if not isinstance(label, str):
+        tables = {
+            split: table._replace(rows=fill_empty_flags(table.rows, label))
+            for split, table in tables.items()
+        }
     cells = (train.cells(column) for column in text)
     texts = [tuple(str(cell or "") for cell in row) for row in zip(*cells, strict=True)]
     models, problems = find_starting_models(options.model, texts)
@@ -247,10 +252,9 @@ def write_predictions(
 
 
 def _labelled_rows(table: UserTable, facts: Facts) -> list[PlacedRow]:
-    """Return the rows of a table that have a label. For multi-label tasks, return all rows."""
-    if facts.kind == "multilabel":
-        return table.rows
-    return drop_unlabelled_rows(table.rows, *label_columns(facts.label))[0]
+    """Return the rows of a table that have text and, except for multi-label tasks, a label."""
+    label = () if facts.kind == "multilabel" else label_columns(facts.label)
+    return drop_incomplete_rows(table.rows, facts.text, label)[0]
 
 
 def make_task(facts: Facts, options: Options) -> Task:

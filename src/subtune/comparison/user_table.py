@@ -15,6 +15,7 @@ from subtune.core.errors import SubtuneError, format_allowed, join_names, shorte
 from subtune.data.table_files import FEW, FORMATS, read_rows
 from subtune.tasks import TASKS
 from subtune.tasks.sentences import (
+    FLAGS,
     SEPARATORS,
     is_list,
     parse_flag,
@@ -26,7 +27,7 @@ from subtune.tasks.sentences import (
 
 # Advice for tables of token classification, and for labels that are objects.
 HOW_WORDS = "labels of words need a configuration with `kind: tokens` (docs/own-data.md)"
-OBJECTS = "nested lists or objects"
+OBJECTS = "nested lists, objects or bytes"
 HOW_OBJECTS = (
     "use labels that are text, numbers, or lists of these (in Label Studio, export as JSON-MIN or "
     "CSV); "
@@ -65,7 +66,7 @@ def read_user_table(path: Path, encoding: str | None = None, sheet: str | None =
     Args:
         path: the file.
         encoding: the encoding of a text file; default: UTF-8 or UTF-16.
-        sheet: the name of the sheet of an Excel file; default: the first sheet.
+        sheet: the name of the sheet of an Excel file; default: the first that is not hidden.
 
     Raises:
         SubtuneError: the file is missing, is not in the format of its extension, or has no rows.
@@ -146,13 +147,13 @@ def require_texts(table: UserTable, named: Collection[str]) -> None:
 
 
 def _are_objects(cells: Sequence[Any]) -> bool:
-    """Return whether most cells are objects, lists of objects or nested lists."""
-    nested = [c for c in cells if isinstance(c, list | dict) and parse_labels(c) is None]
+    """Return whether most cells are objects, lists of objects, nested lists or bytes."""
+    nested = [cell for cell in cells if is_list(cell) and parse_labels(cell) is None]
     return 2 * len(nested) > len(cells)
 
 
 def require_labels_as_text(table: UserTable, columns: Collection[str]) -> None:
-    """Check that no label column contains objects or nested lists."""
+    """Check that no label column contains objects, nested lists or bytes."""
     for column in columns:
         if _are_objects(table.cells(column)):
             raise SubtuneError(f"{table.path}: column {column!r} contains {OBJECTS}; {HOW_OBJECTS}")
@@ -182,7 +183,11 @@ def guess_label_columns(table: UserTable) -> LabelColumns:
             return by_folded[name]
     reasons = {column: reason_against_label(table, column) for column in table.columns}
     possible = [column for column, reason in reasons.items() if reason is None]
-    flags = tuple(c for c in table.columns if None not in map(parse_flag, table.cells(c)))
+    flags = tuple(
+        column
+        for column in table.columns
+        if all(str(cell).strip().casefold() in FLAGS for cell in table.cells(column))
+    )
     if len(flags) > 1 and {*possible} <= {*flags}:
         return flags
     if len(possible) == 1:

@@ -160,7 +160,9 @@ def shorten(text: str, most: int = LONGEST_NAME) -> str:
 
 def quote(value: Any) -> str:
     """Format a value for a message: text in quotes, other types as JSON. Shorten long values."""
-    return repr(shorten(value)) if isinstance(value, str) else shorten(json.dumps(value))
+    if isinstance(value, str):
+        return repr(shorten(value))
+    return shorten(json.dumps(value, default=str))
 
 
 def _quote_name(name: str) -> str:

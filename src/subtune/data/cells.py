@@ -1,5 +1,6 @@
 """Cells and headers of tables, in all file formats."""
 
+import contextlib
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -7,14 +8,25 @@ from subtune.core.errors import SubtuneError, quote
 
 
 def cell_text(cell: Any) -> Any:
-    """Convert a cell to text. An empty cell becomes None; lists and objects are not converted."""
+    """Convert a cell to text. An empty cell becomes None; lists and objects are not converted.
+
+    Bytes are decoded as UTF-8, also in lists. If this fails, they become an object, which is
+    neither a text nor a label.
+    """
     # NaN is not equal to itself.
     if cell is None or cell != cell:
         return None
     # Excel stores integers as floats, and so does pandas in columns with missing values.
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
-    return cell if isinstance(cell, str | list | dict) else str(cell)
+    match cell:
+        case bytes():
+            with contextlib.suppress(UnicodeDecodeError):
+                return cell.decode()
+            return {"bytes that are not UTF-8": str(cell)}
+        case list():
+            return [cell_text(part) if isinstance(part, bytes) else part for part in cell]
+    return cell if isinstance(cell, str | dict) else str(cell)
 
 
 def require_unique_columns(columns: Collection[str], header: Sequence[Any], place: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 from xml.etree import ElementTree
 
-from subtune.core.errors import SubtuneError, convert_errors, format_allowed, quote
+from subtune.core.errors import SubtuneError, convert_errors, format_allowed, join_names, quote
 from subtune.data.cells import cell_text, require_multicolumn_header, require_unique_columns
 from subtune.tasks.task_kind import PlacedRow
 
@@ -21,7 +21,10 @@ FORMULA_OR_MERGED = re.compile(rb"<(\w+:)?(f|mergeCell)\b")
 
 
 def sheet_names(path: Path) -> list[str]:
-    """Return the names of the sheets in an Excel file, without reading any cells."""
+    """Return the names of the sheets in an Excel file, without reading any cells.
+
+    The first name is that of the sheet that is read by default.
+    """
     from openpyxl.reader.excel import ExcelReader
 
     with (
@@ -32,7 +35,8 @@ def sheet_names(path: Path) -> list[str]:
         with reader.archive:
             reader.read_manifest()
             reader.read_workbook()
-            return [sheet.name for sheet, _ in reader.parser.find_sheets()]
+            sheets = [sheet for sheet, _ in reader.parser.find_sheets()]
+            return [sheet.name for sheet in sorted(sheets, key=lambda s: s.state != "visible")]
 
 
 def excel_rows(
@@ -42,15 +46,17 @@ def excel_rows(
 
     Args:
         columns: the columns that the caller uses. These names may occur only once in the header.
-        sheet: the name of the sheet; None means the first sheet.
+        sheet: the name of the sheet; None means the first sheet that is not hidden.
         keep_empty: as in `subtune.data.table_files.read_rows`.
 
     Raises:
         SubtuneError: the file cannot be read or has no such sheet, or the sheet has merged cells,
-            errors, formulas without a value, or a repeated column.
+            errors, formulas without a value, or a repeated column, or the default sheet is empty.
     """
     book = _open_workbook(path, data_only=True)
-    names = [worksheet.title for worksheet in book.worksheets]
+    # Hidden sheets often contain the entries of drop-down lists.
+    sheets = sorted(book.worksheets, key=lambda worksheet: worksheet.sheet_state != "visible")
+    names = [worksheet.title for worksheet in sheets]
     if sheet is not None and sheet not in names:
         raise SubtuneError(f"{path}: sheet: {format_allowed(sheet, names)}")
     name = sheet or names[0]
@@ -74,6 +80,9 @@ def excel_rows(
                 # Formatted but empty cells may extend far beyond the last column name.
                 header = texts[: 1 + max(n for n, text in enumerate(texts) if text)]
                 require_unique_columns(columns, header, f"{place}: row {number}")
+        if not header and sheet is None and names[1:]:
+            others = join_names(names[1:])
+            raise SubtuneError(f"{place}: found no cells, expected rows, as in {others}?")
 
 
 def _convert_excel_cell(cell: Any, place: str) -> str | None:

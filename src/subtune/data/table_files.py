@@ -8,6 +8,7 @@ import codecs
 import contextlib
 import csv
 import io
+import itertools
 import json
 import os
 import re
@@ -19,7 +20,8 @@ from subtune.core.errors import SubtuneError, convert_errors, join_names, quote
 from subtune.data.cells import cell_text, require_multicolumn_header, require_unique_columns
 from subtune.data.excel_files import excel_rows
 from subtune.tasks import TaskSpec
-from subtune.tasks.task_kind import PlacedRow
+from subtune.tasks.sentences import parse_flag
+from subtune.tasks.task_kind import Cells, PlacedRow
 
 # In the JSON files that subtune writes, this key has the place of the row in the user's file. No
 # column of a user's file has this name, because files with NUL characters are refused.
@@ -28,12 +30,16 @@ PLACE_KEY = "\0place"
 OTHER_DELIMITERS = ";\t,|"
 # A line such as `sep=;`, with which Excel declares the delimiter at the top of a file.
 SEPARATOR = re.compile(rf'(?i)"?sep=([{OTHER_DELIMITERS}])"?\s*')
+# A name in quotation marks of MySQL or of a word processor, which CSV does not know.
+OTHER_QUOTES = re.compile(r"\s*['`‘“„«].*['`’‘“”»]\s*", re.DOTALL)
 # The csv module rejects cells above this limit. The limit is a C long, which has 32 bits on
 # Windows.
 csv.field_size_limit(2**31 - 1)
 FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
-# Rows without a label are dropped if they are at most this share of the rows.
+# Rows without text or label are dropped if they are at most this share of the rows.
 FEW = 0.01
+# The beginning of a cell in the last of the three headers that Qualtrics writes, in lower case.
+QUALTRICS = '{"importid"'
 # In the JSON layouts of pandas that are not supported, the values of all columns are dicts, or all
 # are lists.
 PANDAS = ({dict}, {list})
@@ -54,14 +60,14 @@ def read_text(path: Path, encoding: str | None = None) -> str:
             encoding is unknown.
     """
     try:
-        content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+        content = path.read_bytes()
     except OSError as error:
         reason = str(error.strerror).lower()
         raise SubtuneError(f"{path}: {reason}, expected a file in UTF-8") from None
     is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     name = encoding or ("UTF-16" if is_utf16 else "UTF-8")
     try:
-        text = content.decode(name)
+        text = content.decode(name).lstrip("\ufeff")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise SubtuneError(
@@ -97,7 +103,7 @@ def delimited_rows(
 
     A cell that begins with ``"`` is quoted up to the next ``"``. A quoted cell may contain line
     ends, and ``""`` in it stands for a quotation mark. In other cells, ``"`` is an ordinary
-    character.
+    character. Empty cells at the end of a row or of the header may be missing in the other.
 
     Args:
         columns: the columns that the caller uses. These names may occur only once in the header.
@@ -112,16 +118,25 @@ def delimited_rows(
 
     Raises:
         SubtuneError: the file cannot be read, a row has more or fewer cells than the header, a
-            column is repeated, or a quotation mark is not closed.
+            column is repeated, or a quotation mark is not closed, or is none of CSV.
     """
     # Python's csv reader can be strict about quotation marks, and counts lines. The readers of
     # pandas and pyarrow silently fill short rows or drop quotation marks.
-    delimiter, lines = _detect_delimiter(path, encoding)
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    lines = list(io.StringIO(read_text(path, encoding), newline=""))
+    delimiter = _detect_delimiter(lines, path)
+    # Spaces before a quoted cell, behind an even number of quotation marks.
+    spaces = re.compile(rf'(?:(?:[^"]*"[^"]*")*[^"]*{re.escape(delimiter)})? +"(?!")')
+    has_spaces = any(map(spaces.match, lines))
+    reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=has_spaces)
     first = 1
     try:
         header = next(filter(None, reader), [])
         require_unique_columns(columns, header, f"{path}: line {reader.line_num}")
+        if header and all(map(OTHER_QUOTES.fullmatch, header)):
+            raise SubtuneError(
+                f"{path}: line {reader.line_num}: found {header[0].strip()[0]} as quotation mark, "
+                "expected '\"'"
+            )
         first = reader.line_num + 1
         for line in reader:
             if cells := line or [""] * (keep_empty and len(header) == 1):
@@ -131,7 +146,7 @@ def delimited_rows(
                 if reader.line_num > first:
                     row_lines = lines[first - 1 : reader.line_num]
                     _require_closed_quote(row_lines, header, delimiter, is_row, place)
-                by_column = zip(header, cells, strict=True)
+                by_column = zip(header, cells, strict=False)
                 # Spreadsheets may write empty columns, and pandas an index without a name.
                 yield f"line {first}", {name: cell for name, cell in by_column if name or cell}
             first = reader.line_num + 1
@@ -142,28 +157,46 @@ def delimited_rows(
         ) from None
 
 
-def _detect_delimiter(path: Path, encoding: str | None) -> tuple[str, list[str]]:
-    """Detect the delimiter of a file, and return it with the lines of the file.
+def _detect_delimiter(lines: list[str], path: Path) -> str:
+    """Detect the delimiter of a file.
 
     If the first line declares the delimiter, this line is replaced by an empty line.
     """
-    lines = list(io.StringIO(read_text(path, encoding), newline=""))
     if lines and (separator := SEPARATOR.fullmatch(lines[0])):
         # The csv reader skips the empty line, but counts it.
-        return separator[1], ["\n", *lines[1:]]
+        lines[0] = "\n"
+        return separator[1]
     # In many countries, Excel uses semicolons.
     header = next((line for line in lines if line.strip()), "")
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
-    return next((sign for sign in (usual, *OTHER_DELIMITERS) if sign in header), usual), lines
+    signs = [sign for sign in (usual, *OTHER_DELIMITERS) if sign in header]
+    # Column names may contain another delimiter, as in `text;label (1=good, 2=bad)`.
+    fitting = (sign for sign in signs if len(signs) > 1 and _fits_rows(lines, sign))
+    return next(itertools.chain(fitting, signs), usual)
+
+
+def _fits_rows(lines: Sequence[str], delimiter: str) -> bool:
+    """Return whether all rows are as wide as the header if they are split at a delimiter."""
+    with contextlib.suppress(csv.Error):
+        header, *rows = filter(None, csv.reader(lines, delimiter=delimiter, strict=True))
+        return all(_is_as_wide(cells, header) for cells in rows)
+    return False
+
+
+def _is_as_wide(cells: Sequence[str], header: Sequence[str]) -> bool:
+    """Return whether a row has as many cells as the header, apart from empty ones at the end."""
+    return not any(cells[len(header) :]) and not any(header[len(cells) :])
 
 
 def _require_width(cells: Sequence[str], header: Sequence[str], delimiter: str, place: str) -> None:
     """Check that the row at ``place`` has as many cells as the header."""
-    if len(cells) == len(header):
+    if _is_as_wide(cells, header):
         return
     hint = ""
     if len(cells) > len(header):
         hint = f"; put quotation marks around cells that contain {delimiter!r}"
+    if len(cells) == len(header) + 1 and cells[0].isdecimal():
+        hint = "; if the first cells are row numbers, add a name for them to the first line"
     raise SubtuneError(
         f"{place}: found {len(cells)} cells, expected {len(header)} ({join_names(header)}){hint}"
     )
@@ -187,7 +220,7 @@ def _require_closed_quote(
         place: the place of the row, which ends with the number of the row's first line.
     """
     for cells in csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE):
-        if len(cells) != len(header) or not is_row(dict(zip(header, cells, strict=True))):
+        if not _is_as_wide(cells, header) or not is_row(dict(zip(header, cells, strict=False))):
             return
     last = int(place.rpartition(" ")[2]) + len(lines) - 1
     raise SubtuneError(
@@ -197,7 +230,7 @@ def _require_closed_quote(
 
 
 def read_texts(task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow]:
-    """Read a task's rows from a table. Rows without a label are dropped if they are few."""
+    """Read a task's rows from a table. Rows without text or label are dropped if they are few."""
     kind = task.of_kind
 
     def is_labelled_row(cells: dict[str, str]) -> bool:
@@ -213,10 +246,13 @@ def read_texts(task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow
     # JSON objects may omit empty cells.
     named = {column for column in columns if any(column in row for _, row in rows)}
     rows = [(place, row | dict.fromkeys(named - row.keys())) for place, row in rows]
-    # In multi-label tasks, rows without a label are valid.
-    if kind.has_label_columns or not labelled:
+    if not labelled:
         return rows
-    return drop_unlabelled_rows(rows, *task.label_columns)[0]
+    if not isinstance(task.label, str):
+        rows = fill_empty_flags(rows, task.label)
+    # In multi-label tasks, rows without a label are valid.
+    label = () if kind.has_label_columns else task.label_columns
+    return drop_incomplete_rows(rows, task.text, label)[0]
 
 
 def read_rows(
@@ -235,12 +271,12 @@ def read_rows(
         columns: the columns that the caller uses. These names may occur only once in the header.
         is_row: as in `delimited_rows`.
         encoding: the encoding of a CSV or TSV file, as in `read_text`.
-        sheet: the sheet of an Excel file; None means the first sheet.
+        sheet: the sheet of an Excel file; None means the first sheet that is not hidden.
         keep_empty: whether rows that have only empty cells are returned. In a CSV file with a
             single column, such a row is an empty line.
 
     Raises:
-        SubtuneError: the file cannot be read in the format of its extension.
+        SubtuneError: the file cannot be read in the format of its extension, or a row is a header.
     """
     match path.suffix.lower():
         case ".json" | ".jsonl":
@@ -254,7 +290,24 @@ def read_rows(
     for place, row in rows:
         row = {column: None if cell == "" else cell for column, cell in row.items()}
         if keep_empty or any(cell is not None for cell in row.values()):
+            _require_no_header(row, f"{path}: {place}")
             yield place, row
+
+
+def _require_no_header(row: Cells, place: str) -> None:
+    """Check that the row at ``place`` is not a second header, as in files that were joined."""
+    names, cells = (
+        [str(cell).strip("\ufeff \t").casefold() for cell in line if cell]
+        for line in (row, row.values())
+    )
+    if len(names) > 1 and sorted(cells) == sorted(names):
+        hint = "" if cells == names else ", and put the cells below it in the order of the first"
+        raise SubtuneError(f"{place}: found a second header, expected a row; delete it{hint}")
+    if any(cell.startswith(QUALTRICS) for cell in cells):
+        raise SubtuneError(
+            f"{place}: found a header of Qualtrics, expected a row; keep only the first of its "
+            "three headers"
+        )
 
 
 def parquet_rows(path: Path) -> Iterator[PlacedRow]:
@@ -262,27 +315,48 @@ def parquet_rows(path: Path) -> Iterator[PlacedRow]:
     from pyarrow.parquet import ParquetFile
 
     with convert_errors(f"{path}: cannot be read, expected a .parquet file"):
-        rows = ParquetFile(path).read().to_pylist()
+        table = ParquetFile(path).read()
+        require_unique_columns((), table.column_names, str(path))
+        rows = table.to_pylist()
     for number, row in enumerate(rows, start=1):
         yield f"row {number}", {column: cell_text(cell) for column, cell in row.items()}
 
 
-def drop_unlabelled_rows(
-    rows: Sequence[PlacedRow], column: str
+def drop_incomplete_rows(
+    rows: Sequence[PlacedRow], text: Collection[str], label: Collection[str]
 ) -> tuple[list[PlacedRow], list[str]]:
-    """Drop rows without a label if they are at most the share `FEW` of all rows.
+    """Drop rows without text or without a label if they are at most the share `FEW` of all rows.
 
-    If more rows have no label, this is probably a mistake. All rows are then returned, and a later
-    check rejects the rows without a label.
+    If more rows are incomplete, this is probably a mistake. All rows are then returned, and a later
+    check rejects the incomplete rows.
+
+    Args:
+        text: the text columns. One text of a pair may be empty.
+        label: the label column; empty if rows without a label are complete.
 
     Returns:
         The remaining rows, and the places of the dropped rows.
     """
-    labelled_rows = [placed for placed in rows if str(placed[1].get(column) or "").strip()]
-    if len(rows) - len(labelled_rows) > FEW * len(rows):
+
+    def is_complete(cells: Cells) -> bool:
+        filled = {column for column in (*text, *label) if str(cells.get(column) or "").strip()}
+        return not filled.isdisjoint(text) and filled.issuperset(label)
+
+    complete = [placed for placed in rows if is_complete(placed[1])]
+    if len(rows) - len(complete) > FEW * len(rows):
         return [*rows], []
-    places = {place for place, _ in labelled_rows}
-    return labelled_rows, [place for place, _ in rows if place not in places]
+    places = {place for place, _ in complete}
+    return complete, [place for place, _ in rows if place not in places]
+
+
+def fill_empty_flags(rows: Sequence[PlacedRow], columns: Collection[str]) -> list[PlacedRow]:
+    """Fill the empty cells of columns of 0 and 1 with 0, unless one of the columns contains a 0.
+
+    Survey tools write a 1, or a mark, for each answer that was chosen, and nothing for the others.
+    """
+    if any(parse_flag(row.get(column)) == 0 for _, row in rows for column in columns):
+        return [*rows]
+    return [(place, row | {c: row.get(c) or "0" for c in columns}) for place, row in rows]
 
 
 def json_rows(path: Path) -> Iterator[PlacedRow]:

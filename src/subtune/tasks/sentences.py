@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import csv
 import itertools
 import json
 import math
@@ -54,6 +55,16 @@ INTEGER_AS_FLOAT = re.compile(r"^([+-]?\d+)\.0$")
 SEPARATORS = ("|;", ",", "#")
 # The cells of a column of 0 and 1. In such a column, 1 means that the row has the label.
 FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+# Words and marks that mean the same.
+MARKS = FLAGS | dict.fromkeys(("no", "n", "nein", "non"), 0)
+MARKS |= dict.fromkeys(("yes", "y", "ja", "oui", "x", "✓", "✔", "☑"), 1)
+# The beginning of a list or an object: a bracket, or a tuple, a call or bytes as Python, NumPy and
+# R print them.
+LIST = re.compile(r"\s*([\[{]|\(\s*(['\")]|\d+\s*,)|(frozenset|set|array|c)\(|b['\"])")
+# The argument of such a call. A tuple is a call without a name.
+CALL = re.compile(r"(?s)[a-z]*\((.*?),?(\s*dtype=[^()]*)?\)")
+# A list without quotation marks around its labels, as Java and PostgreSQL write it.
+UNQUOTED = re.compile(r"[\[{]([^\[\]{}':=\r\n]*)[\]}]")
 
 
 def parse_number(text: str) -> float | None:
@@ -70,14 +81,14 @@ def parse_number(text: str) -> float | None:
 
 @lru_cache(maxsize=10_000)
 def plain_label(label: str) -> str:
-    """Normalise a label to Unicode NFC, without invisible characters and surrounding spaces.
+    """Normalise a label to Unicode NFC, without invisible characters and needless white space.
 
     An integer that was stored as a float, such as ``1.0``, becomes ``1``. Two labels are the same
     if they are equal after normalisation. Upper and lower case are distinguished.
     """
     letters = unicodedata.normalize("NFC", label)
     visible = (c for c in letters if c not in INVISIBLE and unicodedata.category(c) != "Cf")
-    return INTEGER_AS_FLOAT.sub(r"\1", "".join(visible).strip())
+    return INTEGER_AS_FLOAT.sub(r"\1", " ".join("".join(visible).split()))
 
 
 @lru_cache(maxsize=100)
@@ -107,27 +118,28 @@ def find_label_index(text: str, task: TaskSpec, place: str) -> int:
 
 def parse_flag(cell: Any) -> int | None:
     """Parse a cell in a column of 0 and 1, or return None if the cell has another value."""
-    return FLAGS.get(str(cell).strip().casefold())
+    return MARKS.get(str(cell).strip().casefold())
 
 
 def is_list(cell: Any) -> bool:
     """Return whether a cell is a list or an object, possibly written as text."""
-    return cell.lstrip().startswith(("[", "{")) if isinstance(cell, str) else cell is not None
+    return bool(LIST.match(cell)) if isinstance(cell, str) else cell is not None
 
 
 def parse_label(cell: Any) -> Any:
-    """Unpack a list with a single label. Other cells are returned unchanged."""
+    """Unpack a list with a single label. Other cells, such as ``[a]``, are returned unchanged."""
     words = parse_labels(cell) if is_list(cell) else None
-    return words[0] if words and len(words) == 1 else cell
+    is_bare = isinstance(cell, str) and not re.search("['\"\\d]", cell)
+    return words[0] if words and len(words) == 1 and not is_bare else cell
 
 
 def parse_labels(cell: Any, separators: str = SEPARATORS[0]) -> list[str] | None:
     """Parse the labels in a cell, or return None if the cell is not valid.
 
     Args:
-        cell: a list; a list as text, in the syntax of JSON, Python or NumPy; an object with a
-            single list, such as Label Studio's ``{"choices": ["a", "b"]}``; text with separated
-            labels; or None, which means no label.
+        cell: a list; a list, set or tuple as text, in the syntax of JSON, Python, NumPy, R or
+            PostgreSQL; an object with a single list, such as Label Studio's
+            ``{"choices": ["a", "b"]}``; text with separated labels; or None, which means no label.
         separators: the characters that separate labels in text.
     """
     if isinstance(cell, str | None) and not is_list(cell):
@@ -139,16 +151,25 @@ def parse_labels(cell: Any, separators: str = SEPARATORS[0]) -> list[str] | None
     if isinstance(cell, str):
         # NumPy prints lists without commas, as in ['a' 'b'] or [0 1].
         gap = r"(?<=['\"])\s+(?=['\"])" if re.search("['\"]", cell) else r"(?<=\d)\s+(?=\d)"
-        cell = re.sub(gap, ", ", cell)
-    for read in (json.loads, ast.literal_eval) if isinstance(cell, str) else ():
+        cell = re.sub(gap, ", ", cell.strip())
+        if call := CALL.fullmatch(cell):
+            cell = call[1] if call[1].startswith(("[", "{")) else f"[{call[1]}]"
+    for read in (json.loads, ast.literal_eval, _read_unquoted) if isinstance(cell, str) else ():
         with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            cell = read(cell.strip())
+            cell = read(cell)
             break
     if isinstance(cell, dict) and len(cell) == 1:
         [cell] = cell.values()
-    if isinstance(cell, list) and all(isinstance(word, str | int) for word in cell):
+    if isinstance(cell, list | set) and all(isinstance(word, str | int) for word in cell):
         return [str(word).strip() for word in cell]
     return None
+
+
+def _read_unquoted(cell: str) -> list[str]:
+    """Read a list of labels without quotation marks. Raises a ValueError for another text."""
+    if inner := UNQUOTED.fullmatch(cell):
+        return next(csv.reader([inner[1]], skipinitialspace=True), [])
+    raise ValueError(cell)
 
 
 def _parse_known_labels(cell: Any, known: Collection[str]) -> list[str] | None:

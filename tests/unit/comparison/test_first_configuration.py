@@ -25,6 +25,7 @@ from subtune.models.encoder import silence_transformers
 from subtune.plan import inputs
 from subtune.plan.cost import Estimates
 from subtune.plan.plan import make_plan
+from subtune.tasks.sentences import plain_label
 from subtune.tasks.task import TaskSize
 from tests.helpers.messages import assert_message
 from tests.helpers.tables import glue_csv, write
@@ -386,7 +387,11 @@ def test_a_configuration_says_what_it_was_made_of_to_snakemake_too(
     assert call(f"{places} {columns} --model '{model}' --to {path}")[::2] == (0, "")
     checked = read_config(path)
     task = checked.tasks["123"]
-    assert (task.text, task.label, {*task.labels}) == (("a: b", "²"), "yes", {*labels})
+    assert (task.text, task.label, {*task.labels}) == (
+        ("a: b", "²"),
+        "yes",
+        {*map(plain_label, labels)},
+    )
     assert task.files == files
     assert checked.models["mein-Modell-1"].path == model
     assert checked.experiments["mine"].methods["full"].search == (5e-5, 1e-4, 2e-4)

@@ -106,20 +106,32 @@ def test_cells_that_are_missing():
 
 
 @pytest.mark.parametrize(
-    ("labels", "joined", "differing_in_capitals"),
+    ("labels", "joined", "alike"),
     [
         (["Positive", "positive", "negative"], [], [["Positive", "positive"]]),
         (["FALSE", "False", "TRUE", "true"], [], [["FALSE", "False"], ["TRUE", "true"]]),
         (["good", "go\xadod\u200b", "bad"], [["good", "go\xadod\u200b"]], []),
         (["caf\xe9", "cafe\u0301", "bar"], [["cafe\u0301", "caf\xe9"]], []),
         (["1", "1.0", "2", "not good"], [["1", "1.0"]], []),
-        (["1.5", "1.50", "not good", "not-good", "C", "C++"], [], []),
+        (
+            ["so good", "so  good", "so\xa0good", "bad"],
+            [["so  good", "so good", "so\xa0good"]],
+            [],
+        ),
+        (
+            ["not good", "not_good", "not-good.", "'Not good'"],
+            [],
+            [["'Not good'", "not good", "not-good.", "not_good"]],
+        ),
+        (["1", "１", "01", "one"], [], [["01", "1", "１"]]),
+        (["1", "-1", "C", "C++", "?", "!"], [], []),
     ],
 )
-def test_labels_that_look_alike(labels, joined, differing_in_capitals):
+def test_labels_that_look_alike(labels, joined, alike):
     found = look(labelled([*labels, *labels]), kind="classification")
-    assert (found.joined, found.differing_in_capitals) == (joined, differing_in_capitals)
-    assert len(found.parts["train"].labels) == len(labels) - len(joined)
+    assert (found.joined, found.alike) == (joined, alike)
+    merged = sum(len(spellings) - 1 for spellings in joined)
+    assert len(found.parts["train"].labels) == len(labels) - merged
 
 
 def test_labels_of_one_file_alone_and_of_several_spellings():
@@ -128,7 +140,7 @@ def test_labels_of_one_file_alone_and_of_several_spellings():
         "3 classes: A (1), a (1), b (1)",
         "2 classes in the dev set: a (2), c (1)",
         "always predicting a is correct for 66.7% of the dev set",
-        "labels that differ only in capitals: 'A', 'a'",
+        "labels that look alike, but are different classes: 'A', 'a'",
         "label 'A' does not occur in the dev set: no score includes this label",
         "label 'b' does not occur in the dev set: no score includes this label",
         "label 'c' does not occur in the training set: no run can learn it",

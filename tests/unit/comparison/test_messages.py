@@ -45,7 +45,8 @@ SAID = {
         "t.csv",
         lambda path: frame(["x", "y"] * 99 + [None] * 2).to_csv(path, index=False),
         [
-            "t.csv: 2 of 200 rows left out because they have no label: line 200, line 201",
+            "t.csv: 2 of 200 rows left out because they have no text or no label: line 200, "
+            "line 201",
             "2 classes: x (99), y (99)",
         ],
     ),

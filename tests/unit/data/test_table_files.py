@@ -12,15 +12,17 @@ from pathlib import Path
 
 import openpyxl
 import pandas as pd
+import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openpyxl.styles import PatternFill
+from pyarrow.parquet import write_table
 
 from subtune.core.errors import SubtuneError
 from subtune.data.corpora import conll_sentences, conllu_sentences, read_questions
-from subtune.data.excel_files import NO_ZIP
-from subtune.data.table_files import drop_unlabelled_rows, json_rows, read_rows
+from subtune.data.excel_files import NO_ZIP, sheet_names
+from subtune.data.table_files import drop_incomplete_rows, json_rows, read_rows
 from subtune.tasks import TASKS
 
 ROWS = [{"text": "one", "label": "1"}, {"text": "two\nlines", "label": "0"}]
@@ -175,6 +177,12 @@ def merged(path):
     book.save(path)
 
 
+def empty_first(path):
+    book = workbook(path)
+    book.create_sheet("empty", 0)
+    book.save(path)
+
+
 LAYOUT = "not a readable .json file: this JSON layout of pandas is not supported; write"
 # A function that writes a file, and the message about it.
 REFUSED = [
@@ -207,6 +215,29 @@ REFUSED = [
         lambda path: path.write_text("My list,,\n,,\ntext,label,\na,b,\n"),
         "line 3: found only 'My list' in the first row, expected",
     ),
+    ("csv", lambda path: path.write_text("'text','label'\n'a','b'\n"), "line 1: found ' as quot"),
+    (
+        "csv",
+        lambda path: path.write_text('"text","label"\n"1","a","b"\n'),
+        "line 2: found 3 cells, expected 2 (text, label); if the first cells are row numbers, add",
+    ),
+    (
+        "csv",
+        lambda path: path.write_text('a,text\nDate,How?\n"{""ImportId"":""Q1""}",x\n'),
+        "line 3: found a header of Qualtrics, expected a row",
+    ),
+    (
+        "xlsx",
+        lambda path: empty_first(path),
+        "sheet 'empty': found no cells, expected rows, as in reviews?",
+    ),
+    (
+        "parquet",
+        lambda path: write_table(
+            pyarrow.Table.from_arrays([pyarrow.array(["a"])] * 2, names=["text", "text"]), path
+        ),
+        "found column 'text' twice, expected unique names",
+    ),
     ("xlsx", strict, "cannot be read, expected an .xlsx file: no readable sheet; save"),
     ("xlsx", lambda path: path.write_bytes(b"PK"), "cannot be read, expected an .xlsx file: File"),
     ("xlsx", lambda path: path.mkdir(), "cannot be read, expected an .xlsx file: Is a dir"),
@@ -238,12 +269,92 @@ def test_a_sheet_that_is_not_there_is_refused(tmp_path):
         read(tmp_path / "t.xlsx", sheet="review")
 
 
-@pytest.mark.parametrize(("rows", "left_out"), [(200, 2), (199, 0)])
-def test_rows_without_a_label_are_left_out_if_they_are_few(rows, left_out):
-    labels = ["x"] * (rows - 2) + [None, " "]
-    table = [(f"line {n}", {"label": label}) for n, label in enumerate(labels, start=2)]
-    kept, places = drop_unlabelled_rows(table, "label")
+@pytest.mark.parametrize(("rows", "left_out"), [(400, 4), (399, 0)])
+def test_rows_without_text_or_label_are_left_out_if_they_are_few(rows, left_out):
+    good = {"a": "one", "b": None, "label": "x"}
+    texts = [{"a": " ", "b": "\xa0"}, {"a": None, "b": ""}, {"a": None, "b": "of a pair"}]
+    labels = [{"label": None}, {"label": " "}]
+    cells = [*[good] * (rows - 5), *({**good, **other} for other in (*texts, *labels))]
+    table = [(f"line {n}", row) for n, row in enumerate(cells, start=2)]
+    kept, places = drop_incomplete_rows(table, ("a", "b"), ["label"])
     assert (len(kept), len(places)) == (rows - left_out, left_out)
+    # In multi-label tasks, a row may have no label.
+    assert len(drop_incomplete_rows(table, ("a", "b"), ())[1]) == 2
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+@pytest.mark.parametrize("header", ["text{}label (1, 2)", '"text, raw"{}"label"'])
+def test_the_delimiter_is_the_one_that_splits_all_rows_alike(tmp_path, delimiter, header):
+    cells = ["one, two", "1"], ['"three\nlines, or four"', "2"]
+    lines = [header.format(delimiter), *map(delimiter.join, cells)]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    found = [[*row.values()] for row in read(tmp_path / "t.csv")]
+    assert found == [["one, two", "1"], ["three\nlines, or four", "2"]]
+
+
+@pytest.mark.parametrize(
+    "line", ['neg, "so, they say"', 'neg,  "so, they say"', '"neg", "so, they say"']
+)
+def test_spaces_before_a_quoted_cell_are_no_part_of_it(tmp_path, line):
+    (tmp_path / "t.csv").write_text(f"label, text\n{line}\n")
+    assert read(tmp_path / "t.csv") == [{"label": "neg", "text": "so, they say"}]
+
+
+def test_other_spaces_and_quotation_marks_are_kept(tmp_path):
+    (tmp_path / "t.csv").write_text('text,label\n" he said, ""so""", neg\n')
+    assert read(tmp_path / "t.csv") == [{"text": ' he said, "so"', "label": " neg"}]
+
+
+@pytest.mark.parametrize("text", ["text,label\na,b,\nc,d,,\n", "text,label,\na,b\nc,d,\n"])
+def test_empty_cells_at_the_end_may_be_missing_in_rows_or_header(tmp_path, text):
+    (tmp_path / "t.csv").write_text(text)
+    assert read(tmp_path / "t.csv") == [{"text": "a", "label": "b"}, {"text": "c", "label": "d"}]
+
+
+@pytest.mark.parametrize("kind", [pyarrow.binary(), pyarrow.large_binary(), pyarrow.binary(4)])
+def test_bytes_in_parquet_are_text_in_utf_8_or_an_object(tmp_path, kind):
+    cells = pyarrow.array(["Zoë".encode(), b"\xffabc"], kind)
+    lists = pyarrow.array([[b"a"], []], pyarrow.list_(pyarrow.binary()))
+    table = {"text": cells, "label": cells.dictionary_encode(), "of": lists}
+    write_table(pyarrow.table(table), tmp_path / "t.parquet")
+    first, second = read(tmp_path / "t.parquet")
+    assert first == {"text": "Zoë", "label": "Zoë", "of": ["a"]}
+    assert isinstance(second["text"], dict)
+    task = TASKS["sst2"].replace(text=("text",))
+    with pytest.raises(SubtuneError, match=r"column 'text': found .*bytes that are not UTF-8"):
+        task.of_kind.from_rows(task, [("row 2", second)], labelled=False, source="t.parquet")
+
+
+def test_the_first_sheet_that_is_not_hidden_is_read(tmp_path):
+    book = workbook(tmp_path / "t.xlsx", "lists", "more", "reviews")
+    for sheet, state in (("lists", "hidden"), ("more", "veryHidden")):
+        book[sheet]["A2"] = "an entry of a drop-down list"
+        book[sheet].sheet_state = state
+    book.active = 2
+    book.save(tmp_path / "t.xlsx")
+    assert sheet_names(tmp_path / "t.xlsx") == ["reviews", "lists", "more"]
+    assert read(tmp_path / "t.xlsx") == ROWS
+    assert read(tmp_path / "t.xlsx", sheet="more")[0]["text"] == "an entry of a drop-down list"
+
+
+AGAIN = [["text", "label"], ["Label", " Text"], ["\ufefftext", "label"]]
+
+
+@pytest.mark.parametrize("again", AGAIN)
+@pytest.mark.parametrize("ending", ["csv", "json", "xlsx", "parquet"])
+def test_a_header_among_the_rows_is_refused_with_its_place(tmp_path, again, ending):
+    frame = pd.DataFrame([*map(list, map(dict.values, ROWS)), again], columns=["text", "label"])
+    PAIR_WRITERS[ending](frame, tmp_path / f"t.{ending}")
+    with pytest.raises(
+        SubtuneError, match=r"[345]: found a second header, expected a row"
+    ) as error:
+        read(tmp_path / f"t.{ending}")
+    assert ("in the order of the first" in str(error.value)) == (again[0] == "Label")
+
+
+def test_a_text_may_be_the_name_of_its_column(tmp_path):
+    (tmp_path / "t.csv").write_text("text\ntext\n")
+    assert read(tmp_path / "t.csv") == [{"text": "text"}]
 
 
 QUESTION = {"id": "1", "question": "Who?", "answers": [{"text": "Zoë", "answer_start": 4}]}

@@ -69,6 +69,16 @@ def read(tmp_path, text, task=TOXIC, ending=".csv"):
     [
         ('"[""insult"", ""toxic""]"', [1, 1, 0]),
         ("['threat']", [0, 0, 1]),
+        ("\"{'insult', 'toxic'}\"", [1, 1, 0]),
+        ("\"frozenset({'insult'})\"", [0, 1, 0]),
+        ("set()", [0, 0, 0]),
+        ("()", [0, 0, 0]),
+        ("\"('threat',)\"", [0, 0, 1]),
+        ("\"('threat', 'toxic')\"", [1, 0, 1]),
+        ("\"array(['threat', 'toxic'], dtype=object)\"", [1, 0, 1]),
+        ('"c(""threat"", ""toxic"")"', [1, 0, 1]),
+        ('"{threat,""toxic""}"', [1, 0, 1]),
+        ('"[threat, toxic]"', [1, 0, 1]),
         ("[]", [0, 0, 0]),
         ("", [0, 0, 0]),
         (" toxic | threat ", [1, 0, 1]),
@@ -151,6 +161,12 @@ def test_each_label_may_have_a_column_of_0_and_1(flags, tmp_path):
     assert read(tmp_path, text, BY_COLUMN) == [[1, 0, 1], [0, 0, 0]]
 
 
+@pytest.mark.parametrize("mark", ["1", "1.0", "x", "X", "yes", "ja", "✓", "TRUE"])
+def test_an_empty_cell_is_0_if_no_cell_is_0(mark, tmp_path):
+    text = f"threat,insult,toxic,text\n{mark},,{mark},a text\n,,,another\n"
+    assert read(tmp_path, text, BY_COLUMN) == [[1, 0, 1], [0, 0, 0]]
+
+
 REFUSED = [
     (TOXIC, "text,label\na,toxic|rude\n", "line 2: label: found 'rude', expected one of toxic"),
     (TOXIC, "text,label\na,C#\n", "line 2: label: found 'C#', expected one of toxic"),
@@ -161,6 +177,11 @@ REFUSED = [
     (TOXIC, "text,label\na,\nb,[]\n", "found no label in any row, expected rows"),
     (TOXIC, "text,label\na,toxic\nb,toxic\n", "found the labels toxic in every row, expected"),
     (BY_COLUMN, "text,toxic,insult,threat\na,1,2,0\n", "line 2: column 'insult': found '2'"),
+    (
+        BY_COLUMN,
+        "text,toxic,insult,threat\na,1,,1\nb,0,0,1\n",
+        "line 2: column 'insult': found null",
+    ),
     (BY_COLUMN, "text,toxic,insult\na,1,0\n", "line 2: no column 'threat', expec"),
 ]
 
