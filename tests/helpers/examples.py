@@ -215,6 +215,7 @@ def scored(*rows) -> pd.DataFrame:
     extra |= {"plateau": None}
     extra |= {"at_edge": False, "curve": "converged", "margin": 0.02}
     extra |= {"share_read": 1.0, "judged_apart": False, "fold": None, "searched": False}
+    extra |= {"classifier": 0, "encoder_size": 1, "planned": 0, "across_models": False}
     return table.assign(run="r", best_epoch=1, trainable=10, train_rows=100, **extra)
 
 

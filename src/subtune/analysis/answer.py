@@ -1,6 +1,11 @@
-"""Chooses the method to train for each task; formats the answer and the recommended next step."""
+"""Chooses the method to train for each task; formats the answer and the recommended next step.
+
+An answer is as strong as the recorded scores: *sure*, *probable* or *undecided*. The levels are
+`SURE`, `LIKELY` and `POSSIBLE` in `subtune.analysis.candidates`.
+"""
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,7 +13,10 @@ import pandas as pd
 
 from subtune.analysis import intervals
 from subtune.analysis.candidates import (
+    LIKELY,
+    POSSIBLE,
     QUESTION,
+    SURE,
     Candidate,
     Compared,
     are_scored_on_folds,
@@ -20,10 +28,11 @@ from subtune.analysis.run_scores import empty_row_scores
 from subtune.methods import method_title
 
 ALL_TASKS = "all tasks"
-# For the decision ``probably``, a method must be within the margin with at least this probability.
-LIKELY = 0.5
 TUNE = "try other learning rates or more epochs"
-Decision = Literal["train", "probably", "undecided", "everything"]
+Decision = Literal["train", "probably", "undecided", "probably everything", "everything"]
+# How large a method is in words, by how many times as large another method is.
+SIZES = {1: "a little smaller", 2: "half its size", 3: "a third of its size"}
+SIZES |= {4: "a quarter of its size", 5: "a fifth of its size"}
 
 
 @dataclass(frozen=True)
@@ -37,17 +46,20 @@ class Answer:
         full: the title of full fine-tuning; empty if it has no score.
         decision: from `_choose_method`.
         candidate: the chosen method, compared with the reference or, if the reference is chosen,
-            with full fine-tuning. If the decision is *everything*, the candidate is the smaller
-            method with the highest score.
+            with full fine-tuning. If the decision is *undecided*, *everything* or *probably
+            everything*, the candidate is the smaller method with the highest probability.
+        smaller: the most probable of the methods that are smaller than the candidate, if its
+            probability is at least `POSSIBLE`.
         better: the best method that surely scores higher than full fine-tuning, if there is one.
         full_diverged: whether full fine-tuning was run but has no score.
         full_learnt_nothing: whether a run of full fine-tuning gives the same prediction for all
             examples.
-        more_seeds: the number of additional seeds with which the candidate would surely be within
-            the margin; None if unknown, as with a single seed.
-        more_rows: the number of additional examples with which the candidate would surely be within
-            the margin, with the same seeds; None if unknown, and for all tasks together.
+        more_seeds: the number of additional seeds with which it would be sure whether the candidate
+            is within the margin; None if unknown, as with a single seed.
+        more_rows: the number of additional examples with which it would be sure, with the same
+            seeds; None if unknown, and for all tasks together.
         unit: the unit in which runs are counted: *fold* in cross-validation, otherwise *seed*.
+        planned: the planned number of seeds or folds.
         is_finished: whether all planned runs of all methods are recorded.
     """
 
@@ -59,12 +71,14 @@ class Answer:
     full: str
     decision: Decision | None
     candidate: Candidate | None
+    smaller: Candidate | None
     better: Candidate | None
     full_diverged: bool
     full_learnt_nothing: bool
     more_seeds: int | None
     more_rows: int | None
     unit: str
+    planned: int
     is_finished: bool
 
 
@@ -91,13 +105,18 @@ def _build_answer(
     margin, compared = float(runs["margin"].min()), compare_with_reference(runs, pseudo_values)
     done = runs.groupby(["title", "task"]).agg({"run": "size", "planned": "max"})
     is_finished = bool((done["run"] >= done["planned"]).all())
-    decision, candidate = _choose_method(compared, margin)
+    decision, candidate = choose_method(compared, margin)
     studies: tuple[Study, ...] = ()
-    is_open = decision in ("probably", "undecided") and compared.full and is_finished
+    is_open = decision not in ("train", "everything") and compared.full and is_finished
     if candidate and is_open and len(candidate.seeds) > 1:
         studies = candidate.studies
     with_full = compared.with_full
     better = [c for c in with_full.values() if c.difference.low > 0 and c.encoder_size >= 0]
+    possible = [
+        method
+        for method in compared.methods.values()
+        if candidate and method.sort_key < candidate.sort_key and method.chance >= POSSIBLE
+    ]
     models, task, metric = question
     return Answer(
         models,
@@ -108,6 +127,7 @@ def _build_answer(
         compared.full,
         decision,
         candidate,
+        smaller=max(possible, key=lambda method: method.chance, default=None),
         better=max(better, key=lambda candidate: candidate.difference.mean, default=None),
         full_diverged=bool(runs["is_full"].any()) and not compared.full,
         full_learnt_nothing=bool(runs.loc[runs["is_full"], "one_answer"].any()),
@@ -116,43 +136,50 @@ def _build_answer(
             intervals.additional_rows_needed(studies[0], margin) if len(studies) == 1 else None
         ),
         unit="fold" if are_scored_on_folds(runs) else "seed",
+        planned=int(done["planned"].max()),
         is_finished=is_finished,
     )
 
 
-def _choose_method(compared: Compared, margin: float) -> tuple[Decision | None, Candidate | None]:
+def choose_method(compared: Compared, margin: float) -> tuple[Decision | None, Candidate | None]:
     """Choose the method to train, by the first of these rules that applies.
 
-    1. *Train* the smallest method that is surely within the margin of the reference. This rule does
-       not apply if full fine-tuning has no score.
+    1. *Train* the smallest method that is surely within the margin of the best method. This rule
+       does not apply if full fine-tuning has no score.
     2. *Probably* train the smallest method that is within the margin with a probability of at least
-       `LIKELY`. If there is no such method, and full fine-tuning has no score, *probably* train
+       `LIKELY`.
+    3. *Everything* should be trained, or *probably everything*: full fine-tuning is the reference,
+       and the probability of each smaller method is below ``1 - SURE`` or ``1 - LIKELY``. For
+       *everything*, the most probable of them has two seeds or more.
+    4. *Undecided*. The candidate is the most probable method or, if no probability is known, the
+       smallest method whose score is within the margin. Without a score of full fine-tuning, it is
        the reference.
-    3. *Train* the reference, if it surely scores higher than full fine-tuning.
-    4. *Undecided*: the recorded score of a smaller method is within the margin, but the probability
-       that the method is within the margin is lower than `LIKELY` or unknown, for instance because
-       there are few examples. The smallest method with such a score is returned.
-    5. *Everything* should be trained: no smaller method is good enough. The returned candidate is
-       the smaller method with the highest score.
 
-    Rules 1, 2, 4 and 5 consider only methods that are smaller than the reference.
+    The rules consider the methods that are smaller than the reference and, if it is not full
+    fine-tuning, the reference.
     """
     scored = compared.methods.get(compared.reference)
-    smaller = [c for c in compared.methods.values() if scored and c.sort_key < scored.sort_key]
-    sure = [c for c in smaller if c.is_sure and compared.full]
-    likely = [c for c in smaller if c.chance >= LIKELY]
-    near = [c for c in smaller if c.difference.mean >= -margin]
-    if sure:
-        return "train", sure[0]
-    if likely or not compared.full:
-        # There is no reference if no method has a score.
-        return ("probably" if scored else None), next(iter(likely), scored)
-    if compared.reference != compared.full:
-        return "train", compared.with_full.get(compared.reference)
-    if near:
-        return "undecided", near[0]
-    nearest = max(smaller, key=lambda c: c.difference.mean, default=None)
-    return ("everything" if nearest else None), nearest
+    if not scored:
+        return None, None
+    considered = [c for c in compared.methods.values() if c.sort_key < scored.sort_key]
+    if compared.full and compared.reference != compared.full:
+        considered.append(compared.with_full[compared.reference])
+    sure = [c for c in considered if c.is_sure and compared.full]
+    likely = [c for c in considered if c.chance >= LIKELY]
+    if sure or likely:
+        return ("train", sure[0]) if sure else ("probably", likely[0])
+    if not compared.full:
+        return "undecided", scored
+    known = [c for c in considered if not math.isnan(c.chance)]
+    best = max(known, key=lambda c: (c.chance, c.difference.mean), default=None)
+    if best and len(known) == len(considered) and compared.reference == compared.full:
+        if best.chance < 1 - SURE and len(best.seeds) > 1:
+            return "everything", best
+        if best.chance < 1 - LIKELY:
+            return "probably everything", best
+    near = [c for c in considered if c.difference.mean >= -margin]
+    nearest = max(considered, key=lambda c: c.difference.mean, default=None)
+    return ("undecided" if nearest else None), best or next(iter(near), nearest)
 
 
 def format_share(value: float) -> str:
@@ -170,29 +197,44 @@ def format_probability(chance: float) -> str:
 def short_answer(answer: Answer) -> str:
     """Format an answer as one sentence of at most twenty words.
 
-    An example is ``LayerNorm is enough: 0.821 against 0.835 (64 %).``
+    An example is ``LayerNorm is probably enough: 0.821 against 0.835 (84 %).`` The probability is
+    that of the sentence.
     """
     candidate, reference = answer.candidate, _name_in_sentence(answer.reference)
     if not candidate:
         return f"{reference} is the only method with a score." if reference else "No score yet."
-    title, embeddings = candidate.title, method_title("embeddings")
-    scores = f"{title} score{'' if title.startswith(embeddings) else 's'}"
+    title, words = candidate.title, method_title("embeddings")
+    is_plural, decision = title.startswith(words), answer.decision
     if title == answer.reference and not answer.full:
-        return f"{scores} best so far: {candidate.score:.3f}."
-    if answer.decision == "everything":
-        return f"{reference} is worth it: no smaller method scores within {answer.margin:g} of it."
+        return f"{title} score{'' if is_plural else 's'} best so far: {candidate.score:.3f}."
+    probably = "probably " if decision in ("probably", "probably everything") else ""
+    if decision in ("everything", "probably everything"):
+        sure = format_probability(1 - candidate.chance)
+        return (
+            f"{reference} is {probably}worth it: "
+            f"no smaller method scores within {answer.margin:g} of it ({sure})."
+        )
     against = f"{candidate.score:.3f} against {candidate.reference_score:.3f}"
     if answer.reference not in (answer.full, title):
         against += f" of {answer.reference}"
-    if not pd.isna(candidate.chance):
-        against += f" ({format_probability(candidate.chance)})"
-    if answer.decision == "undecided":
-        return f"Undecided: {_lower_first_letter(scores)} {against}."
-    if title.startswith((embeddings, method_title("tf-idf"))):
-        return f"No fine-tuning is needed: {_lower_first_letter(scores)} {against}."
-    if title == answer.reference:
+    if decision == "undecided":
+        have = "have" if is_plural else "has"
+        if math.isnan(candidate.chance):
+            return f"Undecided: {_lower_first_letter(title)} {have} {against}."
+        best = f"the best chance ({format_probability(candidate.chance)})"
+        return f"Undecided: {_lower_first_letter(title)} {have} {best}, with {against}."
+    against += f" ({format_probability(candidate.chance)})"
+    if title.startswith((words, method_title("tf-idf"))):
+        scores = f"{_lower_first_letter(title)} score{'' if is_plural else 's'}"
+        needed = (
+            "No fine-tuning is needed"
+            if decision == "train"
+            else "Probably no fine-tuning is needed"
+        )
+        return f"{needed}: {scores} {against}."
+    if title == answer.reference and decision == "train":
         return f"{title} beats {_lower_first_letter(_name_in_sentence(answer.full))}: {against}."
-    return f"{title} is enough: {against}."
+    return f"{title} is {probably}enough: {against}."
 
 
 def _name_in_sentence(title: str) -> str:
@@ -208,7 +250,36 @@ def _lower_first_letter(words: str) -> str:
 
 
 def next_step(answer: Answer) -> str:
-    """Format the recommended next step as one sentence."""
+    """Format the recommended next step as one sentence.
+
+    If a method that is smaller than the candidate has a probability of at least `POSSIBLE`, a
+    sentence about this method comes first. If the candidate is not sure only because of a rival, a
+    sentence names the rival.
+    """
+    smaller, candidate = _describe_smaller(answer), answer.candidate
+    better = f"{candidate.rival} may score higher." if candidate and _has_rival(candidate) else ""
+    return " ".join(filter(None, [smaller, better, _find_step(answer)]))
+
+
+def _has_rival(candidate: Candidate) -> bool:
+    return candidate.chance >= SURE > candidate.least_chance
+
+
+def _describe_smaller(answer: Answer) -> str:
+    """Format a sentence such as ``LayerNorm, a fifth of its size, has 50 %.``"""
+    smaller, candidate = answer.smaller, answer.candidate
+    if not smaller or not candidate:
+        return ""
+    # Encoders are compared first, and the parameters that are trained if the encoders are alike.
+    pairs = zip(candidate.sort_key, smaller.sort_key, strict=True)
+    larger, size = next(pair for pair in pairs if pair[0] != pair[1])
+    words = SIZES.get(round(larger / size), "far smaller") if size else "far smaller"
+    have = "have" if smaller.title.startswith(method_title("embeddings")) else "has"
+    better = f", but {smaller.rival} may score higher" if _has_rival(smaller) else ""
+    return f"{smaller.title}, {words}, {have} {format_probability(smaller.chance)}{better}."
+
+
+def _find_step(answer: Answer) -> str:
     candidate, full = answer.candidate, _name_in_sentence(answer.full)
     if not (answer.full or answer.is_finished):
         return "Full fine-tuning has no score yet: run the same command with more minutes."
@@ -221,10 +292,13 @@ def next_step(answer: Answer) -> str:
         return f"{full} gives the same prediction for every example: {TUNE}."
     if answer.better:
         return f"{full} scores lower than {answer.better.title}: {TUNE}."
-    if not answer.is_finished:
-        return f"Some {answer.unit}s are missing: run the same command with more minutes."
     if answer.decision == "train":
         return "No more runs are needed."
+    if not answer.is_finished:
+        done, unit = len(candidate.seeds), f"{answer.unit}s"
+        few = f"Only {done} of {answer.planned} {unit} are compared"
+        missing = few if done < answer.planned else f"Some {unit} are missing"
+        return f"{missing}: run the same command with more minutes."
     if len(candidate.seeds) == 1:
         return f"One {answer.unit} is not enough: use more, such as `seeds: [0, 1, 2]`."
     more = [f"{answer.more_rows:,} more {candidate.judged_by}"] if answer.more_rows else []
@@ -234,7 +308,7 @@ def next_step(answer: Answer) -> str:
         more.append(f"`seeds: {seeds}`")
     if more:
         return f"For a certain answer, use about {' or '.join(more)}."
-    if answer.decision == "everything":
+    if answer.decision in ("everything", "probably everything"):
         numbers = f"{candidate.score:.3f} against {candidate.reference_score:.3f}"
         return f"The nearest smaller method is {candidate.title}: {numbers}."
     return "For a certain answer, label more examples."

@@ -6,13 +6,16 @@
   the method with fewer trained parameters is smaller. The classifier is trained by every method and
   not counted.
 * A *difference* is the score of a run minus the score of the reference with the same seed and fold.
-  A run is left out if the reference has no run with the same seed and fold.
-* A method's *score* is the reference's score plus the mean difference. So methods can be compared
-  even if they were run on different folds.
+  A run is left out if the reference has no run with the same seed and fold. The *scores* of a
+  method and of the reference are means over these runs, so they are scores on the same examples.
 * The *interval* of the difference accounts for the variance between seeds and between examples.
   Scores are paired by seed and example. With a single seed, the interval accounts for examples
-  only; without recorded predictions, for seeds only. The probability that a method is within the
-  margin of the reference is computed from the same distribution as the interval.
+  only; without recorded predictions, for seeds only.
+* The *probability* that a method is within the margin of the reference is computed from the same
+  distribution as the interval.
+* The *rival* is the method, the reference included, against which this probability is lowest. A
+  method is *surely* within the margin only if it is so against its rival, because one of several
+  methods often scores higher than the reference. `benchmarks.answers` counts the wrong answers.
 """
 
 import math
@@ -35,8 +38,10 @@ from subtune.analysis.run_scores import PART_COLUMNS, empty_row_scores, require_
 from subtune.analysis.tables import order_columns, set_types
 from subtune.core.errors import locate_errors
 
-# A method is *surely* within the margin if it is within the margin with at least this probability.
-SURE = 0.95
+# Answers are as strong as these probabilities: a method is *surely* within the margin from `SURE`
+# and two seeds, *probably* from `LIKELY`, and worth naming from `POSSIBLE`. All smaller methods are
+# surely worse than the reference below ``1 - SURE``, and probably below ``1 - LIKELY``.
+SURE, LIKELY, POSSIBLE = intervals.LEVEL, 0.8, 0.5
 # Metrics that are shares of examples.
 SHARES = {"accuracy", "exact_match"}
 # An answer for all tasks averages differences over the combinations of values in these columns.
@@ -59,15 +64,20 @@ class Candidate(NamedTuple):
             external predictions, which cannot be trained.
         trained: the number of trained parameters, without the classifier.
         share: ``trained`` as a share of the parameters that full fine-tuning trains.
-        score: ``reference_score`` plus the mean difference.
-        reference_score: the reference's mean score over all of its seeds and folds.
+        score: the mean score over the runs that are compared with the reference.
+        reference_score: the reference's mean score over the same seeds and folds.
         difference: the mean difference, with its interval.
         most_lost: the 95 % upper confidence bound of the loss of score against the reference.
-        chance: the probability that the loss of score is at most the margin.
-        is_sure: whether ``chance`` is at least `SURE` and there is more than one seed.
-        seeds: the seeds for which both the method and the reference have a run; with several tasks,
-            the seeds of the task with the fewest.
-        studies: one `Study` per task. If a task has no study, ``studies`` is empty and the
+        chance: the probability that the method scores at most the margin lower than the reference.
+        rival: the title of the method against which this probability is lowest; empty if the
+            probability is unknown.
+        least_chance: the probability against the rival.
+        is_sure: whether ``least_chance`` is at least `SURE` and there is more than one seed.
+        seeds: the seeds for which both the method and the reference have a run, one for each run;
+            with several tasks, the seeds of the task with the fewest.
+        runs: the ids of the compared runs.
+        studies: one `Study` per task, of the difference from the reference or, if ``chance`` is at
+            least `SURE`, from the rival. If a task has no study, ``studies`` is empty, and the
             difference has no interval.
         judged_by: what the scored examples are called: ``dev examples``, ``test examples`` or, in
             cross-validation, ``examples``.
@@ -85,8 +95,11 @@ class Candidate(NamedTuple):
     difference: Interval
     most_lost: float
     chance: float
+    rival: str
+    least_chance: float
     is_sure: bool
     seeds: tuple[int, ...]
+    runs: frozenset[str]
     studies: tuple[Study, ...]
     judged_by: str
     over: str
@@ -128,11 +141,7 @@ def scored_runs(chosen: pd.DataFrame) -> pd.DataFrame:
         * ``title``: the method's title, which includes the model's name if there are several models
         * ``is_full``: whether the method is full fine-tuning
     """
-    # Tables of earlier versions lack these columns. All methods in these tables have a model, so
-    # `encoder_size` is not 0.
-    later = {"encoder_size": 1, "planned": 0, "across_models": False, "share_read": np.nan}
-    judged = chosen.assign(**{name: chosen.get(name, value) for name, value in later.items()})
-    judged = judged[judged["judges"]]
+    judged = chosen[chosen["judges"]]
     trainable = judged[judged["encoder_size"].notna()]
     names = trainable.groupby("task")["model"].agg(lambda models: ", ".join(models.unique()))
     across = judged["across_models"].astype(bool)
@@ -166,20 +175,27 @@ def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> C
 
     Args:
         runs: the rows of `scored_runs` with the same values in the columns `QUESTION`.
+        pseudo_values: from `subtune.analysis.run_scores.tabulate_pseudo_values`, indexed by run.
     """
+    runs_of = _index_runs(runs, pseudo_values)
     full = _find_best(runs[runs["is_full"]])
-    with_full = compare_methods(runs, full, pseudo_values)
+    with_full = _compare_methods(runs, runs_of, full, pseudo_values)
     if full in with_full:
         margin = runs["margin"].min()
-        better = [c for c in with_full.values() if _is_surely_within_margin(c.studies, -margin)]
-        better = [candidate for candidate in better if candidate.encoder_size >= 0]
+        better = [
+            candidate
+            for title, candidate in with_full.items()
+            if candidate.encoder_size >= 0 and len(candidate.seeds) > 1
+            for studies in [_estimate_studies(_pair_runs(runs_of, title, full))]
+            if title != full and intervals.probability_within(studies, -margin) >= SURE
+        ]
         best = max(better, key=lambda candidate: candidate.difference.mean, default=None)
         reference = best.title if best else full
     else:
         full, reference = "", _find_best(runs[runs["encoder_size"].notna()])
     if reference == full:
         return Compared(reference, full, with_full, with_full)
-    methods = compare_methods(runs, reference, pseudo_values)
+    methods = _compare_methods(runs, runs_of, reference, pseudo_values)
     return Compared(reference, full, methods, with_full)
 
 
@@ -193,8 +209,67 @@ def _find_best(runs: pd.DataFrame) -> str:
     return "" if scored.empty else str(scored.index[-1])
 
 
-def compare_methods(
-    runs: pd.DataFrame, reference: str, pseudo_values: pd.DataFrame
+class _Run(NamedTuple):
+    """A run's score, and the pseudo-values of its examples.
+
+    Attributes:
+        fold: the fold on which the run is scored; -1 if all runs are scored on the same examples.
+        rows: the number of scored examples.
+        parts: the pseudo-values of the score ``[parts]``; None without recorded predictions.
+    """
+
+    id: str
+    seed: int
+    fold: float
+    value: float
+    rows: int
+    parts: np.ndarray | None
+
+
+# Maps each method's title to its runs by task and metric, and then by seed and fold.
+_RunsOf = Mapping[str, Mapping[tuple[str, str], Mapping[tuple[int, float], _Run]]]
+
+
+def _index_runs(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> _RunsOf:
+    places = {run: place for place, run in enumerate(pseudo_values.index)}
+    values = pseudo_values[PART_COLUMNS].to_numpy(float)
+    found: dict[str, Any] = {}
+    tasks = dict.fromkeys(runs[TASK].itertuples(index=False, name=None))
+    for row in runs.assign(fold=runs["fold"].astype(float).fillna(-1)).to_dict("records"):
+        place = places.get(row["run"])
+        rows = 0 if place is None else int(pseudo_values["rows"].iloc[place])
+        of_task = found.setdefault(row["title"], {task: {} for task in tasks})
+        of_task[row["task"], row["metric"]][row["seed"], row["fold"]] = _Run(
+            row["run"],
+            row["seed"],
+            row["fold"] if row["decides"] else -1,
+            row["value"],
+            rows,
+            None if place is None else values[place],
+        )
+    return found
+
+
+# The pairs of runs of two methods with the same seed and fold, for each task and metric.
+_Pairs = Mapping[tuple[str, str], Sequence[tuple[_Run, _Run]]]
+
+
+def _pair_runs(runs_of: _RunsOf, title: str, other: str) -> _Pairs:
+    """Pair the runs of two methods that have the same seed and fold.
+
+    The result is empty if a task has no pairs, or if a score is missing because a run diverged.
+    """
+    pairs = {
+        task: [(run, theirs[key]) for key, run in own.items() if key in theirs]
+        for task, own in runs_of[title].items()
+        for theirs in [runs_of[other][task]]
+    }
+    scores = [[run.value + partner.value for run, partner in both] for both in pairs.values()]
+    return pairs if all(map(len, scores)) and np.isfinite(np.concatenate(scores)).all() else {}
+
+
+def _compare_methods(
+    runs: pd.DataFrame, runs_of: _RunsOf, reference: str, pseudo_values: pd.DataFrame
 ) -> dict[str, Candidate]:
     """Compare each method with a reference, in pairs of runs with the same seed and fold.
 
@@ -208,106 +283,111 @@ def compare_methods(
         A mapping from each method's title to its comparison, the smallest method first. The
         reference is included.
     """
-    same = [*TASK, "seed", "fold"]
-    partners = runs.loc[runs["title"] == reference, [*same, "title", "value", "run"]]
-    every = runs.merge(partners, on=same, suffixes=(None, "_of_reference"), validate="m:1")
-    every["difference"] = (every["value"] - every["value_of_reference"]).round(DIGITS)
-    tasks = runs.groupby(TASK).ngroups
-    found = [
-        _compare_method(pairs, runs, pseudo_values)
-        for _, pairs in every.groupby("title", sort=False)
-        if pairs.groupby(TASK).ngroups == tasks and pairs["difference"].notna().all()
-    ]
+    if not reference:
+        return {}
+    trainable = runs.loc[runs["encoder_size"].notna(), "title"].unique()
+    # Of equal probabilities, that of the reference counts.
+    rivals = [reference, *(title for title in trainable if title != reference)]
+    found = []
+    for title, own in runs.groupby("title", sort=False):
+        pairs = [
+            pair for both in _pair_runs(runs_of, str(title), reference).values() for pair in both
+        ]
+        if pairs:
+            ids = [[run.id for run in side] for side in zip(*pairs, strict=True)]
+            with locate_errors(f"{title} and {reference}"):
+                require_same_rows(pseudo_values, *ids)
+            found.append(_compare_method(own, runs, runs_of, rivals))
     # External predictions come last. The size of their encoder is NaN.
     found = sorted(found, key=lambda c: (math.isnan(c.encoder_size), *c.sort_key, -c.score))
     return {candidate.title: candidate for candidate in found}
 
 
 def _compare_method(
-    pairs: pd.DataFrame, runs: pd.DataFrame, pseudo_values: pd.DataFrame
+    own: pd.DataFrame, runs: pd.DataFrame, runs_of: _RunsOf, rivals: Sequence[str]
 ) -> Candidate:
-    """Compare one method with the reference.
+    """Compare one method with the reference and with its rivals.
 
     Args:
-        pairs: the method's runs. The columns ``title_of_reference``, ``value_of_reference`` and
-            ``run_of_reference`` describe the reference's run with the same seed and fold.
+        own: the method's runs.
         runs: the runs of all methods.
+        rivals: the titles of the methods that can be trained, the reference first.
     """
-    by_task = [task_pairs for _, task_pairs in pairs.groupby(TASK, sort=False)]
-    title, reference = pairs["title"].iloc[0], pairs["title_of_reference"].iloc[0]
-    with locate_errors(f"{title} and {reference}"):
-        require_same_rows(pseudo_values, pairs["run"], pairs["run_of_reference"])
-    margin, model = runs["margin"].min(), pairs["model"].iloc[0]
-    trained = int(pairs["trained"].median())
+    title, reference, model = own["title"].iloc[0], rivals[0], own["model"].iloc[0]
+    margin, trained = runs["margin"].min(), int(own["trained"].median())
     full = runs.loc[runs["is_full"] & (runs["model"] == model), "trained"]
-    mean = float(np.mean([task_pairs["difference"].mean() for task_pairs in by_task]))
-    all_of_reference = runs[runs["title"] == reference].groupby(TASK)["value"].mean()
-    reference_score = round(float(all_of_reference.mean()), DIGITS)
-    found: list[Study | None] = []
-    if title != reference:
-        found = [_estimate_study(task_pairs, pseudo_values) for task_pairs in by_task]
-    studies = tuple(study for study in found if study)
-    if len(studies) < len(found):
-        studies = ()
-    of_folds = are_scored_on_folds(runs)
-    of_dev = runs["decides"].all()
+    pairs = _pair_runs(runs_of, title, reference)
+    means = [np.mean([(run.value, of.value) for run, of in both], 0) for both in pairs.values()]
+    score, reference_score = np.mean(means, 0).round(DIGITS).tolist()
+    studies_of = {
+        rival: _estimate_studies(_pair_runs(runs_of, title, rival))
+        for rival in rivals
+        if title not in (reference, rival)
+    }
+    chances = {
+        rival: intervals.probability_within(studies, margin)
+        for rival, studies in studies_of.items()
+        if studies
+    }
+    studies = studies_of.get(reference, ())
+    # Without an interval against the reference, there is no probability.
+    rival = min(chances, key=lambda name: chances[name]) if studies else ""
+    chance, least_chance = chances.get(reference, math.nan), chances.get(rival, math.nan)
+    of_folds, of_dev = are_scored_on_folds(runs), runs["decides"].all()
     judged_by = "examples" if of_folds else "dev examples" if of_dev else "test examples"
+    difference = NO_DIFFERENCE._replace(mean=round(score - reference_score, DIGITS))
     return Candidate(
         title=title,
         model=model,
-        encoder_size=pairs["encoder_size"].astype(float).median(),
+        encoder_size=own["encoder_size"].astype(float).median(),
         trained=trained,
         share=trained / full.median(),
-        score=round(reference_score + mean, DIGITS),
+        score=score,
         reference=reference,
         reference_score=reference_score,
-        difference=intervals.mean_interval(studies)
-        if studies
-        else NO_DIFFERENCE._replace(mean=mean),
+        difference=intervals.mean_interval(studies) if studies else difference,
         most_lost=intervals.loss_bound(studies),
-        chance=intervals.probability_within(studies, margin),
-        is_sure=_is_surely_within_margin(studies, margin),
-        seeds=tuple(sorted(min(by_task, key=len)["seed"])),
-        studies=studies,
+        chance=chance,
+        rival=rival,
+        least_chance=least_chance,
+        is_sure=least_chance >= SURE and min(map(len, pairs.values())) > 1,
+        seeds=tuple(sorted(run.seed for run, _ in min(pairs.values(), key=len))),
+        runs=frozenset(run.id for both in pairs.values() for run, _ in both),
+        studies=studies_of.get(rival, ()) if chance >= SURE else studies,
         judged_by=judged_by,
         over=_format_sample(studies, judged_by),
     )
 
 
-def _estimate_study(pairs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Study | None:
-    """Estimate one method's mean difference on one task, and its variance components.
+def _estimate_studies(pairs: _Pairs) -> tuple[Study, ...]:
+    """Estimate the mean difference of paired runs on each task, and its variance components.
 
-    The result is None if there is a single seed without recorded predictions, because the variance
-    cannot be estimated. The result is also None if the variance is 0 and the metric is not a share
-    of examples.
-
-    Args:
-        pairs: as in `_compare_method`.
+    The result is empty if a task has a single seed without recorded predictions, because the
+    variance cannot be estimated. The result is also empty if the variance is 0 and the metric is
+    not a share of examples.
     """
-    both, differences = (pairs["run"], pairs["run_of_reference"]), pairs["difference"].tolist()
-    if not all(run.isin(pseudo_values.index).all() for run in both):
+    found = [_estimate_study(metric, both) for (_, metric), both in pairs.items()]
+    studies = tuple(study for study in found if study)
+    return studies if len(studies) == len(found) else ()
+
+
+def _estimate_study(metric: str, pairs: Sequence[tuple[_Run, _Run]]) -> Study | None:
+    differences = [round(run.value - other.value, DIGITS) for run, other in pairs]
+    values = [
+        run.parts - other.parts
+        for run, other in pairs
+        if run.parts is not None and other.parts is not None
+    ]
+    folds, rows = {run.fold for run, _ in pairs}, [run.rows for run, _ in pairs]
+    if len(values) < len(pairs):
         return intervals.estimate_study(differences, None, 0) if len(pairs) > 1 else None
-    own, of_reference = (pseudo_values.loc[run, PART_COLUMNS].to_numpy(float) for run in both)
-    values, rows = own - of_reference, pseudo_values.loc[pairs["run"], "rows"].tolist()
-    if are_scored_on_folds(pairs):
-        folds = pairs["fold"].nunique()
-        study = intervals.estimate_nested_study(
-            differences, values, sum(rows) * folds // len(rows), folds
-        )
+    if min(folds) >= 0:
+        every = sum(rows) * len(folds) // len(rows)
+        study = intervals.estimate_nested_study(differences, np.array(values), every, len(folds))
     else:
         known = ~np.isnan(values).any(axis=0)
-        study = intervals.estimate_study(differences, values[:, known], rows[0])
-    return study if study.error()[0] or pairs["metric"].iloc[0] in SHARES else None
-
-
-def _is_surely_within_margin(studies: Sequence[Study], margin: float) -> bool:
-    """Return whether the loss of score is at most the margin with a probability of at least `SURE`.
-
-    The result is False for a single seed, because the probability does not account for differences
-    between seeds.
-    """
-    is_likely = intervals.probability_within(studies, margin) >= SURE
-    return is_likely and min(study.seeds for study in studies) > 1
+        study = intervals.estimate_study(differences, np.array(values)[:, known], rows[0])
+    return study if study.error()[0] or metric in SHARES else None
 
 
 def _format_sample(studies: Sequence[Study], judged_by: str) -> str:
@@ -331,16 +411,16 @@ def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = No
     row_scores = empty_row_scores() if row_scores is None else row_scores
     pseudo_values, rows = row_scores.set_index("run"), []
     for question, runs in scored_runs(chosen).groupby(QUESTION, sort=False):
-        reference, full, compared, _ = compare_with_reference(runs, pseudo_values)
+        reference, full, compared, with_full = compare_with_reference(runs, pseudo_values)
         keys = ["title", "model", *METHOD]
         for (title, *method), same in runs.groupby(keys, sort=False, dropna=False):
             candidate = compared.get(str(title))
             difference = candidate.difference if candidate else NO_DIFFERENCE
             if title == reference:
                 difference = NO_DIFFERENCE
-            # If full fine-tuning has a score and is not the reference, the reference surely scores
-            # higher.
-            beats_full = title == reference != full and full in compared
+            # The reference has no difference from itself. If it beats full, this is what is sure.
+            against = with_full if title == reference != full and full else compared
+            paired = same[same["run"].isin(candidate.runs)] if candidate else same
             trained = int(same["trained"].median())
             of_full = runs.loc[runs["is_full"] & (runs["model"] == method[0]), "trained"].median()
             mean = round(same["value"].mean(skipna=False), DIGITS)
@@ -350,8 +430,10 @@ def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = No
                     "reference": reference,
                     "margin": runs["margin"].min(),
                     "score": candidate.score if candidate else mean,
-                    "spread": same["value"].std(),
+                    "reference_score": candidate.reference_score if candidate else np.nan,
+                    "spread": paired["value"].std(),
                     "seeds": len(same),
+                    "compared": len(paired) if candidate else 0,
                     "planned": max(len(same), int(same["planned"].max())),
                     "unit": "fold" if are_scored_on_folds(runs) else "seed",
                     "difference": difference.mean,
@@ -359,7 +441,9 @@ def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = No
                     "high": difference.high,
                     "most_lost": candidate.most_lost if candidate else np.nan,
                     "chance": candidate.chance if candidate else np.nan,
-                    "sure": beats_full or bool(candidate and candidate.is_sure),
+                    "rival": candidate.rival if candidate else "",
+                    "least_chance": candidate.least_chance if candidate else np.nan,
+                    "sure": bool(candidate) and against[str(title)].is_sure,
                     "encoder_size": same["encoder_size"].iloc[0],
                     "trained": trained,
                     "share": trained / of_full,

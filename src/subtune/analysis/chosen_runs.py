@@ -137,8 +137,7 @@ def merge_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def are_external(chosen: pd.DataFrame) -> pd.Series:
     """Return, for each row, whether it describes external predictions."""
-    # Tables of earlier versions lack this column.
-    return chosen.get("encoder_size", pd.Series(0, chosen.index)).isna()
+    return chosen["encoder_size"].isna()
 
 
 def title_with_mask(row: Mapping[str, Any]) -> str:

@@ -95,7 +95,7 @@ def read_method_predictions(
     judged, found = scored_runs(chosen).dropna(subset=["value"]), []
     for answer in find_answers(chosen, row_scores):
         named = answer.full
-        if answer.candidate and answer.decision != "everything":
+        if answer.candidate and not str(answer.decision).endswith("everything"):
             named = answer.candidate.title
         of_task = judged[(judged["task"] == answer.task) & (judged["metric"] == answer.metric)]
         of_task = of_task[of_task["models"] == answer.models]

@@ -151,29 +151,13 @@ def mean_interval(studies: Sequence[Study]) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-def probability_within(studies: Sequence[Study], margin: float) -> float:
+def probability_within(
+    studies: Sequence[Study], margin: float, more_seeds: int = 0, times_the_rows: float = 1
+) -> float:
     """Compute the probability that the mean difference over tasks is at least ``-margin``.
 
-    Without studies, the probability is NaN.
-    """
-    from scipy import stats
-
-    if not studies:
-        return math.nan
-    mean, error, degrees = _mean_and_error(studies)
-    distance = mean + margin
-    if error == 0:
-        rows = min(study.rows for study in studies) or math.inf
-        return 1 - math.exp(-rows * distance) if distance > 0 else 0.0
-    return float(stats.t.cdf(distance / error, degrees))
-
-
-def loss_bound(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: float = 1) -> float:
-    """Compute the one-sided upper confidence bound of the loss of score, at the level `LEVEL`.
-
-    The loss of score is the mean difference with its sign reversed. Without studies, the bound is
-    NaN. The mean and the variance components are assumed to stay the same with more seeds or
-    examples.
+    Without studies, the probability is NaN. The mean and the variance components are assumed to
+    stay the same with more seeds or examples.
 
     Args:
         studies: one study per task.
@@ -185,9 +169,26 @@ def loss_bound(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: fl
     if not studies:
         return math.nan
     mean, error, degrees = _mean_and_error(studies, more_seeds, times_the_rows)
+    distance = mean + margin
     if error == 0:
         rows = min(study.rows for study in studies) * times_the_rows or math.inf
-        return -math.log(1 - LEVEL) / rows - mean
+        return 1 - math.exp(-rows * distance) if distance > 0 else 0.0
+    return float(stats.t.cdf(distance / error, degrees))
+
+
+def loss_bound(studies: Sequence[Study]) -> float:
+    """Compute the one-sided upper confidence bound of the loss of score, at the level `LEVEL`.
+
+    The loss of score is the mean difference with its sign reversed. Without studies, the bound is
+    NaN.
+    """
+    from scipy import stats
+
+    if not studies:
+        return math.nan
+    mean, error, degrees = _mean_and_error(studies)
+    if error == 0:
+        return -math.log(1 - LEVEL) / (min(study.rows for study in studies) or math.inf) - mean
     return float(stats.t.ppf(LEVEL, degrees)) * error - mean
 
 
@@ -210,20 +211,29 @@ def _mean_and_error(
     return mean, math.sqrt(variance) / len(errors), variance**2 / spread
 
 
-def additional_seeds_needed(studies: Sequence[Study], margin: float) -> int | None:
-    """Compute how many additional seeds would lower `loss_bound` to at most ``margin``.
+def _would_be_sure(
+    studies: Sequence[Study], margin: float, more_seeds: int = 0, times_the_rows: float = 1
+) -> bool:
+    """Return whether `probability_within` would be at least `LEVEL`, or at most ``1 - LEVEL``."""
+    chance = probability_within(studies, margin, more_seeds, times_the_rows)
+    return max(chance, 1 - chance) >= LEVEL
 
+
+def additional_seeds_needed(studies: Sequence[Study], margin: float) -> int | None:
+    """Compute with how many more seeds the mean difference would surely be above ``-margin``.
+
+    If the mean difference is below ``-margin``, it would surely be below with as many more seeds.
     In cross-validation, the number is a multiple of the number of folds. The result is None if
     there is only one seed, or if more than `MOST_SEEDS` seeds would be needed in total.
     """
     seeds = min((study.seeds for study in studies), default=1)
     step = max((study.folds for study in studies), default=0) or 1
     tried = range(step, MOST_SEEDS - seeds + 1, step) if seeds > 1 else ()
-    return next((more for more in tried if loss_bound(studies, more) <= margin), None)
+    return next((more for more in tried if _would_be_sure(studies, margin, more)), None)
 
 
 def additional_rows_needed(study: Study, margin: float) -> int | None:
-    """Compute how many additional examples would lower `loss_bound` to at most ``margin``.
+    """Compute with how many more examples the answer would be sure, as `additional_seeds_needed`.
 
     The number is rounded up to two significant digits. The result is None if the values of examples
     are unknown, or if more than `MOST_TIMES_THE_ROWS` times the present number of examples would be
@@ -232,7 +242,7 @@ def additional_rows_needed(study: Study, margin: float) -> int | None:
     if not study.parts:
         return None
     for times in np.geomspace(1.05, MOST_TIMES_THE_ROWS, 100):
-        if loss_bound([study], 0, times) <= margin:
+        if _would_be_sure([study], margin, 0, times):
             more = (times - 1) * study.rows
             digits = 10 ** max(0, math.floor(math.log10(more)) - 1)
             return math.ceil(more / digits) * digits

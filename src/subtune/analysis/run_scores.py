@@ -103,6 +103,9 @@ def collect_scores(
         ]
     table = set_types(order_columns(pd.DataFrame(rows), "scores"), "scores")
     table["fraction"] = table["fraction"].fillna(1.0)
+    # A diverged run has no delta, so the size of its classifier is that of other seeds or folds.
+    of_setting = table.groupby(SETTING, dropna=False)["classifier"]
+    table["classifier"] = of_setting.transform("max")
     return _rescore_by_other_examples(table, store, columns) if apart else table
 
 

@@ -105,9 +105,7 @@ def read_table(path: str | Path, name: TableName | None = None) -> pd.DataFrame:
 
 def find_table_files(results: str | Path, name: str) -> list[Path]:
     """Find the files of a table in the results directory, one per experiment."""
-    own = sorted(Path(results).glob(Layout(".").data("*", name)))
-    # Version 0.1.0 wrote CSV files into the folder of the tables and figures.
-    return own or sorted(Path(results).glob(f"experiments/*/data/{name}.csv"))
+    return sorted(Path(results).glob(Layout(".").data("*", name)))
 
 
 # Maps the columns that `subtune runs` lists to their headings.

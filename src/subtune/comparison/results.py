@@ -198,7 +198,7 @@ class Comparison:
         """The name of the answer's model; with a single model, any text."""
         answer = self._read("answers").iloc[0]
         # If everything should be trained, the answer is the reference. TF-IDF has no model.
-        is_named = answer["decision"] != "everything" and answer["encoder_size"] != 0
+        is_named = not answer["decision"].endswith("everything") and answer["encoder_size"] != 0
         return answer["model"] if is_named else str(answer["reference"]).rpartition(" of ")[2]
 
     @property

@@ -14,7 +14,7 @@ from subtune.analysis.answer import (
     next_step,
     short_answer,
 )
-from subtune.analysis.candidates import describe_curves, sort_methods
+from subtune.analysis.candidates import SURE, describe_curves, sort_methods
 from subtune.analysis.chosen_runs import FELL, STILL_RISING, title_with_mask
 from subtune.analysis.tables import column_declarations, read_table, set_types
 from subtune.exhibits.output import (
@@ -88,12 +88,10 @@ def list_answers(answers: pd.DataFrame) -> list[tuple[str, str]]:
     If there are several answers, each begins with the title of its task. If the models differ,
     the names of the answer's models follow.
     """
-    # Tables of earlier versions lack these columns.
-    models, steps = answers.get("models", answers["model"]), answers.get("next")
-    steps = [""] * len(answers) if steps is None else steps
-    places = answers["title"] + (", " + models if models.nunique() > 1 else "") + ": "
+    several = answers["models"].nunique() > 1
+    places = answers["title"] + (", " + answers["models"] if several else "") + ": "
     places = places if len(answers) > 1 else ""
-    return [*zip(places + answers["answer"], steps, strict=True)]
+    return [*zip(places + answers["answer"], answers["next"], strict=True)]
 
 
 def loss_table(
@@ -157,9 +155,12 @@ def _list_marks(row: Mapping[str, Any]) -> list[str]:
     if pd.isna(row["score"]):
         return []
     found, unit = [], row["unit"]
-    if row["seeds"] < row["planned"]:
-        paired = f"compared with the same {unit}s of the reference"
-        found.append(f"{row['seeds']} of {row['planned']} {unit}s, {paired}")
+    if 0 < row["compared"] < row["planned"]:
+        is_other = not pd.isna(row["difference"])
+        score = f", on which {row['reference']} scores {row['reference_score']:.3f}"
+        found.append(f"{row['compared']} of {row['planned']} {unit}s{score if is_other else ''}")
+    if row["chance"] >= SURE > row["least_chance"]:
+        found.append(f"may score more than {row['margin']:g} lower than {row['rival']}")
     if row["seeds"] == 1:
         found.append(f"one {unit}, so differences between {unit}s are unknown")
     if row["at_edge"]:

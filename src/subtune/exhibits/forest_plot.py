@@ -29,6 +29,8 @@ LOOKS: dict[str, dict[str, Any]] = {
     "reference": {"color": "black", "marker": "o", "markersize": 5},
 }
 BAND: dict[str, Any] = {"color": "#009e73", "alpha": 0.18, "linewidth": 0}
+# The reference's score on the runs with which a method is compared, if the method lacks some.
+PARTIAL: dict[str, Any] = {"color": "black", "marker": "|", "markersize": 9}
 # Where the two text columns end, in points from the panel's right edge, and their font size.
 PARAMETERS_AT, PROBABILITY_AT, LETTERS = 48, 94, 8
 
@@ -66,10 +68,12 @@ def draw_forest(panels: Sequence[tuple[str, pd.DataFrame]]) -> "Figure":
     """Draw a forest plot: each method's score with its interval.
 
     Methods are sorted by size, the smallest first; external predictions are last. A bar is
-    the 95 % interval of the *paired difference*, shifted by the reference's score. Intervals of the
-    scores themselves would be wider, because they include the variance that the method
-    and the reference share. Such intervals can overlap although one method is clearly better. A
-    method is as good as the reference if its bar lies within or above the band of the margin.
+    the 95 % interval of the *paired difference*, shifted by the reference's score on the same runs.
+    If a method lacks some runs, a short line shows the reference's score on the method's runs.
+    Intervals of the scores themselves would be wider, because they include the variance that the
+    method and the reference share. Such intervals can overlap although one method is clearly
+    better. A method is as good as the reference if its bar lies within or above the band of the
+    margin.
 
     Grey squares are methods that train nothing in the encoder; orange diamonds are external
     predictions.
@@ -106,8 +110,9 @@ def _choose_rows(rows: pd.DataFrame, is_shown: pd.Series) -> pd.DataFrame:
         is_shown: for each row, whether its method belongs to the panel.
 
     Returns:
-        The chosen rows in their original order, with the columns ``kind`` (a key of `LOOKS`) and
-        ``centre`` (the score of the reference).
+        The chosen rows in their original order, with the columns ``kind`` (a key of `LOOKS`),
+        ``centre`` (the score of the reference), and ``is_partial`` (whether the method is compared
+        with some of the reference's runs, on which the reference has another score).
     """
     is_reference = pd.Series(
         [
@@ -119,7 +124,9 @@ def _choose_rows(rows: pd.DataFrame, is_shown: pd.Series) -> pd.DataFrame:
     kind = pd.Series("method", rows.index).mask(rows["trained"] == 0, "floor")
     kind = kind.mask(rows["encoder_size"].isna(), "external").mask(is_reference, "reference")
     centre = rows.loc[is_reference, "score"]
-    rows = rows.assign(kind=kind, centre=centre.iloc[0] if len(centre) else math.nan)[is_shown]
+    rows = rows.assign(kind=kind, centre=centre.iloc[0] if len(centre) else math.nan)
+    rows = rows.assign(is_partial=rows["reference_score"].fillna(rows["centre"]) != rows["centre"])
+    rows = rows[is_shown]
     ranked = rows.assign(first=rows["kind"] != "method")
     ranked = ranked.sort_values(["first", "sure", "on_front", "score"], ascending=False)
     return rows.loc[sorted(ranked.index[:MOST_ROWS])]
@@ -155,6 +162,8 @@ def _draw_panel(panel: "Axes", rows: pd.DataFrame, height: int) -> None:
             ends = [[row["difference"] - row["low"]], [row["high"] - row["difference"]]]
             bar = None if pd.isna(row["low"]) else ends
             panel.errorbar([row["score"]], [y], xerr=bar, linestyle="", elinewidth=1.2, **look)
+            if row["is_partial"]:
+                panel.plot([row["reference_score"]], [y], **PARTIAL)
         else:
             write(f"◂ {row['score']:.3f}", 0, y, "left", color=look["color"])
         write(format_count(row["trained"], row["kind"]), PARAMETERS_AT, y)
@@ -162,7 +171,10 @@ def _draw_panel(panel: "Axes", rows: pd.DataFrame, height: int) -> None:
         write(chance, PROBABILITY_AT, y)
     for heading, x in (("parameters", PARAMETERS_AT), (f"within {margin:g}", PROBABILITY_AT)):
         write(heading, x, -1.2, color="0.35", fontsize=6.5)
-    names = [title_with_mask(row) for row in rows.to_dict("records")]
+    names = [
+        title_with_mask(row) + (f" {row['compared']}/{row['planned']}" if row["is_partial"] else "")
+        for row in rows.to_dict("records")
+    ]
     cut = [n if len(n) <= LONGEST_NAME else f"{n[: LONGEST_NAME - 1]}…" for n in names]
     panel.set_yticks(range(len(rows)), cut, fontsize=LETTERS)
     for label, kind in zip(panel.get_yticklabels(), rows["kind"], strict=True):
@@ -171,8 +183,11 @@ def _draw_panel(panel: "Axes", rows: pd.DataFrame, height: int) -> None:
     panel.locator_params(axis="x", nbins=3)
     reference = rows["reference"].iloc[0]
     band = f"band: within {margin:g} of {reference}"
-    points = "filled: in the band or above, 95 % sure, two seeds"
-    panel.set_xlabel(f"{TITLES[metric]}\n{band}\nbars: 95 % interval\n{points}", fontsize=7)
+    points = f"filled: within {margin:g} of all methods, 95 % sure, two seeds"
+    bars = "bars: 95 % interval"
+    if rows["is_partial"].any():
+        bars += f"; line: {reference} on the same {rows['unit'].iloc[0]}s"
+    panel.set_xlabel(f"{TITLES[metric]}\n{band}\n{bars}\n{points}", fontsize=7)
     panel.spines[["top", "left", "right"]].set_visible(False)
     panel.grid(axis="x", color="0.92")
     panel.set_axisbelow(True)
@@ -192,7 +207,9 @@ def _x_limits(rows: pd.DataFrame) -> tuple[float, float]:
     span = high - low
     near = rows.loc[rows["score"] >= low - span, "score"]
     low, high = min([low, *near]), max([high, *near])
-    ends = (rows["centre"] + rows["low"]).dropna(), (rows["centre"] + rows["high"]).dropna()
+    # No score is higher than 1, although an interval may end above.
+    highest = (rows["reference_score"] + rows["high"]).clip(upper=max(1, high))
+    ends = (rows["reference_score"] + rows["low"]).dropna(), highest.dropna()
     low = min(low, max(low - 0.4 * span, ends[0].min())) if len(ends[0]) else low
     high = max(high, min(high + 0.4 * span, ends[1].max())) if len(ends[1]) else high
     space = 0.05 * (high - low)

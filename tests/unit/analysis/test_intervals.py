@@ -114,17 +114,23 @@ def test_the_interval_covers_the_truth_nearly_as_often_as_it_says(seeds, seed_sp
     assert 0.93 <= np.mean(covered) <= 0.98
 
 
-def test_more_seeds_or_more_rows_make_the_margin_that_was_asked_for_sure():
+@pytest.mark.parametrize("sign", [1, -1], ids=["above", "below"])
+def test_more_seeds_or_more_rows_would_decide_on_which_side_of_the_margin(sign):
     values = crossed_values(np.random.default_rng(0), 4, 50)
     study = intervals.estimate_study(values.mean(1).tolist(), values, 200)
     most, lost = intervals.loss_bound([study]), -study.mean
-    margin = lost + 0.95 * (most - lost)
+
+    def sureness(margin, *more):
+        chance = intervals.probability_within([study], margin, *more)
+        assert (chance > 0.5) == (sign > 0)
+        return max(chance, 1 - chance)
+
+    margin = lost + sign * 0.95 * (most - lost)
     seeds = intervals.additional_seeds_needed([study], margin)
-    wider, enough = (intervals.loss_bound([study], more) for more in (seeds - 1, seeds))
-    assert enough <= margin < wider
-    margin = lost + 0.9 * (most - lost)
-    rows = intervals.additional_rows_needed(study, margin)
-    assert intervals.loss_bound([study], 0, 1 + rows / 200) <= margin
+    assert sureness(margin, seeds - 1) < 0.95 <= sureness(margin, seeds)
+    margin = lost + sign * 0.9 * (most - lost)
+    rows = intervals.additional_rows_needed(study, margin) / 200
+    assert sureness(margin, 0, 1 + rows / 2) < 0.95 <= sureness(margin, 0, 1 + rows)
     assert (
         intervals.additional_seeds_needed([study], lost) is None
         and intervals.additional_rows_needed(study, lost) is None

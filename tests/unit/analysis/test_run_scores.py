@@ -95,7 +95,8 @@ def recorded(store, task, tables, best=1, seed=0, off=0.0, diverged=False):
 def collected(store, task, runs, apart=True, columns=None):
     about = {"model": "tiny", "task": task, "method": "full", "fraction": None, "scope": None}
     about |= {"train_rows": 12, "learning_rate": 1e-3}
-    about |= {"seed": 0, "fold": None, "partition": None}
+    about |= {"seed": 0, "fold": None, "partition": None, "encoder_size": 100}
+    about |= {"planned": 1, "across_models": False}
     planned = [{**about, "run": run, **more} for run, more in runs.items()]
     return run_scores.collect_scores(
         planned, store, columns or list_score_columns([examples.TASKS[task]], {}), apart

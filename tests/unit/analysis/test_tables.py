@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -22,6 +23,7 @@ from subtune.analysis.tables import (
     table_of_runs,
 )
 from subtune.core.errors import SubtuneError
+from subtune.core.files import Layout
 from subtune.exhibits.answer_tables import answers_table
 from subtune.exhibits.output import WITH_SCORE_COLUMNS
 from subtune.methods import METHODS
@@ -162,9 +164,9 @@ def run_command(results, *options: str) -> int:
 
 def give_name(results, run: str, **names) -> None:
     """Write the scores of an experiment in which a run has these names."""
-    path = results / "experiments" / "one" / "data" / "scores.csv"
+    path = Path(Layout(str(results)).data("one", "scores"))
     path.parent.mkdir(parents=True)
-    pd.DataFrame([{"run": run} | names]).to_csv(path, index=False)
+    pd.DataFrame([{"run": run} | names]).to_parquet(path, index=False)
 
 
 @pytest.mark.parametrize("directory", ["results", "with [brackets] é"])
@@ -173,7 +175,7 @@ def test_runs_are_listed_under_the_names_that_a_configuration_gave(tmp_path, dir
     specs = [examples.run_spec(), examples.run_spec(learning_rate=0.5)]
     record(results / "runs", specs, tiny_bert)
     give_name(results, specs[0].id, model="NA", method="mine", fraction=0.2, scope="cv")
-    broken = results / "experiments" / "broken" / "data" / "scores.csv"
+    broken = Path(Layout(str(results)).data("broken", "scores"))
     broken.parent.mkdir(parents=True)
     broken.write_bytes(b"\xff,\n")
     runs, _ = list_runs(results / "runs", read_given_names(str(results)))

@@ -112,7 +112,7 @@ def test_a_single_question_has_the_losses_below_its_answer(tmp_path):
 @pytest.mark.parametrize(
     ("column", "value", "text"),
     [
-        ("planned", 5, "3 of 5 seeds, compared with the same seeds of the reference"),
+        ("planned", 5, "3 of 5 seeds, on which Full scores 0.900"),
         ("at_edge", True, "the best learning rate is the smallest or largest of those tried"),
         ("curve", "still rising", "still rising in the last epoch, so more epochs may help"),
         ("curve", "fell", "the score fell after the best epoch"),
