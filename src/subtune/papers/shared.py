@@ -145,9 +145,9 @@ FRONT = Figure(
     "method is within the margin of each other method with a probability of at least 95 %, over "
     "several seeds. The column 'within' shows the probability against the reference. If a method "
     "lacks some seeds or folds, their number follows its name, and a short line shows the "
-    "reference's score on those that it has. Grey squares are methods that train nothing in the encoder. "
-    "Orange diamonds are external predictions. Each panel shows at most sixteen methods; diverged "
-    "methods are left out.",
+    "reference's score on those that it has. Grey squares are methods that train nothing in the "
+    "encoder. Orange diamonds are external predictions. Each panel shows at most sixteen methods; "
+    "diverged methods are left out.",
     make=draw_front,
 )
 # Tables and figures that are also made for all experiments together.

@@ -232,3 +232,17 @@ def test_no_answer_is_written_from_a_score_that_is_not_that_of_the_predictions(t
 def test_runs_that_diverged_are_left_out(tmp_path):
     diverged = recorded(tmp_path, "mrpc", tables_of("mrpc"), off=0.1, diverged=True)
     require_scores_of_predictions([diverged], tmp_path)
+
+
+def test_a_diverged_run_has_the_classifier_of_other_seeds(tmp_path):
+    """A diverged run records no changes of parameters, so its classifier was not subtracted."""
+    runs = {}
+    for seed, names in enumerate((["classifier.weight", "x"], [])):
+        run = recorded(tmp_path, "mrpc", tables_of("mrpc"), seed=seed, diverged=not names)
+        changes = pd.DataFrame({"parameter": names, "size": [2, 1][: len(names)]})
+        changes.to_csv(tmp_path / run / "changes.csv", index=False)
+        write_checksums(tmp_path / run)
+        runs[run] = {"seed": seed}
+    found = collected(tmp_path, "mrpc", runs)
+    assert found["value"].isna().tolist() == [False, True]
+    assert chosen_runs.count_encoder_parameters(found).tolist() == [1, 1]

@@ -141,3 +141,16 @@ def test_a_figure_is_written_twice_alike(tmp_path):
 )
 def test_numbers_of_parameters_have_three_digits(count, words):
     assert format_count(count) == words
+
+
+def test_a_method_without_some_folds_has_the_references_score_on_its_folds():
+    """BitFit lacks a hard fold. No point and no axis is at an accuracy far above 1."""
+    table = runs({"full": [0.98, 0.96, 0.5], "bitfit": [1.0, 0.97]}).assign(planned=5)
+    table["fold"] = table["seed"]
+    [panel] = panels_of(table)
+    assert names(panel) == ["BitFit 2/5", "Full"]
+    point, _ = points(panel)["BitFit 2/5"]
+    [line] = [line for line in panel.lines if line.get_marker() == "|"]
+    assert (point.get_xdata()[0], line.get_xdata()[0]) == pytest.approx((0.985, 0.97))
+    assert "line: Full on the same folds" in panel.get_xlabel()
+    assert panel.get_xlim()[1] < 1.05
