@@ -15,6 +15,7 @@ import pandas as pd
 from subtune.analysis.candidates import summarise_methods
 from subtune.analysis.tables import order_columns
 from subtune.tasks.metrics import TITLES
+from subtune.tasks.sentences import parse_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 # The tables whose columns are those declared for ``scores`` in ``analysis/columns.csv``.
 WITH_SCORE_COLUMNS = ("scores", "chosen", "sizes", "test_scores")
+# Columns with texts of strangers, which may look like formulas.
+WITH_TEXTS = {"text", "second text", "label", "prediction"}
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,10 @@ def write_table(table: pd.DataFrame | StyledTable, outputs: Sequence[str | Path]
     bold = bold.reindex(columns=shown.columns, fill_value=False)
     for path in map(Path, outputs):
         if path.suffix == ".csv":
-            styled.table.to_csv(path, index=False)
+            written = styled.table.copy(deep=False)
+            for name in WITH_TEXTS & {*written.columns}:
+                written[name] = written[name].map(_neutralise_formula)
+            written.to_csv(path, index=False)
         elif path.suffix == ".md":
             # Without escapes, stars in names would be read as bold text, and brackets as links.
             escaped = cells.replace(MARKDOWN, r"\\\1", regex=True)
@@ -151,6 +157,12 @@ def write_table(table: pd.DataFrame | StyledTable, outputs: Sequence[str | Path]
             path.write_text("\n\n".join(filter(None, parts)) + "\n", encoding="utf-8")
         else:
             path.write_text(_format_latex(cells, bold, styled.note, styled.wide), encoding="utf-8")
+
+
+def _neutralise_formula(cell: Any) -> Any:
+    """Prepend an apostrophe to a text that a spreadsheet would compute, as OWASP recommends."""
+    is_formula = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{cell}" if is_formula and parse_number(cell) is None else cell
 
 
 def escape_markdown(text: str) -> str:

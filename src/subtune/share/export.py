@@ -16,7 +16,6 @@ from transformers import AutoModel, PretrainedConfig
 
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout, new_directory
-from subtune.methods import Selection
 from subtune.methods.added import Adapter, Lora, Peft, PeftSettings
 from subtune.methods.roles import is_added, is_classifier, is_norm
 from subtune.models.encoder import Encoder, load_spec_encoder, silence_transformers
@@ -180,13 +179,8 @@ def export_adapter(layout: Layout, run: str, target: Path, minutes: float = MINU
     """
     from subtune.models.peft import make_peft_model
 
-    spec, delta, model = _load_run(layout, run, minutes)
-    settings = _choose_peft_settings(spec.selection, delta, model)
-    if settings is None:
-        raise SubtuneError(
-            f"run {run} trained parameters other than PEFT modules, LoRA or norms; export the "
-            "whole model, without --adapter"
-        )
+    spec, delta, model = _load_run(layout, run, minutes, as_adapter=True)
+    settings = _choose_peft_settings(run, spec, delta, model)
     module, names = make_peft_model(model, settings, spec.seed)
     _fill_adapter(module, names, delta, model)
     module.peft_config["default"].base_model_name_or_path = layout.model(spec.model.id)
@@ -204,16 +198,18 @@ def export_adapter(layout: Layout, run: str, target: Path, minutes: float = MINU
     return spec.id
 
 
-def _choose_peft_settings(
-    selection: Selection, delta: Delta, model: Encoder
-) -> PeftSettings | None:
+def _choose_peft_settings(run: str, spec: RunSpec, delta: Delta, model: Encoder) -> PeftSettings:
     """Choose the settings of a PEFT config with which an adapter can store a run's trained values.
 
     The classifier needs no setting, because PEFT stores it in every adapter.
 
-    Returns:
-        The settings, or None if PEFT cannot store the values in an adapter.
+    Args:
+        run: the id of the run that the user named, for the error message.
+
+    Raises:
+        SubtuneError: PEFT cannot store the values in an adapter.
     """
+    selection = spec.selection
     if isinstance(selection, Peft):
         return selection.peft
     changed = changed_tensors(model.parameters, delta)
@@ -228,7 +224,10 @@ def _choose_peft_settings(
     elif others and all(map(is_norm, others)):
         fields = {"type": "LN_TUNING", "target_modules": modules}
     else:
-        return None
+        raise SubtuneError(
+            f"run {run} trained parameters other than PEFT modules, LoRA or norms; export the "
+            "whole model, without --adapter"
+        )
     return PeftSettings.model_validate(fields)
 
 
@@ -267,8 +266,13 @@ def _module_name(name: str, model: Encoder) -> str:
     return model.exported_name(name).rpartition(".")[0]
 
 
-def _load_run(layout: Layout, run: str, minutes: float) -> tuple[RunSpec, Delta, Encoder]:
-    """Load spec, delta and pretrained model of a run or, after cross-validation, of its refit."""
+def _load_run(
+    layout: Layout, run: str, minutes: float, as_adapter: bool = False
+) -> tuple[RunSpec, Delta, Encoder]:
+    """Load spec, delta and pretrained model of a run or, after cross-validation, of its refit.
+
+    With ``as_adapter``, a run that PEFT cannot store is refused before its refit is trained.
+    """
     store = Path(layout.records())
     spec = records.read_spec(store, run)
     if spec.reads_texts:
@@ -280,9 +284,15 @@ def _load_run(layout: Layout, run: str, minutes: float) -> tuple[RunSpec, Delta,
             f"run {run} trained Houlsby or Pfeiffer adapters, which neither transformers nor PEFT "
             "supports; choose a run of another method"
         )
-    exported = run_to_export(layout, run, minutes)
-    spec = records.read_spec(store, exported)
-    delta = {key: torch.from_numpy(v) for key, v in records.read_delta(store, exported).items()}
+    if as_adapter and not records.read_outcome(store, run)["diverged"]:
+        _choose_peft_settings(run, *_read_run(layout, run))
+    return _read_run(layout, run_to_export(layout, run, minutes))
+
+
+def _read_run(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
+    store = Path(layout.records())
+    spec = records.read_spec(store, run)
+    delta = {key: torch.from_numpy(v) for key, v in records.read_delta(store, run).items()}
     return spec, delta, load_spec_encoder(spec, pretrained_directory(layout, spec))
 
 

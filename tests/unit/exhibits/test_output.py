@@ -20,6 +20,16 @@ def test_a_table_is_written_in_three_formats(tmp_path):
     assert r"a\_b" in latex and r"50\%" in latex
 
 
+def test_a_text_is_no_formula_in_a_spreadsheet(tmp_path):
+    texts = ["=1+1", "+1 for this", "- a list", "@me", "\t=1", "good = bad", "-1", "+1.5"]
+    table = pd.DataFrame({"text": texts, "label": texts, "value": -1.5, "range": "-1 to 2"})
+    output.write_table(table, [tmp_path / "suspects.csv"])
+    written = pd.read_csv(tmp_path / "suspects.csv", dtype={"text": str, "label": str})
+    expected = [f"'{text}" for text in texts[:5]] + texts[5:]
+    assert written["text"].tolist() == written["label"].tolist() == expected
+    assert written[["value", "range"]].drop_duplicates().to_numpy().tolist() == [[-1.5, "-1 to 2"]]
+
+
 @pytest.mark.parametrize(
     "text",
     ["![x](https://other.example/x.png)", "[x](https://y)", "<b>x</b>", "`x`", r"a\b", "a|b", "*"],

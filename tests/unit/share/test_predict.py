@@ -17,6 +17,7 @@ from subtune.runs import records
 from subtune.runs.spec import Fold
 from subtune.share import predict
 from subtune.share.card import model_card
+from subtune.share.export import export_adapter
 from subtune.share.predict import find_refit, predict_rows, run_to_export
 from subtune.tasks import TASKS
 from subtune.training import recipe, recorded_runs
@@ -342,6 +343,14 @@ def test_the_card_of_a_refit_has_the_mean_score_of_its_folds(
 def test_a_run_on_a_fold_of_an_unfinished_comparison_is_not_exported(folds, layout):
     with pytest.raises(SubtuneError, match="not finished; call `subtune compare` or"):
         run_to_export(layout, folds[0].id)
+
+
+def test_a_method_that_peft_cannot_store_is_refused_before_it_is_trained_again(
+    folds, layout, tmp_path
+):
+    """Without a table of chosen runs, training would be refused with another line."""
+    with pytest.raises(SubtuneError, match="trained parameters other than PEFT modules"):
+        export_adapter(layout, folds[0].id, tmp_path / "out")
 
 
 def test_texts_that_do_not_fit_are_refused_before_a_method_is_trained_again(folds, layout):
