@@ -245,9 +245,12 @@ def _name_predictions(given: Any) -> Any:
 
     Paths of files become absolute, because a later call may run in another directory.
     """
+    if isinstance(given, Mapping):
+        several = {str(name): _name_predictions(one) for name, one in given.items()}
+        return None if None in several.values() else several
     if isinstance(given, list | tuple):
-        several = [*map(_name_predictions, given)]
-        return None if None in several else several
+        listed = [*map(_name_predictions, given)]
+        return None if None in listed else listed
     if isinstance(given, str | Path) and is_file(given):
         return str(Path(given).resolve())
     return given if isinstance(given, str | int | float) else None

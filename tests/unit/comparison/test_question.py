@@ -290,6 +290,9 @@ def test_options_that_are_not_given_again_stay(tmp_path, untrained):
     assert path.read_text() == long.replace("margin: 0.1 ", "margin: 0.2 ")
     call(predictions="z")
     assert "margin: 0.2 " in path.read_text() and "z.jsonl" in path.read_text()
+    call(predictions={"my system": "z"}, minutes=20)
+    call(minutes=30)
+    assert "my-system.jsonl" in path.read_text()
     with pytest.raises(SubtuneError, match="a different value of label; choose another directory"):
         call(label="z")
 
