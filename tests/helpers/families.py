@@ -91,6 +91,16 @@ UNDESCRIBED: dict[str, dict[str, Any]] = {
     "fnet": {"type_vocab_size": 4},
     "ibert": {"type_vocab_size": 2},
     "longformer": {"attention_window": 4},
+    "t5": {
+        "d_model": 32,
+        "d_kv": 16,
+        "d_ff": 64,
+        "num_layers": 1,
+        "num_heads": 2,
+        "dropout_rate": 0.0,
+        "decoder_start_token_id": 0,
+        "type_vocab_size": 0,
+    },
     # XLNet's classifier reads the last token, and its tokenizer pads on the left.
     "xlnet": {
         "d_inner": 64,

@@ -167,6 +167,11 @@ def match_names(patterns: Iterable[str], shapes: Shapes) -> list[str]:
     return [name for name in names if any(e.fullmatch(name) for e in expressions.values())]
 
 
+def matches_any(name: str, patterns: Iterable[str]) -> bool:
+    """Return whether a name matches at least one pattern."""
+    return any(_compile_pattern(pattern).fullmatch(name) for pattern in patterns)
+
+
 def _suggest_vectors(pattern: str, shapes: Shapes) -> str:
     """Return the end of an error message: a list of the model's vectors.
 

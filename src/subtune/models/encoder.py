@@ -27,7 +27,12 @@ from subtune.methods.added import AdapterSettings
 from subtune.methods.roles import Shape, is_classifier
 from subtune.models.families import FAMILIES, HEADS, MEAN_CLASSIFICATION, Family
 from subtune.models.folders import CONFIG
-from subtune.models.model_config import Pooling, choose_head, read_model_config
+from subtune.models.model_config import (
+    Pooling,
+    choose_head,
+    has_own_initialisation,
+    read_model_config,
+)
 from subtune.models.model_files import list_weight_files, stored_names
 from subtune.models.operations import CompiledOperations
 from subtune.runs.spec import FisherSpec, RunSpec
@@ -156,11 +161,16 @@ def with_new_classifier(encoder: Encoder, seed: int) -> Encoder:
 def draw_classifier(encoder: Encoder, seed: int) -> dict[str, Tensor]:
     """Draw the initial parameters of a classifier from the distributions that transformers uses.
 
-    Matrices are drawn from N(0, initializer_range²). Biases are 0, and weights of norms are 1.
+    Matrices are drawn from N(0, initializer_range²). Biases are 0, and weights of norms are 1. For
+    the model types in `OWN_INITIALISATION`, transformers' code draws the parameters.
 
     Returns:
         The classifier's parameters, by canonical name.
     """
+    if has_own_initialisation(encoder.config.model_type):
+        from subtune.models.transformers_models import initialise_classifier
+
+        return initialise_classifier(encoder, seed)
     generator = torch.Generator().manual_seed(seed)
     # Some configurations lack the field ``initializer_range``.
     std = getattr(encoder.config, "initializer_range", 0.02)

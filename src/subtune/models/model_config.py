@@ -41,6 +41,9 @@ NO_POOLING = (
     "pooling: found {!r} for a decoder, expected no pooling, because only the last token attends "
     "to the whole text"
 )
+# Parts of the names of model types whose classifiers transformers draws from other distributions
+# than a normal distribution with standard deviation ``initializer_range``.
+OWN_INITIALISATION = ("funnel", "modernbert", "modernvbert", "t5")
 # The names of the field with the number of positions, which differ between models.
 POSITIONS = ("max_position_embeddings", "n_positions")
 
@@ -160,6 +163,11 @@ def choose_head(pooling: Pooling | None, head: str, model_type: str) -> str:
     if pooling != "mean" or head != SEQUENCE_CLASSIFICATION:
         return head
     return head if family_naming(model_type).pooling_field else MEAN_CLASSIFICATION
+
+
+def has_own_initialisation(name: str) -> bool:
+    """Return whether a model type, or a repository with this name, is in `OWN_INITIALISATION`."""
+    return any(part in name.lower() for part in OWN_INITIALISATION)
 
 
 def longest_text(config: Mapping[str, Any]) -> int:

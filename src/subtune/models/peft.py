@@ -7,7 +7,7 @@ adds is named ``fixed.<name>``. All other parameters keep their canonical names.
 
 import copy
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import peft
@@ -26,6 +26,7 @@ from subtune.core.errors import (
 )
 from subtune.methods.added import PeftSettings
 from subtune.methods.roles import ADDED, FIXED, Shape, is_classifier
+from subtune.methods.selection import matches_any
 from subtune.models.encoder import Encoder, silence_transformers
 from subtune.models.families import (
     MEAN_CLASSIFICATION,
@@ -208,6 +209,10 @@ def _inject_modules(
     device = next(module.parameters()).device
     modules_with_weights = {own.split(".")[-2] for own in names.values() if "." in own}
     canonical = {own: name for name, own in names.items()}
+    for field in ("target_modules", "feedforward_modules"):
+        patterns = getattr(config, field, None)
+        if patterns and not isinstance(patterns, str) and any("*" in p for p in patterns):
+            setattr(config, field, _find_modules(names, patterns))
     known = {id(value): canonical[own] for own, value in module.named_parameters()}
     # The whole head is always trained, so PEFT must save the head for every task type.
     heads = {own.partition(".")[0] for own, name in canonical.items() if is_classifier(name)}
@@ -234,6 +239,19 @@ def _inject_modules(
             f"peft: {settings.type}: {error_reason(error)}{modules_hint if needs_targets else ''}"
         ) from None
     return peft_model, _name_parameters(peft_model, known)
+
+
+def _find_modules(names: Mapping[str, str], patterns: Iterable[str]) -> list[str] | None:
+    """Find the modules whose canonical names match a pattern, by transformers' names.
+
+    The result is None if there are none, so that PEFT's defaults for the model's family apply.
+
+    Args:
+        names: maps canonical parameter names to transformers' names.
+        patterns: patterns of canonical module names.
+    """
+    modules = {name.rpartition(".")[0]: own.rpartition(".")[0] for name, own in names.items()}
+    return [own for name, own in modules.items() if matches_any(name, patterns)] or None
 
 
 def _name_parameters(module: peft.PeftModel, known: dict[int, str]) -> dict[str, str]:

@@ -156,6 +156,28 @@ def make_empty_model(config: PretrainedConfig, head: str) -> PreTrainedModel:
         return AUTO_CLASSES[head].from_config(config, attn_implementation="eager")
 
 
+@torch.no_grad()
+def initialise_classifier(encoder: Encoder, seed: int) -> dict[str, Tensor]:
+    """Initialise the parameters of a classifier with transformers' code, by canonical name."""
+    module = make_empty_model(encoder.config, encoder.head)
+    names = transformers_names(module, lacks_head=True)
+    drawn = {name: names[name] for name in encoder.parameters if is_classifier(name)}
+    for name, own in drawn.items():
+        inner, _, part = own.rpartition(".")
+        value = nn.Parameter(torch.empty(encoder.parameters[name].shape))
+        setattr(module.get_submodule(inner), part, value)
+    for inner in module.modules():
+        # Transformers initialises only modules without this mark.
+        inner._is_hf_initialized = False
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module.initialize_weights()
+    return {
+        name: module.get_parameter(own).data.to(encoder.parameters[name])
+        for name, own in drawn.items()
+    }
+
+
 def _load_module(
     directory: Path, config: PretrainedConfig, head: str, device: str | None = None
 ) -> PreTrainedModel:

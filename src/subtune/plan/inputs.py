@@ -33,6 +33,7 @@ from subtune.models.model_config import (
     Pooling,
     choose_head,
     find_pooling,
+    has_own_initialisation,
     known_dimensions,
     longest_text,
     read_model_config,
@@ -86,6 +87,9 @@ def find_model(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
             # Without this field, transformers' class of the family also reads the first token.
             pooling = None
         _check_methods(config, name, model, location, dimensions, pooling)
+    # The type of a model on the hub is not known, but it is part of the names of such models.
+    if has_own_initialisation(dimensions.model_type if dimensions else location):
+        spec = spec.replace(initial_classifier="transformers")
     return spec.replace(pooling=pooling), location
 
 

@@ -48,12 +48,15 @@ class ModelSpec(HashableModel):
         version: the commit of the repository, or a hash of the local files.
         pooling: whether the classifier reads the first token or the mean of all tokens. None means
             the pooling of the model's class in transformers: the first token in most encoders.
+        initial_classifier: whether the classifier is drawn from a normal distribution or by
+            transformers' code, for types in `subtune.models.model_config.OWN_INITIALISATION`.
     """
 
     source: Literal["hub", "files"]
     repository: str | None = None
     version: str
     pooling: Literal["first", "mean"] | None = None
+    initial_classifier: Literal["normal", "transformers"] = "normal"
 
 
 class DataSpec(HashableModel):

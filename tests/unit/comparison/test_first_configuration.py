@@ -154,9 +154,10 @@ def test_parts_of_a_model_that_are_left_out_are_said_and_written(written, copied
 
 
 def test_a_head_that_a_models_files_lack_is_said_and_written(written, directory_of, tmp_path):
-    shutil.copytree(directory_of("modernbert"), tmp_path / "mine")
     with silence_transformers():
-        AutoModel.from_pretrained(directory_of("modernbert")).save_pretrained(tmp_path / "mine")
+        whole = directory_of("modernbert")
+        shutil.copytree(whole, tmp_path / "mine")
+        AutoModel.from_pretrained(whole).save_pretrained(tmp_path / "mine")
     checked, _, said = written(f"{FILMS} --model {tmp_path / 'mine'}")
     [name] = checked.models
     assert f"model {name}: its files lack the head below the classifier" in said

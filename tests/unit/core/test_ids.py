@@ -21,7 +21,7 @@ from tests.helpers.examples import recipe, run_spec
 # Every default of every value that has an id. Defaults are left out of ids and of records, so an
 # old record would be read with a new default.
 FIXED_DEFAULTS: dict[type[HashableModel], dict[str, Any]] = {
-    spec.ModelSpec: {"repository": None, "pooling": None},
+    spec.ModelSpec: {"repository": None, "pooling": None, "initial_classifier": "normal"},
     TaskSpec: {
         "label": "label",
         "labels": None,
@@ -157,6 +157,7 @@ EMBEDDINGS = METHODS["embeddings"]
 FITTED = run_spec().replace(selection=EMBEDDINGS, recipe=spec.Fit(train_rows=5))
 SPECS = [
     *(MODEL, MODEL.replace(pooling="mean"), MODEL.replace(version="2")),
+    MODEL.replace(initial_classifier="transformers"),
     *(*DATA, DATA[0].replace(splits=("test",))),
     *(TOKENS, TOKENS.replace(doc_stride=3), TOKENS.replace(apart=True)),
     *(FISHER, FISHER.replace(rows=5), FISHER.replace(in_full=WHOLE)),

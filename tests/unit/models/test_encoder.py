@@ -5,13 +5,18 @@ import shutil
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
 from subtune.core.errors import SubtuneError
 from subtune.methods import METHODS, SELECTION
 from subtune.methods.roles import is_classifier
 from subtune.models import encoder, transformers_models
-from subtune.models.encoder import load_encoder, with_new_classifier
+from subtune.models.encoder import (
+    draw_classifier,
+    load_encoder,
+    silence_transformers,
+    with_new_classifier,
+)
 from subtune.models.families import HEADS, SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION
 from subtune.models.model_config import read_dimensions, shapes_of_selection
 from subtune.models.model_files import WEIGHTS, model_version
@@ -157,6 +162,32 @@ def test_a_model_without_a_sequence_head_loads_with_a_token_head(tmp_path):
     assert dimensions.parameters > 0
     with pytest.raises(SubtuneError, match="no class for sequence classification with 'apertus'"):
         dimensions.shapes(3)
+
+
+@pytest.mark.parametrize("family", [*families.FIELDS, "t5", "bart", "xlnet", "fnet"])
+def test_a_new_classifier_has_the_distribution_of_transformers(family, directory_of):
+    """Standard deviations of a wide classifier, over several draws, agree within 5 %."""
+    directory = directory_of(family)
+    theirs: dict[str, list] = {}
+    ours: dict[str, list] = {}
+    with silence_transformers():
+        for seed in range(5):
+            loaded = load_encoder(directory, SEQUENCE_CLASSIFICATION, 200)
+            drawn = draw_classifier(loaded, seed)
+            torch.manual_seed(seed)
+            plain = AutoModelForSequenceClassification.from_config(loaded.config)
+            for name, value in drawn.items():
+                ours.setdefault(name, []).append(value)
+                own = plain.get_parameter(loaded.exported_name(name))
+                theirs.setdefault(name, []).append(own.detach())
+    assert theirs
+    for name in theirs:
+        found, expected = torch.stack(ours[name]), torch.stack(theirs[name])
+        assert found.mean().item() == pytest.approx(expected.mean().item(), abs=0.01)
+        assert found.std().item() == pytest.approx(expected.std().item(), rel=0.05)
+        if found.std():
+            assert not torch.equal(found[0], found[1])
+            assert torch.equal(found[0], draw_classifier(loaded, 0)[name])
 
 
 @pytest.mark.parametrize("pooling", [None, "first", "mean"])

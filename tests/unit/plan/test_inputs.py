@@ -171,3 +171,25 @@ def test_a_plan_reads_each_task_once(tmp_path, monkeypatch):
     of_all = {"experiments": {"one": experiment, "two": experiment}}
     make_plan(check_config(BASE | {"tasks": {"mood": own_task(tmp_path)}} | of_all))
     assert read == ["mood"]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("modernbert", "transformers"),
+        ("electra", "normal"),
+        ("bert", "normal"),
+        ({"hub": "google-t5/t5-small"}, "transformers"),
+        ({"hub": "answerdotai/ModernBERT-base"}, "transformers"),
+        ({"hub": "bert-base-cased"}, "normal"),
+    ],
+)
+def test_models_that_transformers_initialises_have_ids_of_their_own(source, expected, directory_of):
+    if isinstance(source, str):
+        source = {"path": str(directory_of(source))}
+    else:
+        # With both settings, the hub is not asked.
+        source |= {"revision": "0" * 40, "pooling": "first"}
+    settings = {"methods": {"frozen": [1e-3]}, "fractions": None, "max_length": 64}
+    planned = plan({"models": {"minilm": source}}, **settings)
+    assert {spec.initial_classifier for spec in planned.models.values()} == {expected}

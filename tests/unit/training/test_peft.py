@@ -174,3 +174,30 @@ def test_the_page_counts_what_its_methods_train():
         methods = {name: METHODS[name] for name in re.findall(r"`(.*?)`", names)}
         found = count_parameters(model, methods, outputs=2)["parameters"]
         assert [f"{count:,}" for count in found] == counts.split("; ")
+
+
+@pytest.mark.parametrize(
+    ("family", "scaled"),
+    [
+        ("bert", ["attention.self.key", "attention.self.value", "output.dense"]),
+        ("roberta", ["attention.self.key", "attention.self.value", "output.dense"]),
+        ("deberta-v2", ["attention.self.key_proj", "attention.self.value_proj", "output.dense"]),
+        ("electra", ["attention.self.key", "attention.self.value", "output.dense"]),
+        ("qwen2", ["self_attn.k_proj", "self_attn.v_proj", "mlp.down_proj"]),
+        ("gpt2", ["attn.c_attn", "mlp.c_proj"]),
+        # Without roles, PEFT's defaults apply.
+        ("t5", ["k", "v", "DenseReluDense.wo"]),
+    ],
+)
+def test_ia3_scales_keys_values_and_the_feed_forward_part(family, scaled, directory_of):
+    base = load_encoder(directory_of(family), SEQUENCE_CLASSIFICATION, 2)
+    model = inject_peft(base, METHODS["ia3"].peft, SEED)
+    vectors = {name: v for name, v in model.parameters.items() if name.startswith("added.")}
+    for name, value in vectors.items():
+        module = name.partition(".ia3_l")[0]
+        assert module.endswith(tuple(scaled)) and "attention.output" not in module
+        # Factors of the feed-forward part are those of the module's inputs.
+        is_input = value.shape[0] == 1
+        assert is_input == module.endswith(scaled[-1])
+    for module in scaled:
+        assert sum(f".{module}.ia3_l" in name for name in vectors) >= base.config.num_hidden_layers
