@@ -4,6 +4,7 @@ import csv
 import shutil
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,12 @@ import pytest
 from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout
+from subtune.data.sample import WholeTable, write_drawn_rows, write_table_description
+from subtune.data.sources import files_version
+from subtune.data.table_files import read_rows
 from subtune.methods import METHODS, SELECTION
 from subtune.runs import records
-from subtune.runs.spec import Fold
+from subtune.runs.spec import DataSpec, Fold
 from subtune.share import predict
 from subtune.share.card import model_card
 from subtune.share.export import export_adapter
@@ -369,3 +373,40 @@ def test_a_run_that_cannot_be_exported_gets_one_line(folds, choose, layout):
     choose(folds, [None] * 3, value=np.nan)
     with pytest.raises(SubtuneError, match="'bitfit' diverged"):
         run_to_export(layout, folds[1].id)
+
+
+def write_sample(folder, task, number):
+    """Write a table of 30 rows and a sample of its first rows; return the table's path."""
+    table, rows = folder / "table.csv", [("a text", task.labels[n % 2]) for n in range(30)]
+    lines = [f"{text} {n},{label}" for n, (text, label) in enumerate(rows)]
+    table.write_text("\n".join([f"{task.text[0]},{task.label}", *lines]))
+    sample = Path(Layout(str(folder)).sample())
+    write_drawn_rows({"train": [*read_rows(table)]}, {"train": range(number)}, sample)
+    version = files_version({"train": table})
+    whole = WholeTable(str(table), version, rows=30, encoding=None, sheet=None)
+    write_table_description(sample, whole)
+    return table
+
+
+def test_a_refit_knows_its_sample_and_the_table_that_was_sampled(tmp_path):
+    task = examples.TASKS["sst2"].spec()
+    table, layout = write_sample(tmp_path, task, 10), Layout(str(tmp_path))
+    version = files_version({"train": Path(layout.sample(), "train.jsonl")})
+    run = examples.run_spec()
+    data = DataSpec(task=task, source="files", version=version, splits=("train",))
+    spec = run.replace(tokens=run.tokens.replace(data=data))
+    assert extend(layout, spec) == "the 10 examples sampled from 30"
+    table.write_text(table.read_text() + "\nmore,positive")
+    changed = f"the 10 examples sampled from 30, because {table} has changed since"
+    assert extend(layout, spec, 20) == changed
+    # A later call has drawn another sample, or none.
+    write_sample(tmp_path, task, 20)
+    assert extend(layout, spec, 30) == "the examples of all folds"
+    Path(layout.sample(), "train.jsonl").unlink()
+    assert extend(layout, spec, 30) == "the examples of all folds"
+
+
+def extend(layout, spec, number=5):
+    same, which = predict._extend_training_set(layout, spec, number)
+    assert same == spec
+    return which
