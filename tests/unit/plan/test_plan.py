@@ -317,6 +317,21 @@ def test_weights_of_a_label_without_a_row_are_one_line(plan_table):
     plan_table(task=task)
 
 
+@pytest.mark.parametrize("settings", [{}, {"folds": None, "files": ("train", "validation")}])
+def test_weights_of_a_label_that_no_other_fold_has_are_one_line(plan_table, settings):
+    """All rows of a rare label have one text, so they are in one fold. A search also has a fold."""
+    rare = [f"rare {letter}" for letter in "abcdefgh"]
+    task = TASK | {"labels": ["bad", "good", *rare]}
+    rows = [(f"{text} {n}", label) for n in range(5) for text, label in REVIEWS]
+    together = [(text, label) for label in rare for text in (label, label.upper(), f" {label}")]
+    message = r"experiments.mine.class_weights: task 'mood': fold \d of \d: found label 'rare "
+    with pytest.raises(SubtuneError, match=message):
+        plan_table(task=task, class_weights="balanced", rows=rows + together, **settings)
+    plan_table(task=task, rows=rows + together, **settings)
+    apart = [(f"{label} {n}", label) for label in rare for n in range(5)]
+    plan_table(task=task, class_weights="balanced", rows=rows + apart, **settings)
+
+
 def test_every_run_of_label_words_has_the_class_weights(plan_table):
     _, planned = plan_table(class_weights="balanced")
     runs = [of.spec for of in planned.experiments["mine"]]
