@@ -186,7 +186,8 @@ class Comparison:
             raise SubtuneError(f"method: {format_allowed(method, runs['method'].unique())}")
         runs = runs[runs["method"] == method]
         models = [*runs["model"].unique()]
-        if model is not None and model not in models:
+        # TF-IDF has no model.
+        if model not in (None, *models) and runs["encoder_size"].any():
             raise SubtuneError(f"model: {format_allowed(model, models)}")
         model = model or self._answer_model
         if model not in models:

@@ -184,17 +184,19 @@ def test_the_model_of_the_answer_predicts_unless_another_is_named(tmp_path, answ
         ("large", "layernorm", "l0", 0.4),
         ("large", "layernorm", "l1", 0.9),
         ("large", "bitfit", "l2", 0.6),
+        ("large", "tf-idf", "t0", 0.3),
     ]
     runs = pd.DataFrame(rows, columns=["model", "method", "run", "value"])
 
     class TwoModels(Comparison):
-        _chosen_runs = runs.assign(decides=True, encoder_size=10)
+        _chosen_runs = runs.assign(decides=True, encoder_size=10 * runs["method"].ne("tf-idf"))
 
         def _read(self, name):
             return pd.DataFrame([answer])
 
     found = TwoModels(tmp_path)
     assert found._best_run(method, None) == run
+    assert found._best_run("tf-idf", "small") == found._best_run("tf-idf", None) == "t0"
     assert found._best_run(method, "large") == {"layernorm": "l1", "bitfit": "l2"}[method]
     with pytest.raises(SubtuneError, match=r"^model: found 'medium', expected "):
         found._best_run(method, "medium")
