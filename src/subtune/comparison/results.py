@@ -162,10 +162,12 @@ class Comparison:
         predicted = predict_rows(self._layout, run, task, rows, source, minutes)
         if task.labels is not None:
             given = read_given_labels(self.results / task.name, task)
-            predicted[PREDICTION] = [
-                [given[word] for word in cell] if isinstance(cell, list) else given[cell]
+            labels = [
+                # A row without text has no prediction.
+                [given[word] for word in cell] if isinstance(cell, list) else given.get(cell)
                 for cell in predicted[PREDICTION]
             ]
+            predicted[PREDICTION] = pd.Series(labels, dtype=object if None in labels else None)
         if isinstance(texts, pd.DataFrame | pd.Series):
             return predicted.set_axis(texts.index)
         return predicted

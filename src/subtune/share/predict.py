@@ -1,6 +1,7 @@
 """Predictions of recorded runs for new data, and refits of cross-validated runs."""
 
 import io
+import itertools
 import json
 import math
 import sys
@@ -314,7 +315,7 @@ def predict_rows(
         A table with one row per row of ``rows``. The column ``prediction`` contains a label, or a
         number in the unit of the labels. For multi-label tasks and token classification, it
         contains lists of labels. For classification tasks, the table also has a column
-        ``probability_<label>`` for each label.
+        ``probability_<label>`` for each label. The cells of rows without text are missing.
 
     Raises:
         SubtuneError: a row is not valid for the task, the run diverged, or the record or the
@@ -323,6 +324,13 @@ def predict_rows(
     import pandas as pd
 
     store, kind = Path(layout.records()), task.of_kind
+    has_text = [any(str(row.get(c) or "").strip() for c in task.text) for _, row in rows]
+    if kind.reader == "tables" and not all(has_text) and any(has_text):
+        without = (place for (place, _), filled in zip(rows, has_text, strict=True) if not filled)
+        _print_line(f"{source}: rows without text get no prediction: {join_names(without, 12)}")
+        filled = [*itertools.compress(rows, has_text)]
+        predicted = predict_rows(layout, run, task, filled, source, minutes)
+        return predicted.set_axis(np.flatnonzero(has_text)).reindex(range(len(rows)))
     columns = kind.from_rows(task, rows, labelled=False, source=source)
     run = run_to_export(layout, run, minutes)
     spec = records.read_spec(store, run)

@@ -162,9 +162,21 @@ def test_a_table_keeps_its_columns(results, tmp_path, capfd):
     assert other["prediction"][0] == table["prediction"][0]
 
 
+def test_a_row_without_text_is_named_and_has_no_prediction(results, tmp_path, capfd):
+    (tmp_path / "in.csv").write_text("id,sentence\n1,a good film\n2, \n3,\n4,a bad one\n")
+    assert call(results, tmp_path / "in.csv", "--to", tmp_path / "out.csv") == 0
+    assert "in.csv: rows without text get no prediction: line 3, line 4\n" in capfd.readouterr().err
+    (tmp_path / "whole.csv").write_text("id,sentence\n1,a good film\n4,a bad one\n")
+    assert call(results, tmp_path / "whole.csv", "--to", tmp_path / "others.csv") == 0
+    table, others = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("out", "others"))
+    assert table["id"].tolist() == [1, 2, 3, 4]
+    assert table.iloc[[1, 2], 2:].isna().all(axis=None)
+    assert table.iloc[[0, 3]].to_csv(index=False) == others.to_csv(index=False)
+
+
 BAD = {
     "no column of text": ("in.csv", "id,text\n1,a\n", "line 2: no column 'sentence'"),
-    "an empty text": ("in.csv", "id,sentence\n1,a\n2, \n", "line 3: found no text"),
+    "empty texts alone": ("in.csv", "id,sentence\n1,\n2, \n", "line 2: found no text"),
     "no rows": ("in.csv", "id,sentence\n", "found no rows"),
     "a repeated column": ("in.csv", "note,sentence,note\n1,a,2\n", "found column 'note' twice"),
     "another format": ("in.pdf", "", "found '.pdf', expected one of"),
