@@ -12,7 +12,14 @@ from subtune.core.errors import SubtuneError, convert_errors
 from subtune.core.files import read_package_yaml
 from subtune.methods import Selection
 from subtune.methods.added import Adapter, Peft, PeftSettings
-from subtune.methods.roles import Shape, family_naming, first_position, is_classifier, is_embedding
+from subtune.methods.roles import (
+    Shape,
+    family_naming,
+    first_position,
+    is_classifier,
+    is_embedding,
+    split_name,
+)
 from subtune.methods.selection import count_trained_parameters
 from subtune.models.families import (
     FAMILIES,
@@ -238,11 +245,14 @@ class OtherDimensions:
         """Compute the number of floating-point operations in the forward pass of one example.
 
         The number includes attention, and the product of each token with each matrix that is not an
-        embedding table.
+        embedding table. If layers share their parameters, as in ALBERT, each layer counts.
         """
+        shapes = self.shapes(1, head)
+        layers = {split_name(name).layer for name in shapes} - {None}
+        times = self.num_hidden_layers / len(layers) if layers else 1.0
         multiplied = sum(
-            math.prod(shape)
-            for name, shape in self.shapes(1, head).items()
+            math.prod(shape) * (1.0 if split_name(name).layer is None else times)
+            for name, shape in shapes.items()
             if len(shape) > 1 and not is_embedding(name)
         )
         return tokens * (2 * multiplied + 4 * tokens * self.hidden_size * self.num_hidden_layers)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModel, PretrainedConfig
 
 from subtune.core.errors import SubtuneError
@@ -135,3 +136,13 @@ def test_shapes_are_known_without_weights(model, directory):
     assert dimensions.parameters == pretrained
     # Twice as many tokens cost twice as much, and what looks from token to token four times.
     assert 2 < dimensions.forward_flops(64) / dimensions.forward_flops(32) < 4
+
+
+@pytest.mark.parametrize("family", ["albert", "distilbert", "electra", "gpt2", "qwen2"])
+def test_a_pass_of_transformers_computes_about_as_much_as_dimensions_say(family, directory_of):
+    directory, tokens = directory_of(family), 48
+    model = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
+    with torch.inference_mode(), FlopCounterMode(display=False) as counter:
+        model(torch.ones(1, tokens, dtype=torch.long))
+    expected = read_dimensions(directory).forward_flops(tokens)
+    assert expected == pytest.approx(counter.get_total_flops(), rel=0.15)
