@@ -160,7 +160,7 @@ def run_comparison(
     place = Path(results or Path("results") / default_name).resolve()
     say = partial(_say_in_time, say, clock, place / CONFIGURATION)
     with _lock_directory(place) as lock, ExitStack() as at_end:
-        seconds = clock.remaining_seconds + loop.SECONDS_LATE
+        seconds = clock.remaining_seconds
         with (
             end_late_process(seconds, OUT_OF_TIME) if clock.is_process else nullcontext(),
             name_options_in_errors(Path(Layout(str(place)).tables(question.name))),
