@@ -269,7 +269,8 @@ def train_within_time_limit(context: Context, clock: Clock, workers: Workers) ->
     stop.start()
     if not state.writer.finish(state.progress, seconds):
         _print_line(
-            "the time is over: the results lack the last recorded runs, which another call adds"
+            "the time is over: report.html is missing or lacks the last recorded runs; repeat the "
+            "call to update it"
         )
     stop.join()
 

@@ -20,7 +20,7 @@ import yaml
 from subtune.comparison import DEFAULTS, Options, loop, with_options
 from subtune.comparison.first_configuration import EXPERIMENT, write_first_configuration
 from subtune.comparison.own_task import write_predictions
-from subtune.comparison.results import CONFIGURATION, Comparison, load
+from subtune.comparison.results import CONFIGURATION, Comparison
 from subtune.comparison.splits import (
     Rows,
     Split,
@@ -177,7 +177,7 @@ def run_comparison(
             at_end.push(on_error.pop_all())
         workers.number = context.config.jobs_at_once or 1
         loop.train_within_time_limit(context, clock, workers)
-    return load(place)
+    return Comparison(place)
 
 
 def _say_in_time(say: Say, clock: loop.Clock, configuration: Path, line: str) -> None:

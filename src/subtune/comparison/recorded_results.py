@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -89,8 +90,8 @@ def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set
     return found
 
 
-def write_results(context: Context, progress: Progress) -> None:
-    """Write all tables, figures and the report, from the recorded runs.
+def write_answers(context: Context, progress: Progress) -> None:
+    """Write the scores, the answers and the table of all runs, from the recorded runs.
 
     The modification time of the score tables is set to 1970. So Snakemake, which compares it with
     the times of the inputs, writes these files again once all planned runs are finished.
@@ -104,15 +105,16 @@ def write_results(context: Context, progress: Progress) -> None:
             scores.write_score_tables(job, rows, outputs)
         for path in list_files(job.outputs):
             os.utime(path, (1, 1))
-    # The answers are the most important result.
     for job in summary.jobs(context):
         with write_atomically(job.outputs) as outputs:
             summary.write_summaries(job, outputs)
-    for job in exhibits.jobs(context):
-        run_job(job)
     for job in runs.jobs(context):
         rows = join_recorded_runs(job.spec["planned"], progress)
         with write_atomically(job.outputs) as outputs:
             runs.write_table_of_runs(job, rows, outputs)
-    for job in report_page.jobs(context):
+
+
+def write_report(context: Context) -> None:
+    """Write the other tables and figures and the report, after `write_answers`."""
+    for job in chain(exhibits.jobs(context), report_page.jobs(context)):
         run_job(job)

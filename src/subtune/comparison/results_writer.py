@@ -9,7 +9,7 @@ from importlib import import_module
 from threading import Thread
 
 from subtune.comparison.next_runs import Progress
-from subtune.comparison.recorded_results import write_results
+from subtune.comparison.recorded_results import write_answers, write_report
 from subtune.core.errors import SubtuneError
 from subtune.steps.context import Context
 
@@ -27,12 +27,14 @@ class ResultsWriter:
 
     Attributes:
         seconds: the seconds that the last results took; 0 before the first results.
-        shown: the number of recorded runs in the last results.
+        shown: the number of recorded runs in the last report.
+        answered: the number of recorded runs in the last answers.
     """
 
     def __init__(self, context: Context):
         """Import the libraries for tables and figures in a thread."""
-        self._context, self._next, self.seconds, self.shown = context, 0.0, 0.0, 0
+        self._context, self._next, self.seconds = context, 0.0, 0.0
+        self.shown = self.answered = 0
         self._error: Exception | None = None
         self._thread = Thread(target=lambda: [*map(import_module, LIBRARIES)], daemon=True)
         self._thread.start()
@@ -54,23 +56,23 @@ class ResultsWriter:
             seconds: the time after which earlier results of this call have to do.
 
         Returns:
-            Whether the results contain all recorded runs.
+            Whether answers and report contain all recorded runs.
 
         Raises:
-            SubtuneError: no results were written in time, or an output cannot be written.
+            SubtuneError: no answers were written in time, or an output cannot be written.
         """
         end = time.monotonic() + seconds
         self._thread.join(seconds)
         left, has_new = end - time.monotonic(), self.shown < len(progress.scores)
-        is_in_time = not self.shown or left > LEAST_SHARE * self.seconds
+        is_in_time = not self.answered or left > LEAST_SHARE * self.seconds
         if not self._thread.is_alive() and has_new and is_in_time:
             self._begin(progress)
             self._thread.join(max(end - time.monotonic(), 0))
         if self._error:
             raise self._error
-        if not self.shown:
+        if not self.answered:
             raise SubtuneError(
-                "--minutes: the time ran out before the tables were written; to see the recorded "
+                "--minutes: the time ran out before the answer was written; to see the recorded "
                 "runs, repeat the call with more minutes"
             )
         return self.shown == len(progress.scores)
@@ -82,7 +84,9 @@ class ResultsWriter:
         def write() -> None:
             start = time.monotonic()
             try:
-                write_results(self._context, fixed)
+                write_answers(self._context, fixed)
+                self.answered = len(fixed.scores)
+                write_report(self._context)
             except Exception as error:
                 self._error = error
             else:

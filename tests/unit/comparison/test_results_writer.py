@@ -20,7 +20,8 @@ def written(monkeypatch) -> list[int]:
         time.sleep(len(progress.scores) / 10)
         found.append(len(progress.scores))
 
-    monkeypatch.setattr(results_writer, "write_results", write)
+    monkeypatch.setattr(results_writer, "write_answers", write)
+    monkeypatch.setattr(results_writer, "write_report", lambda context: None)
     monkeypatch.setattr(results_writer, "LIBRARIES", ())
     return found
 
@@ -67,9 +68,16 @@ def test_without_time_earlier_results_have_to_do(written):
 
 def test_without_time_and_results_one_line_says_so(written):
     start = time.monotonic()
-    with pytest.raises(SubtuneError, match=r"^--minutes: the time ran out before the tables were"):
+    with pytest.raises(SubtuneError, match=r"^--minutes: the time ran out before the answer was"):
         ResultsWriter(None).finish(recorded(10), 0.1)
     assert time.monotonic() - start < 1
+
+
+def test_answers_in_time_have_to_do_without_a_report(written, monkeypatch):
+    monkeypatch.setattr(results_writer, "write_report", lambda context: time.sleep(5))
+    start = time.monotonic()
+    assert not ResultsWriter(None).finish(recorded(1), 0.5) and written == [1]
+    assert time.monotonic() - start < 2
 
 
 def test_an_error_of_early_results_is_raised_only_if_it_remains(written, monkeypatch):
@@ -77,7 +85,7 @@ def test_an_error_of_early_results_is_raised_only_if_it_remains(written, monkeyp
         raise SubtuneError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(results_writer, "write_results", fail)
+        patch.setattr(results_writer, "write_answers", fail)
         writer = ResultsWriter(None)
         wait(writer)
         writer.write_early(recorded(1), 10)
