@@ -57,6 +57,7 @@ class MemoryGauge:
         if not busy or math.isinf(free) or sum(others) + needed <= free:
             return None
         return (
-            f"memory: a job uses up to {needed / 1e9:.1f} GB, and jobs may use {free / 1e9:.1f} GB "
-            f"({SHARE:.0%} of what is free), so at most {len(busy)} run at the same time"
+            f"memory: a job uses up to {needed / 1e9:.1f} GB, and all jobs may use "
+            f"{free / 1e9:.1f} GB ({SHARE:.0%} of what is free), so the others wait until one of "
+            f"{len(busy)} ends"
         )
