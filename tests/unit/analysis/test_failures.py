@@ -98,6 +98,15 @@ def test_the_least_probable_labels_are_the_first_suspects():
     assert found["probability"].to_numpy() == pytest.approx([0.01, 0.05])
 
 
+def test_suspects_have_the_lines_of_the_users_file():
+    output = np.array([[0.9, 0.1], [0.8, 0.2], [0.05, 0.95], [0.1, 0.9], [0.2, 0.8], [0.99, 0.01]])
+    task = COLOURS.replace(labels=("red", "green"))
+    places = [f"line {number}" for number in (2, 3, 7, 8, 12, 204)]
+    columns = {"text_a": list("abcdef"), "place": places}
+    found = find_suspects(predicted(task, [0, 0, 0, 1, 1, 1], output), columns)
+    assert found[["row", "text"]].to_numpy().tolist() == [[204, "f"], [7, "c"]]
+
+
 def test_probabilities_of_several_seeds_are_averaged():
     task = COLOURS.replace(labels=("red", "green"))
     output = [[0.1, 0.9], [0.3, 0.7], [0.3, 0.7], [0.8, 0.2], [0.8, 0.2]]
