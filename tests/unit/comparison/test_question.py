@@ -105,6 +105,16 @@ def test_texts_in_any_form_are_predicted_alike(answer, tmp_path):
         pd.testing.assert_frame_equal(answer.predict("layernorm", texts), expected)
 
 
+def test_a_pair_without_text_has_no_prediction(answer, capsys):
+    whole = answer.predict("layernorm", PAIRS)
+    found = answer.predict("layernorm", [PAIRS[0], ("", None), PAIRS[1]])
+    assert "texts: rows without text get no prediction: text 2\n" in capsys.readouterr().err
+    assert found.loc[1].isna().all()
+    others = found.drop(index=1).reset_index(drop=True)
+    pd.testing.assert_frame_equal(others, whole, check_dtype=False)
+    assert [*map(type, others["prediction"])] == [*map(type, whole["prediction"])]
+
+
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
@@ -115,7 +125,7 @@ def test_texts_in_any_form_are_predicted_alike(answer, tmp_path):
             pd.DataFrame([["a", "b"]], columns=["sentence1"] * 2),
             "texts: found column 'sentence1' t",
         ),
-        ([("a", "b"), ("", None)], "texts: text 2: found no text"),
+        ([("", None), (" ", "")], "texts: text 1: found no text"),
         ([], "texts: found no rows"),
     ],
 )
