@@ -51,6 +51,8 @@ class Answer:
         smaller: the most probable of the methods that are smaller than the candidate, if its
             probability is at least `POSSIBLE`.
         better: the best method that surely scores higher than full fine-tuning, if there is one.
+        full_chance: a lower bound of the probability that no method that is smaller than the
+            reference is within the margin.
         full_diverged: whether full fine-tuning was run but has no score.
         full_learnt_nothing: whether a run of full fine-tuning gives the same prediction for all
             examples.
@@ -73,6 +75,7 @@ class Answer:
     candidate: Candidate | None
     smaller: Candidate | None
     better: Candidate | None
+    full_chance: float
     full_diverged: bool
     full_learnt_nothing: bool
     more_seeds: int | None
@@ -129,6 +132,7 @@ def _build_answer(
         candidate,
         smaller=max(possible, key=lambda method: method.chance, default=None),
         better=max(better, key=lambda candidate: candidate.difference.mean, default=None),
+        full_chance=_chance_of_reference(compared) if candidate else math.nan,
         full_diverged=bool(runs["is_full"].any()) and not compared.full,
         full_learnt_nothing=bool(runs.loc[runs["is_full"], "one_answer"].any()),
         more_seeds=intervals.additional_seeds_needed(studies, margin),
@@ -149,8 +153,8 @@ def choose_method(compared: Compared, margin: float) -> tuple[Decision | None, C
     2. *Probably* train the smallest method that is within the margin with a probability of at least
        `LIKELY`.
     3. *Everything* should be trained, or *probably everything*: full fine-tuning is the reference,
-       and the probability of each smaller method is below ``1 - SURE`` or ``1 - LIKELY``. For
-       *everything*, the most probable of them has two seeds or more.
+       the probability that no smaller method is within the margin is at least `SURE` or `LIKELY`,
+       and the most probable of the smaller methods has two seeds or more.
     4. *Undecided*. The candidate is the most probable method or, if no probability is known, the
        smallest method whose score is within the margin. Without a score of full fine-tuning, it is
        the reference.
@@ -172,14 +176,18 @@ def choose_method(compared: Compared, margin: float) -> tuple[Decision | None, C
         return "undecided", scored
     known = [c for c in considered if not math.isnan(c.chance)]
     best = max(known, key=lambda c: (c.chance, c.difference.mean), default=None)
-    if best and len(known) == len(considered) and compared.reference == compared.full:
-        if best.chance < 1 - SURE and len(best.seeds) > 1:
-            return "everything", best
-        if best.chance < 1 - LIKELY:
-            return "probably everything", best
-    near = [c for c in considered if c.difference.mean >= -margin]
-    nearest = max(considered, key=lambda c: c.difference.mean, default=None)
-    return ("undecided" if nearest else None), best or next(iter(near), nearest)
+    worth = _chance_of_reference(compared)
+    if best and compared.reference == compared.full and len(best.seeds) > 1 and worth >= LIKELY:
+        return ("everything" if worth >= SURE else "probably everything"), best
+    # Of several scores within the margin, that of the smallest method counts.
+    nearest = max(considered, key=lambda c: min(c.difference.mean, -margin), default=None)
+    return ("undecided" if nearest else None), best or nearest
+
+
+def _chance_of_reference(compared: Compared) -> float:
+    """Compute a lower bound of the probability that no smaller method is within the margin."""
+    key = compared.methods[compared.reference].sort_key
+    return 1 - sum(c.chance for c in compared.methods.values() if c.sort_key < key)
 
 
 def format_share(value: float) -> str:
@@ -209,28 +217,21 @@ def short_answer(answer: Answer) -> str:
         return f"{title} score{'' if is_plural else 's'} best so far: {candidate.score:.3f}."
     probably = "probably " if decision in ("probably", "probably everything") else ""
     if decision in ("everything", "probably everything"):
-        sure = format_probability(1 - candidate.chance)
-        return (
-            f"{reference} is {probably}worth it: "
-            f"no smaller method scores within {answer.margin:g} of it ({sure})."
-        )
+        none = f"no smaller method scores within {answer.margin:g} of it"
+        sure = format_probability(answer.full_chance)
+        return f"{reference} is {probably}worth it: {none} ({sure})."
     against = f"{candidate.score:.3f} against {candidate.reference_score:.3f}"
     if answer.reference not in (answer.full, title):
         against += f" of {answer.reference}"
     if decision == "undecided":
-        have = "have" if is_plural else "has"
-        if math.isnan(candidate.chance):
-            return f"Undecided: {_lower_first_letter(title)} {have} {against}."
-        best = f"the best chance ({format_probability(candidate.chance)})"
-        return f"Undecided: {_lower_first_letter(title)} {have} {best}, with {against}."
+        has = f"Undecided: {_lower_first_letter(title)} {'have' if is_plural else 'has'}"
+        if not math.isnan(candidate.chance):
+            has += f" the best chance ({format_probability(candidate.chance)}), with"
+        return f"{has} {against}."
     against += f" ({format_probability(candidate.chance)})"
     if title.startswith((words, method_title("tf-idf"))):
         scores = f"{_lower_first_letter(title)} score{'' if is_plural else 's'}"
-        needed = (
-            "No fine-tuning is needed"
-            if decision == "train"
-            else "Probably no fine-tuning is needed"
-        )
+        needed = f"{probably}no fine-tuning is needed".capitalize()
         return f"{needed}: {scores} {against}."
     if title == answer.reference and decision == "train":
         return f"{title} beats {_lower_first_letter(_name_in_sentence(answer.full))}: {against}."

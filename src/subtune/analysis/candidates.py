@@ -39,8 +39,8 @@ from subtune.analysis.tables import order_columns, set_types
 from subtune.core.errors import locate_errors
 
 # Answers are as strong as these probabilities: a method is *surely* within the margin from `SURE`
-# and two seeds, *probably* from `LIKELY`, and worth naming from `POSSIBLE`. All smaller methods are
-# surely worse than the reference below ``1 - SURE``, and probably below ``1 - LIKELY``.
+# and two seeds, *probably* from `LIKELY`, and worth naming from `POSSIBLE`. Full fine-tuning is
+# worth it if, surely or probably, no smaller method is within the margin.
 SURE, LIKELY, POSSIBLE = intervals.LEVEL, 0.8, 0.5
 # Metrics that are shares of examples.
 SHARES = {"accuracy", "exact_match"}
