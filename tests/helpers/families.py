@@ -111,11 +111,40 @@ UNDESCRIBED: dict[str, dict[str, Any]] = {
         "max_position_embeddings": None,
     },
 }
+# Families whose classifiers read the last token, and encoder-decoder models.
+LAST_TOKEN: dict[str, dict[str, Any]] = {
+    "ctrl": {
+        "n_embd": 32,
+        "dff": 64,
+        "n_layer": 2,
+        "n_head": 2,
+        "resid_pdrop": 0.0,
+        "embd_pdrop": 0.0,
+        "type_vocab_size": 0,
+    },
+    "modernbert-decoder": {
+        "global_attn_every_n_layers": 2,
+        "local_attention": 128,
+        "cls_token_id": 2,
+        "sep_token_id": 3,
+        "type_vocab_size": 0,
+    },
+    "t5": {
+        "d_model": 32,
+        "d_kv": 16,
+        "d_ff": 64,
+        "num_layers": 2,
+        "num_heads": 2,
+        "dropout_rate": 0.0,
+        "decoder_start_token_id": 0,
+        "type_vocab_size": 0,
+    },
+}
 
 
 def write(name: str, directory: Path) -> Path:
     """Write a model of a family and its tokenizer to a directory."""
-    fields = SHAPE | USUAL | (FIELDS | UNDESCRIBED)[name]
+    fields = SHAPE | USUAL | (FIELDS | UNDESCRIBED | LAST_TOKEN)[name]
     config = AutoConfig.for_model(name, **{k: v for k, v in fields.items() if v is not None})
     torch.manual_seed(0)
     AutoModelForSequenceClassification.from_config(config).save_pretrained(directory)

@@ -21,10 +21,11 @@ from torch.overrides import TorchFunctionMode
 
 from subtune.core.errors import SubtuneError, error_reason
 from subtune.core.process import is_out_of_memory
-from subtune.models.encoder import Encoder, TransformersModule
+from subtune.models.encoder import Encoder, TransformersModule, with_new_classifier
 from subtune.models.families import QUESTION_ANSWERING
 from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun, Weight
 from subtune.models.packing import PackedBatch
+from subtune.tasks.examples import Reads
 
 # Maps the name of a module to the two matrices of its low-rank update, ``[r, i]`` and ``[o, r]``.
 Updates = Mapping[str, tuple[Tensor, Tensor]]
@@ -76,14 +77,69 @@ def transformers_hidden_states(encoder: Encoder, batch: PackedBatch) -> Tensor:
     """
     theirs = encoder.transformers
     assert theirs is not None, "this model has subtune's own forward pass"
-    prefix = f"{theirs.module.base_model_prefix}."
-    base = theirs.module.eval().get_submodule(prefix[:-1])
-    tensors = encoder.export_parameters() | dict(theirs.buffers)
-    tensors = {own.removeprefix(prefix): t for own, t in tensors.items() if own.startswith(prefix)}
-    with _shorten_errors(encoder):
-        outputs = functional_call(base, tensors, (), _pad_inputs(encoder, batch))
+    _, states = _run_head(encoder, theirs, _pad_inputs(encoder, batch))
     reads = batch.first_tokens if batch.reads is None else batch.reads
-    return _pick_tokens(outputs.last_hidden_state, batch, reads)
+    return _pick_tokens(states, batch, reads)
+
+
+def find_token_read(encoder: Encoder) -> Reads:
+    """Find which tokens' last hidden states transformers' sequence classifier reads.
+
+    The logits of a short text are differentiated with respect to the hidden states. If the logits
+    do not depend on the hidden states behind the encoder, a pooler in the encoder has read the
+    first token.
+
+    Raises:
+        SubtuneError: transformers' code fails.
+    """
+    theirs, config = encoder.transformers, encoder.config
+    assert theirs is not None, "this model has subtune's own forward pass"
+    ends = getattr(config, "eos_token_id", None)
+    ends = ends if isinstance(ends, list) else [ends]
+    # The first ids are often special tokens.
+    words = [id for id in range(4, 12) if id not in (config.pad_token_id, *ends)]
+    # Some encoder-decoder models read the token that ends a text.
+    last = ends[0] if config.is_encoder_decoder else words[3]
+    ids = torch.tensor([[*words[:3], last]], device=encoder.device)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    with torch.enable_grad():
+        logits, states = _run_head(with_new_classifier(encoder, seed=0), theirs, inputs, True)
+        if not logits.requires_grad:
+            return "first"
+        [gradient] = torch.autograd.grad(logits.square().sum(), states)
+    [read] = gradient[0].any(-1).nonzero(as_tuple=True)
+    return "all" if len(read) > 1 else "first" if read.tolist() == [0] else "last"
+
+
+def _run_head(
+    encoder: Encoder,
+    theirs: TransformersModule,
+    inputs: Mapping[str, Tensor],
+    needs_gradient: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Compute logits, and the last hidden states ``[n, l, h]`` that the head receives.
+
+    Args:
+        needs_gradient: whether the logits can be differentiated with respect to the hidden states.
+    """
+    states = []
+
+    def keep_states(module: nn.Module, arguments: Any, outputs: Any) -> Any:
+        states.append(outputs[0].detach().requires_grad_() if needs_gradient else outputs[0])
+        if isinstance(outputs, tuple):
+            return states[-1], *outputs[1:]
+        outputs[next(iter(outputs))] = states[-1]
+        return outputs
+
+    tensors = encoder.export_parameters() | dict(theirs.buffers)
+    base = theirs.module.eval().get_submodule(theirs.module.base_model_prefix)
+    hook = base.register_forward_hook(keep_states)
+    try:
+        with _shorten_errors(encoder):
+            outputs = functional_call(theirs.module, tensors, (), dict(inputs))
+    finally:
+        hook.remove()
+    return outputs[0], states[-1]
 
 
 def _compute_run_logits(

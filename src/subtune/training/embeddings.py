@@ -2,13 +2,14 @@
 
 The regressions are scikit-learn's: a logistic regression for classes, a ridge regression for
 numbers, and a separate logistic regression for each label of a multi-label task. The penalty is
-chosen by cross-validation on the training set.
+chosen by cross-validation on the training set, by the task's first metric.
 
 Shapes: ``n`` rows of the dataset, ``t`` texts per row, ``h`` hidden size, ``f`` features, ``o``
 outputs.
 """
 
 import time
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,19 +18,30 @@ import torch
 from torch.nn.functional import normalize
 
 from subtune.core.errors import SubtuneError
+from subtune.core.process import log_line
 from subtune.models.encoder import Encoder
 from subtune.models.forward import compute_hidden_states
 from subtune.models.packing import pack_batch, split_into_micro_batches
 from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.examples import Examples, Reads, evaluation_batches
+from subtune.tasks.row_sets import divide_rows
 from subtune.training.evaluation import TrainingResult, autocast, check_padding, score_splits
 from subtune.training.training_set import compute_label_weights, draw_training_indices
 
 FOLDS = 5
-# The maximum number of iterations of logistic regression. scikit-learn's default is 100 iterations,
-# in which the solver does not converge if the penalty is small.
-STEPS = 1000
+# The penalties that are tried, strongest first: ``alpha`` of ridge regression, and ``1 / C`` of
+# logistic regression.
+PENALTIES = np.logspace(4, -3, 8)
+# The cosine of a pair is multiplied by this factor, because a penalty that suits the hundreds of
+# other features would shrink the coefficient of the cosine too much.
+COSINE_FACTOR = 20
+# Penalties are compared on at most this many rows, or on so many that ``rows * features * outputs``
+# is at most `MOST_SEARCHED`, whichever is more.
+LEAST_SEARCHED, MOST_SEARCHED = 1000, 8e6
+# The maximum number of iterations of logistic regression, to compare penalties and for the final
+# fit. If the penalty is small, the solver needs more than scikit-learn's default of 100.
+SEARCH_STEPS, STEPS = 200, 1000
 # The logit of a class without training examples. It is never the largest, because the largest logit
 # of the other classes is at least 0.
 ABSENT = -100.0
@@ -41,11 +53,13 @@ def pooled_tokens(spec: ModelSpec, model: Encoder) -> Reads:
     If ``spec.pooling`` is None, these are the tokens that the model's class for sequence
     classification in transformers reads.
     """
-    if (spec.pooling or getattr(model.config, "classifier_pooling", None)) == "mean":
-        return "all"
-    module = model.transformers and model.transformers.module
-    # In transformers, a head that is named ``score`` reads the last token.
-    return "last" if hasattr(module, "score") or model.config.is_encoder_decoder else "first"
+    if spec.pooling:
+        return "all" if spec.pooling == "mean" else "first"
+    if model.transformers is None:
+        return "first"
+    from subtune.models.transformers_pass import find_token_read
+
+    return find_token_read(model)
 
 
 def fit_embedding_regression(
@@ -71,21 +85,15 @@ def fit_embedding_regression(
     features = compute_features(model, train, index)
     first_texts = index[:: len(index) // len(features)]
     labels = train.labels[first_texts]
-    first = task.metrics[0]
-    if task.labels is None:
-        from sklearn.linear_model import RidgeCV
-
-        ridge = RidgeCV().fit(features, labels)
-        weight, bias = np.asarray(ridge.coef_[None], "f"), np.array([ridge.intercept_], "f")
-    elif labels.ndim == 1:
-        weight, bias = _fit_logistic(features, labels, task.outputs, first, recipe, seed)
+    sets = train.row_sets[np.searchsorted(train.row_indices, train.row[first_texts])]
+    columns = labels.T if labels.ndim > 1 else [labels]
+    each = [_fit_regression(features, column, sets, task, recipe, seed) for column in columns]
+    if labels.ndim > 1:
+        # Each label is a binary task, whose logit is the difference of the two logits.
+        each = [tuple(yes - no for no, yes in part) for part in each]
+        weight, bias = (np.stack(part) for part in zip(*each, strict=True))
     else:
-        # Each label is a binary task, whose F1 is that of the positive class.
-        first = "accuracy" if first == "accuracy" else "f1"
-        each = [_fit_logistic(features, label, 2, first, recipe, seed) for label in labels.T]
-        weight, bias = (
-            np.stack([yes - no for no, yes in part]) for part in zip(*each, strict=True)
-        )
+        [(weight, bias)] = each
     computed = {}
     for split in filter(examples.__contains__, task.evaluation):
         every = np.arange(len(examples[split]))
@@ -130,8 +138,8 @@ def compute_features(model: Encoder, examples: Examples, index: np.ndarray) -> n
     """Compute the features of examples, ``[n, f]``.
 
     The features of a single text are its embedding. The two texts of a pair are adjacent examples.
-    If their embeddings are u and v, the features of the pair are u, v, ``|u − v|`` and the
-    elementwise product ``u·v``.
+    If their embeddings are u and v, the features of the pair are u, v, ``|u − v|``, the elementwise
+    product ``u·v``, and the cosine of u and v, multiplied by `COSINE_FACTOR`.
 
     Raises:
         SubtuneError: an embedding is not finite.
@@ -145,7 +153,9 @@ def compute_features(model: Encoder, examples: Examples, index: np.ndarray) -> n
     if len(examples) == len(examples.row_indices):
         return embedded
     u, v = embedded[::2], embedded[1::2]
-    return np.hstack([u, v, np.abs(u - v), u * v])
+    product = u * v
+    cosine = product.sum(1, keepdims=True)
+    return np.hstack([u, v, np.abs(u - v), product, COSINE_FACTOR * cosine])
 
 
 def compute_embeddings(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:
@@ -153,8 +163,10 @@ def compute_embeddings(model: Encoder, examples: Examples, index: np.ndarray) ->
 
     An embedding is the mean of the last hidden states of the pooled tokens, scaled to a Euclidean
     norm of 1. As in sentence-transformers, the dot product of two embeddings is then the cosine
-    similarity of the texts.
+    similarity of the texts. The embedding of a text without tokens is 0.
     """
+    rows = np.flatnonzero(examples.lengths[index])
+    index, texts = index[rows], len(index)
     lengths, counts = examples.lengths[index], torch.from_numpy(examples.read_counts[index])
     parts, order = [], []
     with torch.inference_mode(), autocast(model.device, "fp32"):
@@ -166,44 +178,111 @@ def compute_embeddings(model: Encoder, examples: Examples, index: np.ndarray) ->
                 means = torch.segment_reduce(states, "mean", lengths=tokens, axis=0)
                 parts.append(normalize(means).cpu().numpy())
                 order.append(part)
-    return np.concatenate(parts)[np.argsort(np.concatenate(order))]
+    states = np.concatenate(parts)
+    embedded = np.zeros((texts, states.shape[1]), states.dtype)
+    embedded[rows[np.concatenate(order)]] = states
+    return embedded
 
 
-def _fit_logistic(
-    features: np.ndarray, labels: np.ndarray, outputs: int, metric: str, recipe: Fit, seed: int
+def _fit_regression(
+    features: np.ndarray,
+    labels: np.ndarray,
+    sets: np.ndarray,
+    task: TaskSpec,
+    recipe: Fit,
+    seed: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit a logistic regression, and return its weight ``[o, f]`` and bias ``[o]``.
+    """Fit a logistic or ridge regression, and return its weight ``[o, f]`` and bias ``[o]``.
 
-    The penalty with the best mean ``metric`` over the folds is chosen. If a class has only one row,
-    scikit-learn's default penalty is used.
+    For one label of a multi-label task, ``o`` is 2.
 
     Args:
         features: ``[n, f]``.
-        labels: the classes of the rows, ``[n]``.
-        outputs: the number of classes.
+        labels: the labels of the rows, ``[n]``; for one label of a multi-label task, 0 and 1.
+        sets: the set of each row, ``[n]``. The rows of a set are in the same fold.
         seed: the seed of the folds.
     """
-    from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
-    from sklearn.model_selection import StratifiedKFold
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression, Ridge
 
-    def score(regression: Any, features: np.ndarray, labels: Any) -> float:
-        predicted = regression.predict(features)
-        return metrics.compute_metrics("classes", [metric], predicted, labels)[metric]
-
-    weight, bias = np.zeros((outputs, features.shape[1]), "f"), np.full(outputs, ABSENT, "f")
-    classes, counts = np.unique(labels, return_counts=True)
-    bias[classes] = 0
-    if len(classes) == 1:
-        return weight, bias
-    settings: dict[str, Any] = {"max_iter": STEPS, "class_weight": recipe.class_weights}
-    regression = LogisticRegression(**settings)
-    if counts.min() > 1:
-        folds = StratifiedKFold(min(FOLDS, counts.min()), shuffle=True, random_state=seed)
-        settings |= {"l1_ratios": (0,), "use_legacy_attributes": False}
-        regression = LogisticRegressionCV(cv=folds, scoring=score, **settings)
-    regression.fit(features, labels)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        if task.labels is None:
+            alpha = _choose_penalty(Ridge(), "alpha", features, labels, sets, task, seed) or 1
+            ridge = Ridge(alpha=alpha).fit(features, labels)
+            return np.asarray(ridge.coef_[None], "f"), np.array([ridge.intercept_], "f")
+        outputs = 2 if task.of_kind.has_label_columns else task.outputs
+        weight, bias = np.zeros((outputs, features.shape[1]), "f"), np.full(outputs, ABSENT, "f")
+        classes = np.unique(labels)
+        bias[classes] = 0
+        if len(classes) == 1:
+            return weight, bias
+        logistic = LogisticRegression(class_weight=recipe.class_weights, max_iter=SEARCH_STEPS)
+        penalty = _choose_penalty(logistic, "C", features, labels, sets, task, seed)
+        settings = {"max_iter": STEPS} | ({"C": 1 / penalty} if penalty else {})
+        logistic.set_params(**settings).fit(features, labels)
     # For two classes, scikit-learn returns one row of coefficients, which gives the difference of
     # the two logits.
     halves = np.array([[-0.5], [0.5]]) if len(classes) == 2 else np.eye(len(classes))
-    weight[classes], bias[classes] = halves @ regression.coef_, halves @ regression.intercept_
+    weight[classes], bias[classes] = halves @ logistic.coef_, halves @ logistic.intercept_
     return weight, bias
+
+
+def _choose_penalty(
+    regression: Any,
+    name: str,
+    features: np.ndarray,
+    labels: np.ndarray,
+    sets: np.ndarray,
+    task: TaskSpec,
+    seed: int,
+) -> float | None:
+    """Choose the penalty of a regression by cross-validation.
+
+    The score is the task's first metric; for one label of a multi-label task, F1 or accuracy. The
+    strongest penalty is chosen whose mean score is below the best one by at most one standard
+    error of the difference, because scores on small folds vary (Breiman et al., "Classification
+    and Regression Trees", 1984, section 3.4.3).
+
+    Args:
+        regression: scikit-learn's regression.
+        name: the parameter of the penalty: ``alpha``, or ``C`` for ``1 / penalty``.
+
+    Returns:
+        The penalty, or None if there are too few rows for two folds.
+    """
+    from sklearn.model_selection import GridSearchCV
+
+    kind, first = task.of_kind, task.metrics[0]
+    value_type, several = kind.value_type, kind.has_label_columns
+    if several:
+        value_type, first = "classes", "accuracy" if first == "accuracy" else "f1"
+
+    def score(fitted: Any, features: np.ndarray, labels: Any) -> float:
+        predicted = fitted.predict(features)
+        return metrics.compute_metrics(value_type, [first], predicted, labels)[first]
+
+    work = features.shape[1] * (1 if kind.has_numbers or several else task.outputs)
+    rows = max(LEAST_SEARCHED, int(MOST_SEARCHED / work))
+    features, labels, sets = features[:rows], labels[:rows], sets[:rows]
+    folds = len(labels)
+    if not kind.has_numbers:
+        # Each part for training needs two classes.
+        folds = np.sort(np.unique(labels, return_counts=True)[1])[-2:].min()
+    if folds < 2:
+        return None
+    strata = labels[:, None] if several else labels
+    parts = divide_rows(task, sets, strata, min(FOLDS, folds), seed)
+    pairs = [(np.setdiff1d(np.arange(len(labels)), part), part) for part in parts if len(part)]
+    pairs = [(others, part) for others, part in pairs if len(np.unique(labels[others])) > 1]
+    if len(pairs) < 2:
+        return None
+    values = 1 / PENALTIES if name == "C" else PENALTIES
+    search = GridSearchCV(regression, {name: values}, scoring=score, cv=pairs, refit=False)
+    results = search.fit(features, labels).cv_results_
+    scores = np.stack([results[f"split{number}_test_score"] for number in range(len(pairs))])
+    below = scores[:, [scores.mean(0).argmax()]] - scores
+    errors = below.std(0, ddof=1) / np.sqrt(len(pairs))
+    penalty = PENALTIES[(below.mean(0) <= errors).argmax()]
+    end = ", the end of the range that is tried" if penalty == PENALTIES[-1] else ""
+    log_line(f"embeddings: the regression's penalty is {penalty:g}{end}")
+    return penalty

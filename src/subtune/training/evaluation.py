@@ -86,7 +86,8 @@ def check_padding(
     if model.transformers is None or not nonempty:
         return model
     first, longest = nonempty[0], max(int(split.lengths.max()) for split in nonempty)
-    in_order = sort_by_length(np.arange(len(first)), first.lengths)
+    # One text of a pair may have no tokens.
+    in_order = sort_by_length(np.flatnonzero(first.lengths), first.lengths)
     index = np.unique(in_order[np.linspace(0, len(in_order) - 1, PADDED_EXAMPLES).astype(int)])
     with_classifier = with_new_classifier(model, seed=0)
     # In a lower precision, rounding would hide the effect of padding.

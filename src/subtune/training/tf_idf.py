@@ -34,18 +34,13 @@ FEATURES = 100_000
 # The inverse penalty ``C`` of logistic regression. Among 1, 10 and 100, the value 10 is the best or
 # close to the best on SST-2 and CoLA, with 1,000 and with 5,000 training examples.
 INVERSE_PENALTY = 10
-# The number of rows is limited so that ``rows * characters * (READING + k)`` is at most `MOST_WORK`
-# (half a minute on one core), where ``characters`` is the mean length of a row. Computing the
-# features of a row takes as long as fitting `READING` regressions to these features.
-MOST_WORK, READING = 2.5e8, 35
-# scikit-learn code that fits the regression of `fit_texts` to a task with classes. If a user tries
-# to export a TF-IDF run, the error message shows this code.
-SCIKIT_LEARN = (
-    f"words = TfidfVectorizer(sublinear_tf=True, **{WORDS}); "
-    f"letters = TfidfVectorizer(sublinear_tf=True, **{LETTERS}); "
-    f"make_pipeline(make_union(words, letters), LogisticRegression(C={INVERSE_PENALTY}))"
-    ".fit(texts, labels)"
-)
+# At most this many characters of the training texts are read, which takes about half a minute on
+# one core. If there are more, the end of long texts is not read.
+MOST_CHARACTERS = 20_000_000
+# ``non-zero features * k`` above which stochastic gradient descent replaces the exact solver, which
+# would take longer than half a minute on one core, and the number of passes over the data
+# ``passes * non-zero features * k``.
+MOST_SOLVED, MOST_PASSED, PASSES = 2.5e8, 6e9, 5
 
 # One sequence of texts per text column: one column for single texts, two for pairs.
 Texts = Sequence[Sequence[str]]
@@ -57,12 +52,14 @@ class TextRegression:
 
     Attributes:
         vectorizer: the fitted vectorizer from scikit-learn.
+        characters: the number of characters of a text that are read; None means all.
         weight: the coefficients ``[f, k]``. A task with two classes has one regression.
         bias: the intercepts ``[k]``.
     """
 
     task: TaskSpec
     vectorizer: Any
+    characters: int | None
     weight: np.ndarray
     bias: np.ndarray
 
@@ -71,7 +68,8 @@ class TextRegression:
 
         In a regression task, the logits are the predicted numbers.
         """
-        return self.logits(build_features([self.vectorizer.transform(column) for column in texts]))
+        cut = [[text[: self.characters] for text in column] for column in texts]
+        return self.logits(build_features([self.vectorizer.transform(column) for column in cut]))
 
     def logits(self, features: Any) -> np.ndarray:
         """Compute logits ``[n, o]`` from features ``[n, f]``."""
@@ -125,11 +123,10 @@ def fit_texts(
     index = draw_training_indices(train, recipe, np.random.default_rng(seed))
     texts = [[column[row] for row in index] for column in read_text_columns(train, task)]
     targets = _regression_targets(task, train.labels[index])
-    characters = sum(len(text) for column in texts for text in column) / len(index)
-    rows = max(1, int(MOST_WORK / characters / (READING + targets.shape[1])))
-    if rows < len(index):
-        log_line(f"TF-IDF: to save time, fitted to {rows:,} of {len(index):,} training examples")
-        index, targets, texts = index[:rows], targets[:rows], [column[:rows] for column in texts]
+    characters = _find_cut([len(text) for column in texts for text in column])
+    if characters is not None:
+        log_line(f"TF-IDF: to save time, reads the first {characters:,} characters of a text")
+        texts = [[text[:characters] for text in column] for column in texts]
     vectorizer = make_vectorizer()
     vectors = vectorizer.fit_transform([text for column in texts for text in column])
     starts = range(0, vectors.shape[0], len(index))
@@ -140,9 +137,10 @@ def fit_texts(
         ridge = Ridge().fit(features, targets[:, 0])
         weight, bias = ridge.coef_[:, None], np.array([ridge.intercept_])
     else:
-        fitted = [_fit_logistic(features, target, recipe) for target in targets.T]
+        regression = choose_logistic(features.nnz * targets.shape[1], len(index), recipe, seed)
+        fitted = [_fit_logistic(regression, features, target) for target in targets.T]
         weight, bias = (np.stack(part, -1) for part in zip(*fitted, strict=True))
-    return TextRegression(task, vectorizer, weight, bias), features, index
+    return TextRegression(task, vectorizer, characters, weight, bias), features, index
 
 
 def read_text_columns(examples: Examples, task: TaskSpec) -> Texts:
@@ -187,15 +185,80 @@ def _regression_targets(task: TaskSpec, labels: np.ndarray) -> np.ndarray:
     return (labels[:, None] == classes[1 if len(classes) == 2 else 0 :]).astype(int)
 
 
-def _fit_logistic(features: Any, target: np.ndarray, recipe: Fit) -> tuple[np.ndarray, float]:
+def _find_cut(lengths: Sequence[int]) -> int | None:
+    """Find the number of characters of a text to read, so that few enough are read in total.
+
+    Args:
+        lengths: the number of characters of each text.
+
+    Returns:
+        The number of characters, or None if all texts can be read completely.
+    """
+    ascending = np.sort(lengths)
+    if ascending.sum() <= MOST_CHARACTERS:
+        return None
+    # For each text, the number of characters in total if longer texts are cut to its length.
+    totals = ascending.cumsum() + ascending * np.arange(len(lengths))[::-1]
+    short = int((totals <= MOST_CHARACTERS).sum())
+    rest = MOST_CHARACTERS - int(ascending[:short].sum())
+    return max(1, rest // (len(lengths) - short))
+
+
+def choose_logistic(work: int, rows: int, recipe: Fit, seed: int) -> Any:
+    """Choose scikit-learn's logistic regression for a training set.
+
+    Args:
+        work: ``non-zero features * k``.
+        rows: the number of rows.
+        seed: the seed of the order of rows in stochastic gradient descent.
+    """
+    from sklearn.linear_model import LogisticRegression, SGDClassifier
+
+    weights = {"class_weight": recipe.class_weights}
+    if work <= MOST_SOLVED:
+        return LogisticRegression(C=INVERSE_PENALTY, max_iter=STEPS, **weights)
+    passes = max(1, min(PASSES, int(MOST_PASSED / work)))
+    alpha = 1 / (INVERSE_PENALTY * rows)
+    settings = {"max_iter": passes, "tol": None, "random_state": seed}
+    return SGDClassifier(loss="log_loss", alpha=alpha, **settings, **weights)
+
+
+def _fit_logistic(
+    regression: Any, features: Any, target: np.ndarray
+) -> tuple[np.ndarray, float]:
     """Fit a binary logistic regression, and return its weight ``[f]`` and bias.
 
     If all targets are equal, the weight is 0 and the bias alone predicts them.
     """
-    from sklearn.linear_model import LogisticRegression
-
     if len(set(target)) == 1:
         return np.zeros(features.shape[1]), -ABSENT if target[0] else ABSENT
-    settings = {"C": INVERSE_PENALTY, "max_iter": STEPS, "class_weight": recipe.class_weights}
-    regression = LogisticRegression(**settings).fit(features, target)
-    return regression.coef_[0], regression.intercept_[0]
+    regression.fit(features, target)
+    return regression.coef_[0].copy(), regression.intercept_[0]
+
+
+def scikit_learn_code(task: TaskSpec, recipe: Fit) -> str:
+    """Return scikit-learn code that fits the regression of `fit_texts` to a task.
+
+    If a user tries to export a TF-IDF run, the error message shows this code. It does not cut
+    texts, and uses the exact solver.
+    """
+    settings = f"sublinear_tf=True, max_features={FEATURES}"
+    vectorizer = (
+        f"make_union(TfidfVectorizer({settings}, **{WORDS}), TfidfVectorizer({settings}, "
+        f"**{LETTERS}))"
+    )
+    weights = f", class_weight={recipe.class_weights!r}" if recipe.class_weights else ""
+    model = f"LogisticRegression(C={INVERSE_PENALTY}, max_iter={STEPS}{weights})"
+    if task.labels is None:
+        model = "Ridge()"
+    elif task.outputs > 2 or task.of_kind.has_label_columns:
+        model = f"OneVsRestClassifier({model})"
+    if len(task.text) == 1:
+        return f"make_pipeline({vectorizer}, {model}).fit(texts, labels)"
+    return (
+        f"vectorizer = {vectorizer}.fit([*texts_a, *texts_b]); "
+        "u, v = vectorizer.transform(texts_a), vectorizer.transform(texts_b); "
+        "products = u.multiply(v); "
+        "features = hstack([u, v, abs(u - v), products, products.sum(1)]).tocsr(); "
+        f"{model}.fit(features, labels)"
+    )

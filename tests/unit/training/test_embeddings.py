@@ -1,15 +1,18 @@
 """Regression on frozen embeddings, compared with a dozen lines of transformers and scikit-learn."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import LogisticRegressionCV, RidgeCV
-from sklearn.metrics import log_loss
-from sklearn.model_selection import StratifiedKFold
-from tokenizers import Tokenizer
-from transformers import AutoModel
+from datasets import Dataset, concatenate_datasets
+from scipy.stats import sem, spearmanr
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import log_loss, make_scorer
+from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold
+from tokenizers import Tokenizer, processors
+from transformers import AutoModel, AutoModelForSequenceClassification
 
 from subtune.core.errors import SubtuneError
 from subtune.data.load import tokenize
@@ -18,9 +21,10 @@ from subtune.models.forward import compute_hidden_states
 from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
+from subtune.tasks.row_sets import SET, divide_rows
 from subtune.training import embeddings
 from subtune.training.evaluation import autocast, check_padding
-from tests.helpers import examples
+from tests.helpers import examples, families
 
 SPEC = ModelSpec(source="files", version="1")
 SEED = 3
@@ -50,7 +54,8 @@ def plain_features(task, directory, split) -> np.ndarray:
     if len(task.text) == 1:
         return u
     v = np.stack([embed(text) for text in split["text_b"]])
-    return np.hstack([u, v, abs(u - v), u * v])
+    cosines = (u * v).sum(1, keepdims=True)
+    return np.hstack([u, v, abs(u - v), u * v, 20 * cosines])
 
 
 @pytest.mark.parametrize("name", ["sst2", "rte"])
@@ -64,50 +69,68 @@ def test_features_are_transformers_mean_of_one_text_at_a_time(name, tiny_bert):
 
 
 def fitted(name, directory, **recipe):
-    """A task, features of its shuffled training rows and dev rows, their labels, and our result."""
+    """Features of shuffled training rows and of dev rows, labels and sets, and our result."""
     task = examples.TASKS[name].spec()
     model, rows = read(task, directory)
-    train, dev = (
-        embeddings.compute_features(model, rows[split], np.arange(len(rows[split])))
-        for split in ("train", task.evaluation[0])
-    )
     order = np.random.default_rng(SEED).permutation(60)
+    train = embeddings.compute_features(model, rows["train"], rows["train"].indices_of_rows(order))
+    held_out = rows[task.evaluation[0]]
+    dev = embeddings.compute_features(model, held_out, np.arange(len(held_out)))
     result = embeddings.fit_embedding_regression(model, rows, task, Fit(**recipe), SEED)
     predicted = torch.tensor(result.best.predictions[task.evaluation[0]])
     labels = rows["train"].row_labels if task.kind != "multilabel" else rows["train"].labels
-    return train[order], dev, np.array(labels)[order], predicted, result.history[0]["train_loss"]
+    loss = result.history[0]["train_loss"]
+    sets = rows["train"].row_sets[order]
+    return train, dev, np.array(labels)[order], sets, predicted, loss
 
 
-def scikit_learns(train, labels, scoring, weights=None):
-    """Scikit-learn's logistic regression, with the penalty chosen by folds."""
-    folds = StratifiedKFold(5, shuffle=True, random_state=SEED)
-    settings = {"l1_ratios": (0,), "use_legacy_attributes": False, "max_iter": 1000}
-    regression = LogisticRegressionCV(cv=folds, scoring=scoring, class_weight=weights, **settings)
-    return regression.fit(train, labels)
+def scikit_learns(regression, name, train, labels, sets, scoring):
+    """Scikit-learn's regression, with the penalty chosen by folds."""
+    if isinstance(regression, Ridge):
+        bins = labels.argsort(kind="stable").argsort() * 10 // len(labels)
+    else:
+        bins = labels
+    folds = StratifiedGroupKFold(5, shuffle=True, random_state=SEED)
+    parts = [*folds.split(train, bins, sets)]
+    penalties = 10.0 ** np.arange(4, -4, -1)
+
+    def choose(results):
+        """The strongest penalty within one standard error of the best one."""
+        scores = np.stack([results[f"split{fold}_test_score"] for fold in range(5)])
+        below = scores[:, scores.mean(0).argmax(), None] - scores
+        return int(np.flatnonzero(below.mean(0) <= sem(below, axis=0))[0])
+
+    values = 1 / penalties if name == "C" else penalties
+    search = GridSearchCV(regression, {name: values}, scoring=scoring, cv=parts, refit=choose)
+    return search.fit(train, labels)
 
 
 @pytest.mark.parametrize(
     ("name", "weights"), [("sst2", None), ("rte", None), ("mnli", None), ("mnli", "balanced")]
 )
 def test_predictions_of_classes_are_scikit_learns(name, weights, tiny_bert):
-    train, dev, labels, predicted, loss = fitted(name, tiny_bert, class_weights=weights)
-    expected = scikit_learns(train, labels, "accuracy", weights)
+    train, dev, labels, sets, predicted, loss = fitted(name, tiny_bert, class_weights=weights)
+    regression = LogisticRegression(class_weight=weights, max_iter=1000)
+    expected = scikit_learns(regression, "C", train, labels, sets, "accuracy")
     np.testing.assert_allclose(predicted.softmax(-1), expected.predict_proba(dev), atol=1e-5)
     if weights is None:
         assert loss == pytest.approx(log_loss(labels, expected.predict_proba(train)), abs=1e-5)
 
 
 def test_predictions_of_numbers_are_scikit_learns(tiny_bert):
-    train, dev, labels, predicted, loss = fitted("stsb", tiny_bert)
-    expected = RidgeCV().fit(train, labels)
+    train, dev, labels, sets, predicted, loss = fitted("stsb", tiny_bert)
+    spearman = make_scorer(lambda labels, found: spearmanr(labels, found)[0])
+    expected = scikit_learns(Ridge(), "alpha", train, labels, sets, spearman)
     np.testing.assert_allclose(predicted[:, 0], expected.predict(dev), atol=1e-5)
     assert loss == pytest.approx(np.mean((expected.predict(train) - labels) ** 2), abs=1e-5)
 
 
 def test_any_number_of_labels_is_a_logistic_regression_for_each(tiny_bert):
-    train, dev, labels, predicted, _ = fitted("toxic", tiny_bert)
+    train, dev, labels, sets, predicted, _ = fitted("toxic", tiny_bert)
     for number in range(3):
-        expected = scikit_learns(train, labels[:, number], "f1").predict_proba(dev)[:, 1]
+        expected = scikit_learns(
+            LogisticRegression(max_iter=1000), "C", train, labels[:, number], sets, "f1"
+        ).predict_proba(dev)[:, 1]
         np.testing.assert_allclose(predicted.sigmoid()[:, number], expected, atol=1e-5)
 
 
@@ -119,7 +142,7 @@ def test_recorded_changes_predict_the_recorded_predictions(tiny_bert):
     weight, bias = (result.delta[f"classifier.{name}"] for name in ("weight", "bias"))
     logits = torch.from_numpy(dev) @ weight.T + bias
     np.testing.assert_allclose(result.best.predictions["validation"], logits, atol=1e-6)
-    assert result.trainable == 2 * (4 * 32) + 2
+    assert result.trainable == 2 * (4 * 32 + 1) + 2
 
 
 def test_a_limit_takes_the_rows_that_train_a_run_of_the_same_seed(tiny_bert):
@@ -155,6 +178,29 @@ def test_an_embedding_reads_the_tokens_that_its_model_was_made_for(
     assert embeddings.pooled_tokens(SPEC.replace(pooling=pooling), model) == reads
 
 
+LAST = {"bart", "gemma", "gemma2", "gemma3_text", "gpt2", "llama", "qwen2", "qwen3", "xlnet"}
+FAMILIES = families.FIELDS | families.UNDESCRIBED | families.LAST_TOKEN
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_embedding_is_the_hidden_state_that_transformers_classifier_reads(family, directory):
+    whole = AutoModelForSequenceClassification.from_pretrained(directory).eval()
+    read_states = []
+    model, rows = read(TASKS["sst2"].spec(), directory, pooling=None)
+    model = check_padding(model, rows.values(), compute_hidden_states)
+    found = embeddings.compute_embeddings(model, rows["train"], np.arange(2))
+    whole.base_model.register_forward_hook(lambda *_: read_states.append(_[2][0]))
+    for number in range(2):
+        ids = torch.tensor(rows["train"].inputs["input_ids"][number])[None]
+        with torch.inference_mode():
+            whole(input_ids=ids)
+        [states] = read_states.pop()
+        states = states / states.norm(dim=-1, keepdim=True)
+        last = family in families.LAST_TOKEN or family in LAST
+        np.testing.assert_allclose(found[number], states[-1 if last else 0], atol=1e-5)
+    assert abs(found[0] - found[1]).max() > 1e-4
+
+
 @pytest.mark.parametrize("family", ["modernbert", "gpt2", "fnet"])
 def test_batches_change_no_embedding(family, directory_of):
     model, rows = read(TASKS["sst2"].spec(), directory_of(family), pooling=None)
@@ -183,6 +229,44 @@ def test_few_rows_of_a_class_are_enough(labels, tiny_bert):
     predicted = result.best.predictions["validation_matched"]
     assert np.isfinite(predicted).all()
     assert set(predicted.argmax(1)) <= set(labels)
+
+
+def test_rows_of_a_set_are_in_one_fold(tiny_bert, monkeypatch):
+    task = TASKS["sst2"].spec()
+    rows = examples.rows_of(task, rows=60)
+    rows["train"] = concatenate_datasets([rows["train"].select(range(20))] * 3)
+    rows["train"] = rows["train"].remove_columns(SET).add_column(SET, [*range(20)] * 3)
+    divided = []
+    monkeypatch.setattr(
+        embeddings,
+        "divide_rows",
+        lambda *arguments: (
+            divided.append((arguments[1], divide_rows(*arguments))) or divided[-1][1]
+        ),
+    )
+    embeddings.fit_embedding_regression(*read(task, tiny_bert, rows=rows), task, Fit(), SEED)
+    [(sets, parts)] = divided
+    assert all(set(sets[part]).isdisjoint(np.delete(sets, part)) for part in parts)
+    assert len(set(sets)) == 20
+
+
+def test_a_text_without_tokens_has_the_embedding_zero(directory_of, tmp_path):
+    directory = tmp_path / "gpt2"
+    shutil.copytree(directory_of("gpt2"), directory)
+    tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    tokenizer.post_processor = processors.Sequence([])
+    tokenizer.save(str(directory / "tokenizer.json"))
+    task = TASKS["rte"].spec()
+    rows = examples.rows_of(task, rows=60)
+    first = rows["train"][:]
+    first["text_b"][3] = ""
+    rows["train"] = Dataset.from_dict(first, features=rows["train"].features)
+    model, by_split = read(task, directory, pooling=None, rows=rows)
+    found = embeddings.compute_embeddings(model, by_split["train"], np.arange(120))
+    assert not found[7].any()
+    assert (np.linalg.norm(np.delete(found, 7, 0), axis=1) > 0.99).all()
+    result = embeddings.fit_embedding_regression(model, by_split, task, Fit(), SEED)
+    assert np.isfinite(result.best.predictions["validation"]).all()
 
 
 def test_one_row_of_a_regression_is_predicted_everywhere(tiny_bert):
