@@ -229,7 +229,8 @@ def short_answer(answer: Answer) -> str:
             has += f" the best chance ({format_probability(candidate.chance)}), with"
         return f"{has} {against}."
     against += f" ({format_probability(candidate.chance)})"
-    if title.startswith((words, method_title("tf-idf"))):
+    # Only regressions on TF-IDF have no encoder.
+    if title.startswith(words) or candidate.encoder_size == 0:
         scores = f"{_lower_first_letter(title)} score{'' if is_plural else 's'}"
         needed = f"{probably}no fine-tuning is needed".capitalize()
         return f"{needed}: {scores} {against}."

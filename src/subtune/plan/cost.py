@@ -52,7 +52,7 @@ FISHER_BATCH = 16
 FIT_SECONDS = 2
 # TF-IDF needs `LETTER_READ` seconds per character that is read, and `LETTER_FITTED` seconds per
 # character to which a regression is fitted. Fitting takes at most `LONGEST_FIT` seconds
-# (`subtune.training.tf_idf.MOST_WORK`).
+# (`subtune.training.tf_idf.MOST_CHARACTERS`).
 LETTER_READ, LETTER_FITTED, LONGEST_FIT, LETTERS_PER_TOKEN = 4e-6, 6e-6, 30, 4
 # The batches of a group of runs have about `SHAPES` shapes. On a GPU, a CUDA graph of the training
 # step is captured for each shape. Capturing takes `CAPTURE` seconds per layer, including one step

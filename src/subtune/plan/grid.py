@@ -106,13 +106,14 @@ class Grid:
             for scope in self.experiment.fractions.scopes
         }
 
-    @property
-    def _is_first_model(self) -> bool:
-        """Whether the model is the first one of the experiment.
+    def _is_first_with(self, method: str) -> bool:
+        """Whether the model is the first one of the experiment with this method.
 
-        TF-IDF runs are planned only for the first model, because they do not use the model.
+        TF-IDF runs are planned only for this model, because they do not use the model.
         """
-        return self.model_name == self.experiment.models[0]
+        models = self.experiment.models
+        having = (model for model in models if method in self.experiment.methods_for(model))
+        return self.model_name == next(having)
 
     def _list_method_runs(self, train_rows: int, methods: Iterable[str]) -> Iterator[RunWithSearch]:
         """Yield the runs of methods at each learning rate.
@@ -128,7 +129,7 @@ class Grid:
                 # These methods need one label per text, which token classification and question
                 # answering do not have.
                 task = self.config.all_tasks()[self.task_name]
-                is_repeated = isinstance(selection, TfIdf) and not self._is_first_model
+                is_repeated = isinstance(selection, TfIdf) and not self._is_first_with(method)
                 if task.of_kind.head == SEQUENCE_CLASSIFICATION and not is_repeated:
                     fits = (self._make_fit(selection, s, **names) for s in self.experiment.seeds)
                     numbered_runs += [(0, (planned, None)) for planned in fits]

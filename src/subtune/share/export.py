@@ -277,7 +277,8 @@ def _load_run(
     spec = records.read_spec(store, run)
     if spec.reads_texts and isinstance(spec.recipe, Fit):
         raise SubtuneError(
-            f"run {run} has no pretrained model to export; fit its regression with "
+            f"run {run} has no pretrained model to export; fit its regression, if the "
+            "log says nothing of cut texts or stochastic gradient descent, with "
             f"`{scikit_learn_code(spec.tokens.data.task, spec.recipe)}`"
         )
     if isinstance(spec.selection, Adapter):

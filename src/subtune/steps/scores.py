@@ -45,9 +45,11 @@ def jobs(context: "Context") -> Iterator[Job]:
         for column in columns:
             # Titles do not affect scores.
             del column["title"]
+        planned = context.plan.experiments[name]
         spec = {
-            "runs": _describe_runs(context.plan.experiments[name]),
+            "runs": _describe_runs(planned),
             "models": list(experiment.models),
+            "of_texts": sorted({run.method for run in planned if run.spec.reads_texts}),
             "columns": columns,
             "paper": experiment.paper or "",
             "margin": experiment.margin,
@@ -146,7 +148,7 @@ def collect_run_scores(job: Job, finished: Sequence[Mapping[str, Any]]) -> RunSc
     }
     with_sizes = [
         {**run}
-        | {"encoder_size": 0 if run["method"] == "tf-idf" else sizes[run["model"]]}
+        | {"encoder_size": 0 if run["method"] in asked["of_texts"] else sizes[run["model"]]}
         | {"across_models": not asked["paper"]}
         for run in finished
     ]

@@ -374,16 +374,10 @@ class MultiLabel(Sentences):
         return np.where(labels.any(1), counts.argmin(1), NO_LABEL)
 
     def balanced_weights(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
-        """Compute ``rows without the label / rows with the label`` for each label ``[o]``.
-
-        A label that no row or every row has, as in some folds, has weight 1.
-        """
-        with_label = self.count_labels(task, labels)
-        without = len(labels) - with_label
-        return np.where(with_label * without, without / np.maximum(with_label, 1), 1.0)
-
-    def count_labels(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
-        return labels.sum(0)
+        """Compute ``rows without the label / rows with the label`` for each label ``[o]``."""
+        with_label = labels.sum(0)
+        require_weightable_labels(task, with_label, len(labels))
+        return (len(labels) - with_label) / with_label
 
     def losses(
         self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None

@@ -212,15 +212,14 @@ class TaskKind(ABC):
         """Compute the weight of each label word ``[o]``, like ``balanced`` weights in scikit-learn.
 
         The weight of a label word is inversely proportional to its frequency. The mean weight over
-        ``labels`` is 1. A label word without examples, as in some folds, has weight 0.
-        """
-        counts = self.count_labels(task, labels)
-        present = counts > 0
-        return present * len(labels) / (present.sum() * np.maximum(counts, 1))
+        ``labels`` is 1.
 
-    def count_labels(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
-        """Count the examples with each label word ``[o]``."""
-        return np.bincount(labels, minlength=task.outputs)
+        Raises:
+            SubtuneError: a label word has no example, or all examples have the same label word.
+        """
+        counts = np.bincount(labels, minlength=task.outputs)
+        require_weightable_labels(task, counts, len(labels))
+        return len(labels) / (len(counts) * counts)
 
     def strata(self, labels: np.ndarray) -> np.ndarray:
         """Return the stratum of each row for stratified sampling, by default its label."""

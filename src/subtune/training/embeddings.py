@@ -8,6 +8,7 @@ Shapes: ``n`` rows of the dataset, ``t`` texts per row, ``h`` hidden size, ``f``
 outputs.
 """
 
+import contextlib
 import time
 import warnings
 from collections.abc import Mapping
@@ -124,8 +125,11 @@ def add_scores(
         computed: the logits of each evaluation split, by the split's name.
         started: the value of ``time.monotonic()`` when the run began.
     """
-    train = examples["train"]
-    weights = compute_label_weights(task, train, index, recipe)
+    train, weights = examples["train"], None
+    # Among few rows, a class may be absent. The regression can be fitted, but the loss is then not
+    # weighted.
+    with contextlib.suppress(SubtuneError):
+        weights = compute_label_weights(task, train, index, recipe)
     outputs, labels = torch.from_numpy(logits), torch.from_numpy(train.labels[index])
     losses = task.of_kind.losses(outputs[None], labels, torch.arange(len(index)), weights)
     train_loss = losses.item() / float(task.of_kind.loss_divisor(labels, weights))

@@ -218,14 +218,13 @@ def choose_logistic(work: int, rows: int, recipe: Fit, seed: int) -> Any:
     if work <= MOST_SOLVED:
         return LogisticRegression(C=INVERSE_PENALTY, max_iter=STEPS, **weights)
     passes = max(1, min(PASSES, int(MOST_PASSED / work)))
+    log_line(f"TF-IDF: to save time, fitted by stochastic gradient descent, {passes} passes")
     alpha = 1 / (INVERSE_PENALTY * rows)
     settings = {"max_iter": passes, "tol": None, "random_state": seed}
     return SGDClassifier(loss="log_loss", alpha=alpha, **settings, **weights)
 
 
-def _fit_logistic(
-    regression: Any, features: Any, target: np.ndarray
-) -> tuple[np.ndarray, float]:
+def _fit_logistic(regression: Any, features: Any, target: np.ndarray) -> tuple[np.ndarray, float]:
     """Fit a binary logistic regression, and return its weight ``[f]`` and bias.
 
     If all targets are equal, the weight is 0 and the bias alone predicts them.

@@ -273,6 +273,23 @@ def test_tf_idf_reads_no_model_and_is_planned_once():
     assert fitted.spec.tokens in {p.spec.tokens for p in planned if p.method == "full"}
 
 
+def test_tf_idf_is_planned_for_the_first_model_that_has_it():
+    models = ["minilm", "bert-base-cased"]
+    selections = {"words": {"tf_idf": {}}}
+    methods = {"full": [1e-5]}
+    with_words = {"bert-base-cased": methods | {"words": None}}
+    made = plan(
+        methods=methods,
+        by_model=with_words,
+        models=models,
+        tasks=["sst2"],
+        fractions=None,
+        selections=selections,
+    )
+    fitted = [p for p in made.experiments["layernorm"] if p.method == "words"]
+    assert [p.model_name for p in fitted] == ["bert-base-cased"]
+
+
 EXPERIMENT = {
     "models": ["minilm"],
     "tasks": ["mood"],

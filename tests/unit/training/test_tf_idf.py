@@ -152,14 +152,94 @@ def test_a_limit_takes_the_rows_that_train_a_run_of_the_same_seed(tiny_bert, tmp
     np.testing.assert_allclose(limited, alone, atol=1e-3)
 
 
-def test_rows_beyond_two_minutes_are_left_out(tiny_bert, tmp_path, monkeypatch):
-    task = TASKS["sst2"].spec()
+def test_of_long_texts_the_first_characters_of_every_row_are_read(tiny_bert, tmp_path, monkeypatch):
+    task, rng = TASKS["sst2"].spec(), np.random.default_rng(0)
+    labels = rng.integers(2, size=60)
+    texts = [f"{'good' if label else 'bad'} " + 20 * "the film " for label in labels]
+    cells = [
+        {task.text[0]: text, task.label: task.labels[label]}
+        for text, label in zip(texts, labels, strict=True)
+    ]
+    rows = examples.rows_of(task)
+    rows["train"] = rows["validation"] = examples.split_of(task, cells)
+    by_split = read(task, tiny_bert, tmp_path, rows)
+    monkeypatch.setattr(tf_idf, "MOST_CHARACTERS", 60 * 8)
+    regression, features, index = tf_idf.fit_texts(by_split["train"], task, Fit(), SEED)
+    assert regression.characters == 8
+    assert features.shape[0] == len(index) == 60
+    assert (predictions(task, by_split).argmax(1) == labels).all()
+
+
+def test_short_texts_are_not_cut():
+    assert tf_idf._find_cut([5] * 10) is None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tf_idf, "MOST_CHARACTERS", 100)
+        assert tf_idf._find_cut([10] * 9 + [1000]) == 10
+        assert tf_idf._find_cut([100] * 200) == 1
+
+
+def test_of_many_rows_all_are_fitted_by_stochastic_gradient_descent(
+    tiny_bert, tmp_path, monkeypatch
+):
+    task = TASKS["mnli"].spec()
     rows = read(task, tiny_bert, tmp_path)
-    expected = predictions(task, rows, train_rows=20)
-    chosen = np.random.default_rng(SEED).permutation(60)
-    letters = np.mean([len(rows["train"].column("text_a")[row]) for row in chosen])
-    monkeypatch.setattr(tf_idf, "MOST_WORK", 20.5 * letters * (tf_idf.READING + 1))
-    np.testing.assert_array_equal(predictions(task, rows), expected)
+    exact = predictions(task, rows)
+    monkeypatch.setattr(tf_idf, "MOST_SOLVED", 0)
+    found = predictions(task, rows)
+    assert not np.array_equal(exact, found)
+    assert np.corrcoef(exact.ravel(), found.ravel())[0, 1] > 0.7
+    np.testing.assert_array_equal(found, predictions(task, rows))
+
+
+CODE = [
+    ("sst2", None),
+    ("sst2", "balanced"),
+    ("mnli", None),
+    ("mnli", "balanced"),
+    ("rte", None),
+    ("stsb", None),
+    ("toxic", "balanced"),
+]
+
+
+@pytest.mark.parametrize(("name", "weights"), CODE)
+def test_the_code_that_is_shown_fits_the_same_regression(name, weights, tiny_bert, tmp_path):
+    task = examples.TASKS[name].spec()
+    rows, recipe = read(task, tiny_bert, tmp_path), Fit(class_weights=weights)
+    found = predictions(task, rows, class_weights=weights)
+    code = tf_idf.scikit_learn_code(task, recipe)
+    names = {"make_pipeline": make_pipeline, "make_union": make_union, "hstack": sparse.hstack}
+    names |= {"TfidfVectorizer": TfidfVectorizer, "LogisticRegression": LogisticRegression}
+    names |= {"Ridge": Ridge, "OneVsRestClassifier": OneVsRestClassifier}
+    *before, last = code.split("; ")
+    columns = tf_idf.read_text_columns(rows["train"], task)
+    dev = tf_idf.read_text_columns(rows[task.evaluation[0]], task)
+    names |= {"labels": rows["train"].labels}
+    names |= dict(
+        zip(("texts",) if len(columns) == 1 else ("texts_a", "texts_b"), columns, strict=True)
+    )
+    exec("; ".join(before), names)
+    model = eval(last, names)
+    features = dev[0]
+    if len(dev) == 2:
+        u, v = map(names["vectorizer"].transform, dev)
+        products = u.multiply(v)
+        features = sparse.hstack([u, v, abs(u - v), products, products.sum(1)]).tocsr()
+    if task.labels is None:
+        np.testing.assert_allclose(found[:, 0], model.predict(features), atol=1e-2)
+        return
+    logits = torch.tensor(found)
+    chances = logits.sigmoid() if task.kind == "multilabel" else logits.softmax(1)
+    np.testing.assert_allclose(chances, model.predict_proba(features), atol=1e-3)
+
+
+def test_class_weights_need_no_row_of_every_class(tiny_bert, tmp_path):
+    task = TASKS["mnli"].spec()
+    rows = examples.rows_of(task, rows=6, evaluation=6)
+    rows["train"] = rows["train"].remove_columns("label").add_column("label", [0, 0, 0, 2, 2, 2])
+    by_split = read(task, tiny_bert, tmp_path, rows)
+    result = tf_idf.fit_tf_idf(by_split, task, Fit(class_weights="balanced"), SEED)
+    assert math.isfinite(result.history[0]["train_loss"])
 
 
 FOLDS = [Fold(of=3, number=number, partition=1) for number in range(3)]
