@@ -132,7 +132,7 @@ def _run_head(
         return outputs
 
     tensors = encoder.export_parameters() | dict(theirs.buffers)
-    base = theirs.module.eval().get_submodule(theirs.module.base_model_prefix)
+    base = theirs.module.eval().get_submodule(f"{theirs.module.base_model_prefix}")
     hook = base.register_forward_hook(keep_states)
     try:
         with _shorten_errors(encoder):

@@ -182,9 +182,9 @@ def compute_embeddings(model: Encoder, examples: Examples, index: np.ndarray) ->
                 means = torch.segment_reduce(states, "mean", lengths=tokens, axis=0)
                 parts.append(normalize(means).cpu().numpy())
                 order.append(part)
-    states = np.concatenate(parts)
-    embedded = np.zeros((texts, states.shape[1]), states.dtype)
-    embedded[rows[np.concatenate(order)]] = states
+    vectors = np.concatenate(parts)
+    embedded = np.zeros((texts, vectors.shape[1]), vectors.dtype)
+    embedded[rows[np.concatenate(order)]] = vectors
     return embedded
 
 

@@ -275,17 +275,11 @@ def test_tf_idf_reads_no_model_and_is_planned_once():
 
 def test_tf_idf_is_planned_for_the_first_model_that_has_it():
     models = ["minilm", "bert-base-cased"]
-    selections = {"words": {"tf_idf": {}}}
     methods = {"full": [1e-5]}
-    with_words = {"bert-base-cased": methods | {"words": None}}
-    made = plan(
-        methods=methods,
-        by_model=with_words,
-        models=models,
-        tasks=["sst2"],
-        fractions=None,
-        selections=selections,
-    )
+    with_words = {"bert-base-cased": {"methods": methods | {"words": None}}}
+    settings = {"methods": methods, "by_model": with_words, "models": models}
+    selections = {"selections": {"words": {"tf_idf": {}}}}
+    made = plan(of_all=selections, **settings, tasks=["sst2"], fractions=None)
     fitted = [p for p in made.experiments["layernorm"] if p.method == "words"]
     assert [p.model_name for p in fitted] == ["bert-base-cased"]
 
