@@ -90,7 +90,7 @@ def write_first_configuration(
     yield f"metrics: {', '.join(task.metrics)}"
     size, folds = measure_columns(task, rows.columns), None
     if "validation" not in numbers:
-        folds = count_folds(facts.parts["train"].path, size)
+        folds = count_folds(facts.parts["train"].path, size, task.group)
     yield from (f"model {name} is left out: {why}" for name, why in look.problems.items())
     yield from map(messages.model_line, models.values())
     yield from (f"model {name}: {note}" for name, model in models.items() for note in model.notes)

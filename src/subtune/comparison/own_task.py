@@ -292,19 +292,21 @@ def make_task(facts: Facts, options: Options) -> Task:
     )
 
 
-def count_folds(train: str, size: TaskSize) -> int:
+def count_folds(train: str, size: TaskSize, group: str | None) -> int:
     """Return the largest number of folds, up to `DEFAULTS.seeds`, that the training set allows.
 
     Args:
         train: the path of the training file, for the error message.
+        group: the column with groups, if any.
 
     Raises:
         SubtuneError: the training set cannot be split into two folds.
     """
     folds = size.most_folds(DEFAULTS.seeds)
     if folds < 2 and size.scarcest:
+        advice = "; remove rows with repeated texts, or call without --group" if group else ""
         raise SubtuneError(
             f"{train}: found too few {size.scarcest[0]}, expected at least two: one for training "
-            "and one for evaluation"
+            f"and one for evaluation{advice}"
         )
     return folds

@@ -354,6 +354,10 @@ def test_a_large_group_is_said_if_the_dev_set_has_another_size(tmp_path, untrain
     rows["author"] = "ann"
     with pytest.raises(SubtuneError, match=r"dev: .*: all rows have the same text or group"):
         compare(rows, dev=0.2, group="author", results=tmp_path / "one", say=said.append)
+    # All authors share a text, so all rows are in one set.
+    rows["author"], rows.loc[::4, "x"] = [f"author {n // 4}" for n in range(60)], "Thanks!"
+    with pytest.raises(SubtuneError, match=r"too few groups that share no text.* without group"):
+        compare(rows, group="author", results=tmp_path / "few", say=said.append)
 
 
 @pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet", "jsonl", "frame"])
