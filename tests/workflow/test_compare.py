@@ -364,8 +364,8 @@ def sampled(tmp_path_factory, tiny_bert):
     copied = shutil.copytree(tiny_bert, folder / "other")
     pairs = [*product(TRAIN.itertuples(), TRAIN["sentence"])]
     rows = [
-        {"text": f"{row.sentence} {other}", "label": row.label, "author": f"author {n % 60}"}
-        for n, (row, other) in enumerate(random.Random(0).sample(pairs, 1200))
+        {"text": f"{row.sentence} {other} {n}", "label": row.label, "author": f"author {n % 60}"}
+        for n, (row, other) in enumerate(random.Random(0).choices(pairs, k=1200))
     ]
     table = folder / "days.csv"
     pd.DataFrame(rows).to_csv(table, index=False)
