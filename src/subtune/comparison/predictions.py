@@ -62,11 +62,9 @@ def list_predictions(given: Any, table: UserTable, task: TaskSpec) -> list[tuple
             return not is_scalar(one)
         return {*one.split(",")} <= {*table.columns} or is_file(one) or bool(Path(one).suffix)
 
-    are_rows = isinstance(given, list | tuple) and len(given) == len(table.rows)
-    if are_rows and all(isinstance(one, LISTS) for one in given):
-        return [(None, given)]
     if isinstance(given, list | tuple) and all(map(is_system, given)):
-        return [(None, one) for one in given]
+        are_rows = len(given) == len(table.rows) and all(isinstance(one, LISTS) for one in given)
+        return [(None, given)] if are_rows else [(None, one) for one in given]
     return [(None, given)]
 
 
@@ -134,22 +132,18 @@ def _read_rows(predictions: Any, task: TaskSpec, number: int) -> tuple[str, str,
             raise SubtuneError(f"{path}: extension: {format_allowed(path.suffix, FORMATS)}")
         return path.stem, str(path), read_prediction_rows(task, path, number)
     name, source = str(getattr(predictions, "name", None) or "predictions"), "--predictions"
-    frame = to_frame(predictions, source) if is_table(predictions) else None
-    if frame is None:
+    if is_table(predictions):
+        frame = to_frame(predictions, source)
+    else:
         is_matrix = getattr(predictions, "ndim", 1) == 2
         if hasattr(predictions, "__array__"):
             predictions = np.asarray(predictions).tolist()
         cells = [[*cell] if isinstance(cell, LISTS) else cell for cell in predictions]
         values = [value for cell in cells if isinstance(cell, list) for value in cell]
-        has_fractions = any(isinstance(value, Real) and value % 1 for value in values)
-        if is_matrix or has_fractions or (values and not task.of_kind.has_label_columns):
-            frame = pd.DataFrame(cells)
-            if frame.shape[1] not in (1, task.outputs):
-                raise SubtuneError(
-                    f"{source}: found {frame.shape[1]} columns, expected one"
-                    + (f", or one for each of {task.outputs} labels" if task.labels else "")
-                )
-            frame.columns = ["prediction"] if frame.shape[1] == 1 else [*(task.labels or ())]
-        else:
-            frame = pd.DataFrame({"prediction": pd.Series(cells, dtype=object)})
+        is_matrix |= any(isinstance(value, Real) and value % 1 for value in values)
+        if not is_matrix and (task.of_kind.has_label_columns or not values):
+            cells = [[cell] for cell in cells]
+        frame = pd.DataFrame(cells, dtype=object)
+        names = {task.outputs: task.labels, 1: ["prediction"]}
+        frame.columns = pd.Index(names.get(frame.shape[1]) or frame.columns)
     return name, source, [*pair_with_places(frame_cells(frame))]

@@ -7,6 +7,7 @@ the form of logits, so that they are scored like the predictions of a run.
 Shapes: ``n`` rows, ``o`` outputs of the task.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
@@ -23,7 +24,7 @@ from subtune.core.errors import (
 from subtune.data.sources import task_reader
 from subtune.data.table_files import read_rows
 from subtune.tasks import TaskSpec
-from subtune.tasks.sentences import Regression, parse_labels, plain_label
+from subtune.tasks.sentences import Regression, parse_labels, parse_number, plain_label
 from subtune.tasks.task_kind import Cells, PlacedRow
 
 # A label of a multi-label task is predicted if its probability is above this threshold.
@@ -113,35 +114,29 @@ def find_prediction_columns(
     columns, labels = [*dict.fromkeys(name for _, row in rows for name in row)], task.labels or ()
     own = {*task.text, *task.label_columns}.difference(NAMES)
     by_folded = {column.strip().casefold(): column for column in reversed(columns)}
-    for before in BEFORE_LABEL if labels else ():
-        named = [f"{before}{label}" for label in labels]
-        if {*named} <= {*columns} - own:
-            return named
-    for name in NAMES:
-        if name in by_folded:
-            return [by_folded[name]]
+    named = [[f"{before}{label}" for label in labels] for before in BEFORE_LABEL if labels]
+    named = [names for names in named if own.isdisjoint(names)]
+    named += [[by_folded[name]] for name in NAMES if name in by_folded]
+    for names in named:
+        if {*names} <= {*columns}:
+            return names
     if labels and {*labels} <= {*columns}:
         if not _are_labels(task, rows, labelled, labels):
             return [*labels]
         own |= {*labels}
-    others = [name for name in columns if name not in own and name.casefold() not in ROW_NUMBERS]
     if columns == [task.label]:
-        others = columns if not _are_labels(task, rows, labelled, columns) else []
-    elif len(others) > 1:
+        own.clear()
+    others = [name for name in columns if name not in own and name.casefold() not in ROW_NUMBERS]
+    if len(others) > 1 or columns == [task.label]:
         others = [name for name in others if not _are_labels(task, rows, labelled, [name])]
-    for name in OTHER_NAMES:
-        if by_folded.get(name) in others:
-            return [by_folded[name]]
-    if len(others) == 1:
-        return others
+    usual = [by_folded[name] for name in OTHER_NAMES if by_folded.get(name) in others]
+    if usual or len(others) == 1:
+        return (usual or others)[:1]
     hint = ""
     if used := [name for name in columns if name not in others and name not in ROW_NUMBERS]:
         hint = f"; texts and labels of the task, such as {join_names(used)}, are not predictions"
-    raise SubtuneError(
-        f"{source}: found columns {join_names(columns)}, expected one named {NAMES[0]!r}"
-        + (", or one for each label" if labels else "")
-        + hint
-    )
+    expected = f"one named {NAMES[0]!r}{', or one for each label' if labels else ''}{hint}"
+    raise SubtuneError(f"{source}: found columns {join_names(columns)}, expected {expected}")
 
 
 def _are_labels(
@@ -152,13 +147,13 @@ def _are_labels(
 ) -> bool:
     """Return whether columns of a file of predictions have the labels of all labelled rows."""
     has_label = [any(row.get(name) for name in task.label_columns) for _, row in labelled]
-    try:
-        labels = parse_predictions(task, [*compress(labelled, has_label)], task.label_columns, "")
-        return np.array_equal(
-            parse_predictions(task, [*compress(rows, has_label)], columns, ""), labels
+    with contextlib.suppress(SubtuneError):
+        predicted, expected = (
+            parse_predictions(task, [*compress(table, has_label)], names, "")
+            for table, names in ((rows, columns), (labelled, task.label_columns))
         )
-    except SubtuneError:
-        return False
+        return np.array_equal(predicted, expected)
+    return False
 
 
 def parse_predictions(
@@ -180,14 +175,13 @@ def parse_predictions(
         )
     found = []
     for where, row in rows:
-        for name in columns:
-            if name not in row:
-                raise SubtuneError(f"{source}: {where}: {format_missing_column(name, row)}")
+        place = f"{source}: {where}"
+        if lacking := [name for name in columns if name not in row]:
+            raise SubtuneError(f"{place}: {format_missing_column(lacking[0], row)}")
         if len(columns) > 1:
-            place = f"{source}: {where}"
             found.append([_parse_probability(row[name], f"{place}: {name}") for name in columns])
         else:
-            found.append(_parse_prediction(task, row, columns[0], f"{source}: {where}"))
+            found.append(_parse_prediction(task, row, columns[0], place))
     # In multi-label tasks, metrics count a label as predicted if its logit is above 0.
     return np.array(found, float) - (THRESHOLD if task.labels else 0)
 
@@ -211,10 +205,7 @@ def _parse_prediction(task: TaskSpec, row: Cells, column: str, place: str) -> li
 
 
 def _parse_probability(cell: object, place: str) -> float:
-    try:
-        number = float(str(cell))
-    except ValueError:
-        number = -1
-    if not 0 <= number <= 1:
+    number = parse_number(str(cell))
+    if number is None or not 0 <= number <= 1:
         raise SubtuneError(f"{place}: found {quote(cell)}, expected a probability from 0 to 1")
     return number
