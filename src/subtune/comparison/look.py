@@ -22,7 +22,7 @@ from subtune.comparison.user_table import (
     read_cell_labels,
     read_row_labels,
 )
-from subtune.core.errors import SubtuneError, join_names
+from subtune.core.errors import SubtuneError, join_names, quote
 from subtune.data.table_files import FEW, drop_incomplete_rows
 from subtune.tasks.sentences import parse_number, plain_label
 from subtune.tasks.task import TEST
@@ -40,8 +40,8 @@ class SplitFacts:
         path: the file of the split.
         rows: the number of rows of the file.
         labels: the number of rows of each class, by class; empty for a regression.
-        missing: maps text and label columns to the places of their empty cells, such as ``line 3``.
-        not_numbers: the places of the rows whose label is not a number, for a regression.
+        faulty: maps what is wrong with rows, such as ``without 'label'``, to the places of these
+            rows, such as ``line 3``.
         left_out: the places of the rows that are not used because they have no text or no label.
         also_in: the number of rows whose text also occurs in an earlier split, by the name of the
             earlier split.
@@ -50,8 +50,7 @@ class SplitFacts:
     path: str
     rows: int
     labels: dict[str, int]
-    missing: dict[str, list[str]]
-    not_numbers: list[str]
+    faulty: dict[str, list[str]]
     left_out: list[str]
     also_in: dict[str, int]
 
@@ -141,32 +140,22 @@ def describe_tables(
     every = train._replace(rows=[*chain(*(table.rows for table in tables.values()))])
     if kind is None or not isinstance(label, str):
         kind = guess_kind(every, label)
-    separators = None
+    separators, spellings = None, list[str]()
     if kind == "multilabel" and isinstance(label, str):
         separators = find_separators(train.cells(label)) or find_separators(every.cells(label))
+    if kind != "regression" and isinstance(label, str):
+        cells = (read_cell_labels(cell, kind, separators) for cell in every.cells(label))
+        spellings = [word.strip() for words in cells for word in words or ()]
     read_labels = partial(read_row_labels, label=label, kind=kind, separators=separators)
     rows, parts = dict[str, list[PlacedTexts]](), dict[str, SplitFacts]()
     for split, table in tables.items():
-        rows[split], parts[split] = _describe_split(
-            split, table, text, label, kind, read_labels, rows
-        )
-    words = [word for *_, labels in rows["train"] for word in labels or ()]
-    numbers = [n for n in map(parse_number, words) if n is not None]
-    spellings: list[str] = []
-    if isinstance(label, str) and kind != "regression":
-        cells = chain(*(table.cells(label) for table in tables.values()))
-        spellings = [
-            word.strip()
-            for cell in cells
-            for word in read_cell_labels(cell, kind, separators) or ()
-        ]
+        rows[split], parts[split] = _describe_split(table, text, label, kind, read_labels, rows)
     # In a multi-label task, each set of labels is counted like a class.
     answers = Counter(labels for *_, labels in rows["train"] if labels is not None)
-    answer, share = None, None
-    if kind != "regression" and answers:
-        [(most, _)] = answers.most_common(1)
-        scored = [labels for *_, labels in rows[judges] if labels is not None]
-        answer, share = _join_labels(most), scored.count(most) / max(1, len(scored))
+    is_counted = kind != "regression" and bool(answers)
+    most = max(answers, key=answers.__getitem__, default=())
+    scored = [labels for *_, labels in rows[judges] if labels is not None]
+    numbers = [n for words in answers for word in words if (n := parse_number(word)) is not None]
     return Facts(
         columns=train.columns,
         text=text,
@@ -179,8 +168,8 @@ def describe_tables(
         numbers=(min(numbers), max(numbers)) if kind == "regression" and numbers else None,
         joined=_group_equal(spellings, plain_label),
         alike=_group_equal(chain(*(part.labels for part in parts.values())), _make_alike),
-        most_frequent=answer,
-        constant=share,
+        most_frequent=_join_labels(most) if is_counted else None,
+        constant=scored.count(most) / max(1, len(scored)) if is_counted else None,
         conflicts=_find_conflicts([*chain(*rows.values())]),
         deciding=_find_deciding_columns(
             train,
@@ -192,7 +181,6 @@ def describe_tables(
 
 
 def _describe_split(
-    split: str,
     table: UserTable,
     text: Sequence[str],
     label: LabelColumns,
@@ -206,40 +194,36 @@ def _describe_split(
         text: the text columns.
         read_labels: a function from the cells of a row, by column, to the labels of the row; None
             if the row has no label.
-        earlier: the rows of the earlier splits, by split.
+        earlier: the rows of the earlier splits, by split, beginning with the training set.
     """
     # In a multi-label task, a row without labels is an example with an empty set of labels.
     needed = () if kind == "multilabel" else label_columns(label)
     placed, left_out = drop_incomplete_rows(table.rows, text, needed)
-    where = "" if split == "train" else f" of {table.path}"
-    rows, columns = list[PlacedTexts](), (*text, join_names(label_columns(label)))
-    missing, counts = defaultdict[str, list[str]](list), Counter[str]()
+    where, name = f" of {table.path}" if earlier else "", join_names(label_columns(label))
+    rows, faulty, counts = list[PlacedTexts](), defaultdict[str, list[str]](list), Counter[str]()
     for place, cells in placed:
         texts = tuple(" ".join(str(cells.get(column) or "").split()) for column in text)
         labels = read_labels(cells)
         rows.append((place + where, texts, labels))
         counts.update(labels or ())
-        for column, cell in zip(columns, (*texts, labels), strict=True):
+        for column, cell in zip((*text, name), (*texts, labels), strict=True):
             if cell in ("", None):
-                missing[column].append(place + where)
-    also_in = {}
-    for other, others in earlier.items():
-        found = {texts for _, texts, _ in others}
-        also_in[other] = sum(texts in found for _, texts, _ in rows if any(texts))
+                faulty[f"without {quote(column)}"].append(place + where)
+        if kind == "regression" and labels and parse_number(*labels) is None:
+            faulty[f"whose {quote(name)} is not a number"].append(place + where)
     # If there are several label columns, each column is a class, even if no row has this class.
     words = sorted({*counts, *(() if isinstance(label, str) else label)}, key=label_sort_key)
+    texts_of = {other: {texts for _, texts, _ in others} for other, others in earlier.items()}
     return rows, SplitFacts(
         path=str(table.path),
         rows=len(table.rows),
         labels={} if kind == "regression" else {word: counts[word] for word in words},
-        missing=dict(missing),
-        not_numbers=[
-            place
-            for place, _, labels in rows
-            if kind == "regression" and labels and parse_number(*labels) is None
-        ],
+        faulty=dict(faulty),
         left_out=left_out,
-        also_in=also_in,
+        also_in={
+            other: sum(any(texts) and texts in found for _, texts, _ in rows)
+            for other, found in texts_of.items()
+        },
     )
 
 
@@ -347,51 +331,42 @@ def require_labels(facts: Facts) -> None:
         SubtuneError: many rows have no label, there are too few or too many classes, or most labels
             of the dev set, or any of the test set, do not occur in the training set.
     """
-    names = join_names(label_columns(facts.label))
-    for part in facts.parts.values():
+    names, parts = join_names(label_columns(facts.label)), facts.parts
+    for part in parts.values():
         # For multi-label tasks, a later check explains better why a cell cannot be read.
-        if names in part.missing and facts.kind != "multilabel":
-            place = part.missing[names][0].removesuffix(f" of {part.path}")
+        places = part.faulty.get(f"without {quote(names)}", ())
+        if places and facts.kind != "multilabel":
+            place = places[0].removesuffix(f" of {part.path}")
             raise SubtuneError(
                 f"{part.path}: {place}: the row has no label in column {names!r}, expected a label "
                 f"in each row (rows without a label are left out only if they are at most "
                 f"{FEW:.0%} of all rows)"
             )
-    if facts.kind == "regression":
+    train, dev = parts["train"], parts.get("validation", parts["train"])
+    learnt = [word for word, count in train.labels.items() if count]
+    # If columns of 0 and 1 have no 1, a later check names the cell that is neither 0 nor 1.
+    if facts.kind == "regression" or not (learnt or isinstance(facts.label, str)):
         return
-    _require_classes(facts, names)
-    train, dev = facts.parts["train"], facts.parts.get("validation", facts.parts["train"])
-    for split, part in facts.parts.items():
-        known = {word for word, count in train.labels.items() if count}
+    if len(learnt) < 2:
+        found = f"found only the label {join_names(learnt)}" if learnt else "no row has a label"
+        raise SubtuneError(f"{train.path}: {found}, expected at least two classes")
+    rows = train.rows - len(train.left_out)
+    most = max(DEFAULTS.fewest_refused, rows // 2)
+    limit = min(DEFAULTS.classes_of_words, most) if "kind" in facts.guessed else most
+    if len(learnt) > limit:
+        hint = "; if each is a class, add --classes" if len(learnt) <= most else ""
+        raise SubtuneError(
+            f"--label: found {len(learnt):,} different labels in {rows:,} rows of column {names!r} "
+            f"of {train.path}, expected at most {limit} classes{hint}"
+        )
+    for split, part in parts.items():
         # Labels of the dev set alone are classes, too. In a test set, they would be mistakes.
-        is_test = split == TEST
-        known |= {*dev.labels} if is_test else set()
+        known = {*learnt, *(dev.labels if split == TEST else ())}
         unknown = sorted(word for word, count in part.labels.items() if count and word not in known)
         share = sum(part.labels[word] for word in unknown) / max(1, sum(part.labels.values()))
-        if share > 0.5 or (is_test and unknown):
+        if share > 0.5 or (split == TEST and unknown):
             raise SubtuneError(
                 f"{part.path}: column {names!r}: {'most' if share > 0.5 else 'some'} rows have "
                 f"labels that are not in the training set ({join_names(unknown[:5])}), expected "
                 f"labels of {train.path} ({join_names(sorted(known)[:5])})"
             )
-
-
-def _require_classes(facts: Facts, column: str) -> None:
-    """Check that there are at least two classes, and not too many for the number of rows."""
-    train = facts.parts["train"]
-    known = [word for word, count in train.labels.items() if count]
-    if not known and not isinstance(facts.label, str):
-        # A later check names the cell that is neither 0 nor 1.
-        return
-    if len(known) < 2:
-        found = f"found only the label {join_names(known)}" if known else "no row has a label"
-        raise SubtuneError(f"{train.path}: {found}, expected at least two classes")
-    rows = train.rows - len(train.left_out)
-    most = max(DEFAULTS.fewest_refused, rows // 2)
-    limit = min(DEFAULTS.classes_of_words, most) if "kind" in facts.guessed else most
-    if len(known) > limit:
-        hint = "; if each is a class, add --classes" if len(known) <= most else ""
-        raise SubtuneError(
-            f"--label: found {len(known):,} different labels in {rows:,} rows of column {column!r} "
-            f"of {train.path}, expected at most {limit} classes{hint}"
-        )

@@ -9,7 +9,7 @@ from pathlib import Path
 from subtune.comparison import DEFAULTS
 from subtune.comparison.look import Facts, Lengths, SplitFacts
 from subtune.comparison.settings import EstimatedSeconds, StartingModel
-from subtune.comparison.user_table import LabelColumns, is_number, label_columns, label_sort_key
+from subtune.comparison.user_table import is_number, label_columns, label_sort_key
 from subtune.config.fields import SearchOfRates
 from subtune.config.schema import Experiment
 from subtune.core.errors import format_count, format_duration, join_names, quote
@@ -51,7 +51,7 @@ def look_lines(facts: Facts) -> Iterator[str]:
         )
         yield from _spelling_lines(facts)
     for split, part in facts.parts.items():
-        yield from _row_lines(split, part, facts.label)
+        yield from _row_lines(split, part)
     yield from _deciding_lines(facts)
     if facts.conflicts:
         rows = sum(len(places) for by in facts.conflicts.values() for places in by.values())
@@ -78,24 +78,18 @@ def sheet_lines(path: Path) -> Iterator[str]:
 
 def _column_lines(facts: Facts) -> Iterator[str]:
     """Yield lines about the text columns and the label columns."""
+    notes = {n: f" (guessed; choose another with --{n})" for n in facts.guessed}
     how = "pairs of texts: columns" if len(facts.text) == 2 else "text: column"
-    yield f"{how} {' and '.join(map(quote, facts.text))}{_guess_note(facts, 'text')}"
+    yield f"{how} {' and '.join(map(quote, facts.text))}{notes.get('text', '')}"
     where = f"columns {join_names(map(quote, label_columns(facts.label)), NAMED, 'and')} of 0 and 1"
     if isinstance(facts.label, str):
-        where = f"column {quote(facts.label)}"
-        if (
-            "label" in facts.guessed
-            and facts.label.strip().casefold() not in DEFAULTS.label_columns
-        ):
-            where += ", the only column that can be the label"
-    yield f"label: {where}{_guess_note(facts, 'label')}"
+        is_usual = facts.label.strip().casefold() in DEFAULTS.label_columns
+        only = ", the only column that can be the label"
+        where = f"column {quote(facts.label)}{only if 'label' in notes and not is_usual else ''}"
+    yield f"label: {where}{notes.get('label', '')}"
     if facts.numbers:
         low, high = facts.numbers
         yield f"regression: numbers from {low:g} to {high:g} (if each is a class, add --classes)"
-
-
-def _guess_note(facts: Facts, option: str) -> str:
-    return f" (guessed; choose another with --{option})" if option in facts.guessed else ""
 
 
 def _class_lines(facts: Facts) -> Iterator[str]:
@@ -154,28 +148,20 @@ def _deciding_lines(facts: Facts) -> Iterator[str]:
         )
 
 
-def _row_lines(split: str, part: SplitFacts, label: LabelColumns) -> Iterator[str]:
-    """Yield lines about rows without text or label, and rows that also occur in another split."""
+def _row_lines(split: str, part: SplitFacts) -> Iterator[str]:
+    """Yield lines about faulty rows, and about rows that also occur in another split."""
     if part.left_out:
         left_out = f"{len(part.left_out):,} of {format_count(part.rows, 'row')} left out"
         named = join_names(part.left_out, NAMED, "and")
         yield f"{part.path}: {left_out} because they have no text or no label: {named}"
-    for column, places in part.missing.items():
-        missing = f"{len(places):,}, the first in {places[0]}"
-        yield f"{ROWS[split]}rows without {quote(column)}: {missing}"
-    if places := part.not_numbers:
-        names = join_names(map(quote, label_columns(label)))
-        wrong = f"{ROWS[split]}rows whose {names} is not a number"
-        yield f"{wrong}: {len(places):,}, the first in {places[0]}"
+    for fault, places in part.faulty.items():
+        yield f"{ROWS[split]}rows {fault}: {len(places):,}, the first in {places[0]}"
     for other, number in part.also_in.items():
         if number:
-            rows, verb = (
-                format_count(part.rows, f"{ROWS[split]}row"),
-                "is" if number == 1 else "are",
-            )
+            rows = format_count(part.rows, f"{ROWS[split]}row")
             yield (
-                f"{number:,} of the {rows} {verb} also in the {ROWS[other]}"
-                "file: scores on these rows say little about new texts"
+                f"{number:,} of the {rows} {'is' if number == 1 else 'are'} also in the "
+                f"{ROWS[other]}file: scores on these rows say little about new texts"
             )
 
 

@@ -90,14 +90,20 @@ def test_pairs_are_the_same_if_both_texts_are():
     cells = [("a", "b", "1"), ("a", "b", "0"), ("b", "a", "1"), ("a", "", "1"), ("", "", "0")]
     columns = ("first", "second", "label")
     found = describe_tables({"train": table(cells, columns)}, columns[:2], "label", LENGTHS)
-    assert found.parts["train"].missing == {"first": ["line 6"], "second": ["line 5", "line 6"]}
+    assert found.parts["train"].faulty == {
+        "without 'first'": ["line 6"],
+        "without 'second'": ["line 5", "line 6"],
+    }
     assert [*found.conflicts] == ["a | b"]
     assert "pairs of texts: columns 'first' and 'second'" in [*look_lines(found)]
 
 
 def test_cells_that_are_missing():
     found = look([("a", "x"), ("", "x"), ("b", None), ("c", " "), ("d", "NaN")])
-    assert found.parts["train"].missing == {"text": ["line 3"], "label": ["line 4", "line 5"]}
+    assert found.parts["train"].faulty == {
+        "without 'text'": ["line 3"],
+        "without 'label'": ["line 4", "line 5"],
+    }
     assert found.parts["train"].labels == {"NaN": 1, "x": 2}
     assert [*look_lines(found)][6:8] == [
         "training rows without 'text': 1, the first in line 3",
@@ -261,7 +267,7 @@ def test_labels_are_sorted_numbers_first():
 def test_a_row_may_have_several_labels():
     found = look([("x", ["a", "b"]), ("y", ["a"]), ("x", []), ("z", None), ("w", [1.5]), ("v", [])])
     assert found.parts["train"].labels == {"a": 2, "b": 1}
-    assert found.parts["train"].missing == {"label": ["line 6"]}
+    assert found.parts["train"].faulty == {"without 'label'": ["line 6"]}
     assert (found.most_frequent, found.constant) == ("no label", 0.6)
     assert found.conflicts["x"] == {"a, b": ["line 2"], "no label": ["line 4"]}
 
