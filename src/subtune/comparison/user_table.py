@@ -4,7 +4,6 @@ import math
 import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
-from functools import lru_cache
 from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -343,15 +342,7 @@ def read_row_labels(
     if not isinstance(label, str):
         flags = [parse_flag(row.get(name)) for name in label]
         return None if None in flags else tuple(sorted(compress(label, flags)))
-    cell = row.get(label)
-    # A column has few distinct labels, so a cache saves time; lists cannot be cached.
-    read = _plain_labels if isinstance(cell, str | None) else _plain_labels.__wrapped__
-    return read(cell, kind, separators)
-
-
-@lru_cache(maxsize=10_000)
-def _plain_labels(cell: Any, kind: Kind | None, separators: str | None) -> tuple[str, ...] | None:
-    words = read_cell_labels(cell, kind, separators)
+    words = read_cell_labels(row.get(label), kind, separators)
     if words is None or kind == "multilabel":
         return None if words is None else tuple(sorted({*map(plain_label, words)}))
     return tuple(filter(None, map(plain_label, words))) or None
