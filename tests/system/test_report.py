@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from subtune.analysis.tables import read_table
 from subtune.exhibits import output, page
 from subtune.exhibits.answer_tables import answers_table, summary_table
+from subtune.exhibits.forest_plot import draw_front
 from tests.helpers.exhibits import results
 from tests.unit.analysis.test_answer import runs as scores_of
 
@@ -177,10 +178,12 @@ def page_with_answers(section, tmp_path):
     """The page of an experiment that has answers, a summary and a long table."""
     made = results({"rte": "RTE"}, chosen=scores_of({"full": [0.9] * 3, "bitfit": [0.89] * 3}))
     methods, answers = (make(made).table for make in (summary_table, answers_table))
+    front = exhibit("front", "Scores", draw_front(made), tmp_path)
     sizes = [f"{1000 * n:,}" for n in range(15, 0, -1)]
     long = pd.DataFrame({"name": [f"row {n}" for n in range(15)], "size": sizes})
     tables = {"summary": methods, "answers": answers, "long": long}
     section["exhibits"] += [exhibit(name, name, table, tmp_path) for name, table in tables.items()]
+    section["exhibits"].append(front)
     return write_page(section, tmp_path)
 
 
@@ -194,12 +197,18 @@ def test_the_first_screen_is_a_sentence_what_to_do_next_and_a_plot(
             "No more runs are needed.",
         ]
         assert page.locator("main > .scroll td").all_inner_texts()[:2] == ["BitFit", "400"]
-        place = page.locator(".plots img").bounding_box()
+        place = page.locator("main > figure img").bounding_box()
         assert place["y"] + place["height"] < 900
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert complaints == []
-        # The first screen replaces the articles of its table.
-        assert page.locator("#mine\\/answers").count() == 0
+        # The first screen replaces the articles of its table and its plot.
+        assert page.locator("#mine\\/answers, #mine\\/front").count() == 0
+
+
+def test_a_figure_is_as_wide_on_the_page_as_in_print(opened, html):
+    with opened(html, 800) as (page, _):
+        width = page.locator("#mine\\/figure1 img").evaluate("image => image.width")
+        assert width == round(6.3 * 96)
 
 
 def test_provenance_is_last_and_folded(opened, html):

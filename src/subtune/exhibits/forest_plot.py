@@ -1,7 +1,7 @@
 """Draws the forest plot: each method's score with its interval, the smallest method first."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -35,12 +35,7 @@ PARTIAL: dict[str, Any] = {"color": "black", "marker": "|", "markersize": 9}
 PARAMETERS_AT, PROBABILITY_AT, LETTERS = 48, 94, 8
 
 
-def draw_front(results: ExperimentResults) -> "Figure":
-    """Draw the forest plot of an experiment, with one panel per model and task."""
-    return draw_forest(list_panels(results.summary, results.task_titles))
-
-
-def list_panels(
+def _list_panels(
     methods: pd.DataFrame, task_titles: Mapping[str, str]
 ) -> list[tuple[str, pd.DataFrame]]:
     """Choose the panels of a forest plot, one per model and task.
@@ -64,8 +59,8 @@ def list_panels(
     return panels
 
 
-def draw_forest(panels: Sequence[tuple[str, pd.DataFrame]]) -> "Figure":
-    """Draw a forest plot: each method's score with its interval.
+def draw_front(results: ExperimentResults) -> "Figure":
+    """Draw a forest plot: each method's score with its interval, in one panel per model and task.
 
     Methods are sorted by size, the smallest first; external predictions are last. A bar is
     the 95 % interval of the *paired difference*, shifted by the reference's score on the same runs.
@@ -77,10 +72,8 @@ def draw_forest(panels: Sequence[tuple[str, pd.DataFrame]]) -> "Figure":
 
     Grey squares are methods that train nothing in the encoder; orange diamonds are external
     predictions.
-
-    Args:
-        panels: from `list_panels`.
     """
+    panels = _list_panels(results.summary, results.task_titles)
     if not panels:
         return empty_figure()
     columns = min(2, len(panels))

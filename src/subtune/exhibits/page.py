@@ -1,7 +1,6 @@
 """Renders the report: one HTML page with the answer, all tables and figures, and all runs."""
 
 import base64
-import io
 import mimetypes
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,6 @@ from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.tables import read_table
 from subtune.core.files import read_package_text
 from subtune.exhibits.answer_tables import list_answers, loss_table
-from subtune.exhibits.forest_plot import draw_forest, list_panels
 from subtune.exhibits.output import (
     DIVERGED,
     DOTS_PER_INCH,
@@ -29,8 +27,6 @@ from subtune.exhibits.output import (
     format_rate,
 )
 
-# The bytes of a PNG file that contain the image's width, and the CSS pixels per inch.
-WIDTH_IN_PNG = slice(16, 20)
 PIXELS_PER_INCH = 96
 # The size of a learning curve in a table row, in pixels.
 WIDTH, HEIGHT, PADDING = 96, 24, 3
@@ -66,10 +62,9 @@ def render_page(
     environment.filters |= {
         "path": Path,
         "heading": format_heading,
-        "table": lambda path: markdown_table(path.read_text(encoding="utf-8")),
+        "table": lambda text: Markup(MARKDOWN.render(text)),
         "data": data_url,
         "inline": lambda text: Markup(MARKDOWN.renderInline(text)),
-        "width": figure_width,
     }
     first = build_report_header(answer or sections[0]["exhibits"])
     replaced = first["exhibits"] if first else []
@@ -96,6 +91,8 @@ def render_page(
         origin=version_rows(runs),
         seeds=sorted(runs["seed"].unique()),
         margins=EQUIVALENCE_MARGINS,
+        # With this density, figures have the same width on the page as in print.
+        dots_per_pixel=DOTS_PER_INCH / PIXELS_PER_INCH,
     )
 
 
@@ -106,21 +103,10 @@ def format_heading(exhibit: Mapping[str, Any]) -> str:
     return f"{found[1].capitalize()} {found[2]}. {title}" if found else title
 
 
-def markdown_table(text: str) -> Markup:
-    """Convert a Markdown table to an HTML table."""
-    return Markup(MARKDOWN.render(text))
-
-
 def data_url(path: Path) -> str:
     """Return a data URL that contains the whole file."""
     content = base64.b64encode(path.read_bytes()).decode()
     return f"data:{mimetypes.guess_type(path)[0]};base64,{content}"
-
-
-def figure_width(path: Path) -> int:
-    """Return the width of a PNG figure on the page, in CSS pixels. It equals the width in print."""
-    dots = int.from_bytes(path.read_bytes()[WIDTH_IN_PNG])
-    return round(dots * PIXELS_PER_INCH / DOTS_PER_INCH)
 
 
 def run_rows(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]:
@@ -209,33 +195,19 @@ def build_report_header(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any]
 
     Returns:
         None without the tables ``answers`` and ``summary``; else a mapping with these keys:
-        ``answers`` (pairs of an answer and its next step); ``plots`` (titles and forest plots);
-        ``table`` and ``marks`` (the table of losses and its footnotes, empty if there are several
-        answers); ``exhibits`` (the tables and figures that are therefore not shown again below).
+        ``answers`` (pairs of an answer and its next step); ``table`` and ``marks`` (the table of
+        losses and its footnotes, empty if there are several answers); ``exhibits`` (the tables and
+        figures that are therefore not shown again below).
     """
     files = {e["name"]: next((f for f in e["files"] if f.endswith(".csv")), "") for e in exhibits}
     if not {"answers", "summary"} <= files.keys():
         return None
     answers = read_table(files["answers"], "answers")
-    methods = read_table(files["summary"], "summary")
-    titles = dict(answers[["task", "title"]].itertuples(index=False))
-    table, marks = loss_table(sort_methods(methods))
+    table, marks = loss_table(sort_methods(read_table(files["summary"], "summary")))
     is_single = len(answers) == 1
     return {
         "answers": list_answers(answers[answers["task"] != ALL_TASKS]),
-        "plots": [
-            (panel[0], _draw_forest_address(panel)) for panel in list_panels(methods, titles)
-        ],
-        "table": markdown_table(table.to_markdown(index=False, disable_numparse=True))
-        if is_single
-        else "",
+        "table": table.to_markdown(index=False, disable_numparse=True) if is_single else "",
         "marks": marks if is_single else "",
         "exhibits": [e for e in exhibits if e["name"] in ("front", "answers")[: 1 + is_single]],
     }
-
-
-def _draw_forest_address(panel: tuple[str, pd.DataFrame]) -> str:
-    """Draw the forest plot of one panel as a data URL."""
-    content = io.BytesIO()
-    draw_forest([panel]).savefig(content, dpi=DOTS_PER_INCH)
-    return f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
