@@ -122,9 +122,9 @@ def write_first_configuration(
     yield from messages.time_lines(models.values(), times, options.minutes)
     if any(len(drawn[split]) < len(numbers[split]) for split in numbers):
         rows = rows.write(drawn, Path(Layout(results).sample()))
-    predictions = rows.write_predictions(
-        drawn[rows.scored_split], Path(Layout(results).predictions())
-    )
+    scored = rows.rows[rows.scored_split]
+    places = [scored[number][0] for number in drawn[rows.scored_split]]
+    predictions = rows.write_predictions(places, results)
     rows = rows._replace(task=rows.task.replace(predictions=tuple(predictions.items())))
     experiment = add_learning_curves(experiment, len(drawn["train"]))
     config = _make_config(results, rows, models, timed, experiment)

@@ -1,5 +1,6 @@
 """Builds the task for a user's tables: reads tables, guesses columns, chooses models and rows."""
 
+import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,10 +35,8 @@ from subtune.core.errors import SubtuneError, format_missing_column, join_names,
 from subtune.core.files import Layout
 from subtune.data import sources
 from subtune.data.sample import (
-    WHOLE,
     WholeTable,
     draw_dev_set,
-    read_table_description,
     write_drawn_rows,
     write_table_description,
 )
@@ -45,7 +44,7 @@ from subtune.data.table_files import drop_incomplete_rows, fill_empty_flags
 from subtune.tasks import Task
 from subtune.tasks.sentences import parse_flag, parse_number
 from subtune.tasks.task import TEST, TaskSize
-from subtune.tasks.task_kind import Columns, PlacedRow
+from subtune.tasks.task_kind import Cells, Columns, PlacedRow
 
 
 class TablesAndModels(NamedTuple):
@@ -143,8 +142,8 @@ class ChosenRows(NamedTuple):
         columns: for each split, the texts and labels that the task reads from the rows.
         numbers: for each split, the indices of the rows that may be used. The indices of a drawn
             dev set refer to the training table.
-        predictions: the external predictions of each system, by the system's name. Each list has
-            one prediction for each row of ``scored_split``, with the place of this row.
+        predictions: the external predictions of each system, by the system's name. They are mapped
+            from the place of each row of the table with the rows of ``scored_split``.
     """
 
     task: Task
@@ -152,7 +151,7 @@ class ChosenRows(NamedTuple):
     rows: dict[str, list[PlacedRow]]
     columns: dict[str, Columns]
     numbers: dict[str, np.ndarray]
-    predictions: dict[str, list[PlacedRow]]
+    predictions: dict[str, dict[str, Cells]]
 
     @property
     def scored_split(self) -> str:
@@ -180,10 +179,21 @@ class ChosenRows(NamedTuple):
         write_table_description(folder, whole)
         return self._replace(task=self.task.replace(encoding=None, sheet=None), files=files)
 
-    def write_predictions(self, numbers: Collection[int], folder: Path) -> dict[str, str]:
-        """Write the external predictions for some rows, and return the file of each system."""
-        drawn = dict.fromkeys(self.predictions, numbers)
-        return write_drawn_rows(self.predictions, drawn, folder)
+    def write_predictions(self, places: Collection[str], results: str) -> dict[str, str]:
+        """Write the external predictions for some rows, and return the file of each system.
+
+        The predictions for all rows are written to another directory, for later calls.
+        """
+        layout, files = Layout(results), dict[str, str]()
+        shutil.rmtree(layout.given_predictions(), ignore_errors=True)
+        for system, cells in self.predictions.items():
+            for folder, chosen in {
+                layout.given_predictions(): cells,
+                layout.predictions(): places,
+            }.items():
+                rows = [(place, cells[place]) for place in chosen]
+                files |= write_drawn_rows({system: rows}, {system: range(len(rows))}, Path(folder))
+        return files
 
 
 def choose_rows(
@@ -201,15 +211,10 @@ def choose_rows(
     columns = sources.read_columns(task, by_split)
     scored = look.tables[look.facts.judges]
     labelled = {split: _labelled_rows(table, look.facts) for split, table in look.tables.items()}
-    kept = {place for place, _ in labelled[look.facts.judges]}
-    external = dict[str, list[PlacedRow]]()
+    external, places = dict[str, dict[str, Cells]](), [place for place, _ in scored.rows]
     for name, one in list_predictions(predictions, scored, task):
         system, predicted = check_predictions(one, scored.rows, task, [*external], name)
-        external[system] = [
-            (place, cells)
-            for (place, _), cells in zip(scored.rows, predicted, strict=True)
-            if place in kept
-        ]
+        external[system] = dict(zip(places, predicted, strict=True))
     numbers = {split: np.arange(len(placed)) for split, placed in labelled.items()}
     if dev_share:
         with locate_errors(f"--dev: {files['train']}"):
@@ -237,18 +242,12 @@ def write_predictions(
     Returns:
         The file of each system, by the system's name.
     """
-    look, layout = read_tables_and_models(paths, options), Layout(results)
+    look = read_tables_and_models(paths, options)
     task = make_task(look.facts, options)
     rows = choose_rows(look, task, options.predictions, results, dev_share)
-    if (judging.parent / WHOLE).is_file() and not read_table_description(judging.parent):
-        raise SubtuneError(
-            f"{judging.parent}: these rows were drawn by an earlier version, which did not write "
-            "their places; to compare predictions, choose another directory with --results"
-        )
-    number_of = {place: number for number, (place, _) in enumerate(rows.rows[rows.scored_split])}
+    labelled = {place for place, _ in rows.rows[rows.scored_split]}
     judged = read_user_table(judging, options.encoding, options.sheet).rows
-    numbers = [number_of[place] for place, _ in judged if place in number_of]
-    return rows.write_predictions(numbers, Path(layout.predictions()))
+    return rows.write_predictions([p for p, _ in judged if p in labelled], results)
 
 
 def _labelled_rows(table: UserTable, facts: Facts) -> list[PlacedRow]:

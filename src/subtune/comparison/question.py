@@ -26,13 +26,10 @@ from subtune.comparison.splits import (
     Split,
     column_names,
     find_splits,
-    is_table,
-    json_lines,
     name_arguments,
     name_arguments_in_errors,
     name_options_in_errors,
     task_name,
-    to_frame,
     write_splits,
 )
 from subtune.comparison.workers import Workers
@@ -43,16 +40,13 @@ from subtune.core.errors import (
     SubtuneError,
     convert_errors,
     format_allowed,
-    format_count,
     join_names,
 )
-from subtune.core.files import Layout, hash_files, hash_text, write_text
+from subtune.core.files import Layout, hash_text, write_text
 from subtune.core.ids import content_id
 from subtune.core.process import end_late_process
-from subtune.data.sample import remove_old_rows
-from subtune.data.table_files import is_directory, is_file
+from subtune.data.table_files import is_directory
 from subtune.plan.inputs import scored_file
-from subtune.runs.records import count_old_folds
 from subtune.steps.context import plan_and_check
 
 # The name of the file that describes the call, in the directory of the results.
@@ -223,39 +217,6 @@ def _normalise_arguments(
     return ComparisonRequest(task_name(train), splits, named, dev_share)
 
 
-def _identify_predictions(given: Any) -> Any:
-    """Return a text that changes with the predictions; for several systems, a list of texts."""
-    if given is None:
-        return None
-    if isinstance(given, str | Path):
-        name = Path(given).stem
-        return f"{name} {hash_files(Path(given))}" if is_file(given) else str(given)
-    if isinstance(given, list | tuple):
-        return [*map(_identify_predictions, given)]
-    if isinstance(given, Mapping):
-        return {str(name): _identify_predictions(one) for name, one in given.items()}
-    if is_table(given):
-        return hash_text(json_lines(to_frame(given, "--predictions")))
-    values = hash_text(json.dumps([*map(str, given)])) if isinstance(given, Iterable) else given
-    return f"{getattr(given, 'name', None)} {values}"
-
-
-def _name_predictions(given: Any) -> Any:
-    """Return files, columns and lists of labels as they are given, and None for tables in memory.
-
-    Paths of files become absolute, because a later call may run in another directory.
-    """
-    if isinstance(given, Mapping):
-        several = {str(name): _name_predictions(one) for name, one in given.items()}
-        return None if None in several.values() else several
-    if isinstance(given, list | tuple):
-        listed = [*map(_name_predictions, given)]
-        return None if None in listed else listed
-    if isinstance(given, str | Path) and is_file(given):
-        return str(Path(given).resolve())
-    return given if isinstance(given, str | int | float) else None
-
-
 def _name_models(models: Any) -> list[str] | None:
     """Return the names of models as text.
 
@@ -283,11 +244,7 @@ def _configure(place: Path, question: ComparisonRequest, say: Say) -> None:
 
 
 def _record_call(
-    place: Path,
-    question: ComparisonRequest,
-    minutes: float,
-    written_as: str | None,
-    old_predictions: Any = None,
+    place: Path, question: ComparisonRequest, minutes: float, written_as: str | None
 ) -> None:
     """Describe a call in the file `ASKED`, for later calls with the same directory of results.
 
@@ -295,16 +252,8 @@ def _record_call(
         question: the arguments with which `compare` was called.
         minutes: the time limit for which the settings in the configuration were chosen.
         written_as: the hash of the configuration as it was written, without later edits.
-        old_predictions: what identifies the predictions of an earlier call, which are compared
-            unless this call has others.
     """
-    predictions = question.options.predictions
-    described = question.identity | {
-        "minutes": minutes,
-        "predictions": _identify_predictions(predictions) or old_predictions,
-        "predictions_given": _name_predictions(predictions),
-        "configuration": written_as,
-    }
+    described = question.identity | {"minutes": minutes, "configuration": written_as}
     write_text(place / ASKED, f"{json.dumps(described, indent=2, default=str)}\n")
 
 
@@ -318,13 +267,11 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
         SubtuneError: another argument differs, or the results have been moved.
     """
     before, path = json.loads((place / ASKED).read_text()), place / CONFIGURATION
-    planned, written_as, old_predictions, named_predictions = (
-        before.pop(name, None)
-        for name in ("minutes", "configuration", "predictions", "predictions_given")
-    )
+    planned, written_as = before.pop("minutes"), before.pop("configuration")
     written, text = read_config(path), path.read_text("utf-8")
     earlier_margin = written.experiments[EXPERIMENT].margin
-    earlier = before | {"margin": earlier_margin, "predictions": named_predictions}
+    files = sorted(Path(Layout(str(place)).given_predictions()).glob("*.jsonl"))
+    earlier = before | {"margin": earlier_margin, "predictions": {f.stem: f for f in files} or None}
     if isinstance(earlier.get("model"), str):
         earlier["model"] = [earlier["model"]]
     options = question.options
@@ -343,10 +290,6 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
         )
     if options.margin is None and earlier_margin != MARGIN:
         _print_lines([f"margin {earlier_margin:g}, as before; choose another with --margin"], say)
-    layout = Layout(str(place))
-    if remove_old_rows(layout) and (count := count_old_folds(Path(layout.records()))):
-        why = "an earlier version could score methods on different rows of the same fold"
-        _print_lines([f"{format_count(count, 'run')} on folds must be repeated: {why}"], say)
     is_unedited = hash_text(text) == written_as
     if planned < options.minutes and is_unedited:
         # With more minutes, a larger sample may fit. Recorded runs are reused, not trained again.
@@ -356,10 +299,6 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
         except BaseException:
             write_text(path, text)
             raise
-        if old_predictions and question.options.predictions is None:
-            _print_lines(
-                ["--predictions: not given, so the earlier predictions are no longer compared"], say
-            )
         return
     if planned < options.minutes:
         settings = f"its settings were chosen for {planned:g} minutes"
@@ -368,14 +307,11 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
     new = text
     if question.options.margin != earlier_margin:
         new = _set_value(new, "margin", question.options.margin, path)
-    given = _identify_predictions(options.predictions)
-    is_new = given is not None and given != old_predictions
-    if is_new:
+    if options.predictions is not None:
         new = _set_predictions(new, written, place, question)
-    if new != text or is_new:
+    if new != text:
         write_text(path, new)
-        written_as = hash_text(new) if is_unedited else written_as
-        _record_call(place, question, planned, written_as, old_predictions)
+        _record_call(place, question, planned, hash_text(new) if is_unedited else written_as)
 
 
 def _set_predictions(text: str, written: Config, place: Path, question: ComparisonRequest) -> str:

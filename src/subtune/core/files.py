@@ -60,6 +60,10 @@ class Layout:
         """Return the directory of the predictions that a user passed to `compare` or `init`."""
         return f"{self.results}/predictions"
 
+    def given_predictions(self) -> str:
+        """Return the directory of these predictions for all rows, from which later calls draw."""
+        return f"{self.results}/predictions/given"
+
     def hub_cache(self) -> str:
         return f"{self.results}/hub"
 

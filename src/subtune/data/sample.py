@@ -1,7 +1,6 @@
 """Draw a dev set from a user's tables, or a sample that is small enough for a time limit."""
 
 import json
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.core.errors import SubtuneError
-from subtune.core.files import Layout, write_text
+from subtune.core.files import write_text
 from subtune.data.table_files import PLACE_KEY
 from subtune.tasks import TaskSpec
 from subtune.tasks.row_sets import SET
@@ -154,19 +153,3 @@ def write_drawn_rows(
         files[split] = str(folder / f"{split}.jsonl")
         write_text(Path(files[split]), "".join(f"{line}\n" for line in lines))
     return files
-
-
-def remove_old_rows(layout: Layout) -> bool:
-    """Remove the datasets and token ids of a results directory if they are of an earlier version.
-
-    Datasets of earlier versions lack the sets of rows that folds are made of.
-
-    Returns:
-        Whether they were removed.
-    """
-    folders = [Path(layout.dataset("")), Path(layout.tokens(""))]
-    infos = (path for folder in folders for path in folder.glob("*/train/dataset_info.json"))
-    is_old = any(f'"{SET}"' not in path.read_text("utf-8") for path in infos)
-    for folder in folders if is_old else ():
-        shutil.rmtree(folder, ignore_errors=True)
-    return is_old

@@ -43,7 +43,7 @@ from pyarrow.parquet import ParquetFile
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout, hash_bytes, new_directory
 from subtune.core.ids import content_id
-from subtune.runs.spec import FOLD_VERSION, RunSpec
+from subtune.runs.spec import RunSpec
 
 CHECKSUMS = "checksums.json"
 DELTA = "delta.safetensors"
@@ -319,16 +319,6 @@ def require_undamaged(store: Path, run_id: str) -> None:
     for name in sorted(sums):
         _read_and_check(store / run_id / name, sums)
     read_spec(store, run_id)
-
-
-def count_old_folds(store: Path) -> int:
-    """Count the recorded runs whose folds were divided by an earlier version."""
-    found = 0
-    for run_id in list_run_ids(store):
-        with contextlib.suppress(SubtuneError):
-            fold = read_spec(store, run_id).recipe.fold
-            found += fold is not None and fold.version < FOLD_VERSION
-    return found
 
 
 def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:

@@ -22,10 +22,7 @@ from subtune.config.schema import Pace
 from subtune.core.errors import SubtuneError
 from subtune.data.table_files import read_rows
 from subtune.methods import METHODS
-from subtune.runs import records
-from subtune.runs.spec import Fold
 from subtune.tasks import TaskSpec
-from tests.helpers.examples import run_spec
 from tests.helpers.records import recorded
 
 PAIRS = [("a", "pair"), ("another", "one")]
@@ -309,15 +306,29 @@ def test_options_that_are_not_given_again_stay(tmp_path, untrained):
         call(label="z")
 
 
-def test_predictions_in_memory_are_given_again_if_more_rows_may_be_drawn(tmp_path, untrained):
-    rows = pd.DataFrame({"x": [f"text {n}" for n in range(40)], "y": ["a", "b"] * 20})
-    said: list[str] = []
-    call = partial(compare, rows, results=tmp_path / "out", say=said.append)
-    call(predictions=rows["y"].rename("oracle"), minutes=0.1)
-    call(margin=0.3, minutes=0.1)
-    assert "oracle.jsonl" in (tmp_path / "out" / "comparison.yaml").read_text()
-    call()
-    assert said[-1] == "predictions: not given, so the earlier predictions are no longer compared"
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["series", "frame", "mapping"])
+def test_predictions_stay_if_more_rows_may_be_drawn(tmp_path, untrained, form):
+    rows = pd.DataFrame({"x": [f"text {n}" for n in range(1500)], "y": ["a", "b", "a"] * 500})
+    right = rows["y"].copy()
+    rows.loc[::150, "y"] = None
+    chances = pd.DataFrame({"p_a": 0.4 + 0.2 * (right == "a"), "p_b": 0.5})
+    given = {"series": right.rename("oracle"), "frame": chances, "mapping": {"oracle": [*right]}}
+    call = partial(compare, rows, results=tmp_path / "out", say=lambda line: None)
+    numbers = []
+    for options in ({"minutes": 0.01, "predictions": given[form]}, {"margin": 0.3}, {}):
+        call(**{"minutes": 0.01} | options if options else {"minutes": 100_000})
+        [task] = read_config(tmp_path / "out" / "comparison.yaml").tasks.values()
+        [(system, path)] = task.predictions.items()
+        assert system == ("predictions" if form == "frame" else "oracle")
+        scored = [row for _, row in read_rows(Path(task.files["train"])) if row["y"]]
+        predicted = [row for _, row in read_rows(Path(path))]
+        label = [
+            row.get("prediction") or "ab"[float(row["b"]) > float(row["a"])] for row in predicted
+        ]
+        assert label == [row["y"] for row in scored]
+        numbers.append(len(scored))
+    assert numbers[0] == numbers[1] < numbers[2] == 1490
 
 
 def test_models_in_another_order_are_the_same_call(tmp_path, untrained, directory_of):
@@ -404,23 +415,6 @@ def test_a_row_in_another_encoding_is_refused_with_its_line(tmp_path, untrained)
     path.write_bytes("text,label,k\nß,1,1\n\nä,2,2\nö,x,3\n".encode("latin-1"))
     with pytest.raises(SubtuneError, match="train: line 5: "):
         compare(path, encoding="latin-1", kind="regression", results=tmp_path / "out")
-
-
-def test_folds_of_an_earlier_version_are_said_once_to_be_repeated(tmp_path, untrained):
-    rows = pd.DataFrame({"text": [f"text {n}" for n in range(60)], "label": ["a", "b"] * 30})
-    said: list[str] = []
-    out = tmp_path / "out"
-    compare(rows, results=out, say=said.append)
-    old = datasets.Dataset.from_dict({"idx": [0], "text_a": ["a"], "label": [0]})
-    for folder in ("datasets", "tokens"):
-        datasets.DatasetDict(train=old).save_to_disk(out / folder / "table-0")
-    for fold in (Fold(of=5, number=0), Fold(of=5, number=1, version=2), None):
-        records.write_record_files(out / "runs", run_spec(fold=fold), lambda folder: None)
-    said.clear()
-    for _ in range(2):
-        compare(rows, results=out, say=said.append)
-        assert not (out / "tokens").exists()
-    assert [line.split(":")[0] for line in said] == ["1 run on folds must be repeated"]
 
 
 def test_more_minutes_plan_again_and_an_edited_configuration_stays(tmp_path, untrained):
