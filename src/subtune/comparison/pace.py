@@ -7,16 +7,18 @@ the timed steps and the later training.
 
 import ctypes
 import gc
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
 import datasets
 import numpy as np
 import torch
+from scipy.optimize import nnls
 
 from subtune.comparison.settings import StartingModel
 from subtune.config.schema import Pace, Trains
@@ -42,7 +44,7 @@ FEW, MANY = 8, 32
 BATCHES = (8, 16, 32)
 # The share of the total time that each measurement may take. A single step may take longer.
 SHARE = 1 / 12
-# bf16 is not tried if a forward pass in bf16 takes more than this many times as long as in fp32.
+# No step in bf16 is tried if a forward pass takes more than this many times as long as in fp32.
 MOST_TIMES = 2
 # bf16 is chosen only if a step in bf16 takes less than ``1 - GAIN`` times as long as in fp32.
 GAIN = 0.05
@@ -96,20 +98,21 @@ def measure_paces(
     """
     timed, problems = dict[str, MeasuredPace](), dict[str, str]()
 
-    def measure(names: Iterable[str], *precisions: Precision) -> None:
+    def measure(names: Iterable[str], tries_bf16: bool) -> None:
         for name in names:
             given = models[name], task, columns, max_length, methods[name], seconds / len(models)
             try:
-                timed[name] = measure_pace(*given, precisions)
+                timed[name] = measure_pace(*given, tries_bf16)
             except Exception as error:  # the code of a model may fail
                 if len(problems) + 1 == len(models):
                     raise
                 problems[name] = error_reason(error)
 
-    measure(models, "fp32", "bf16")
+    measure(models, tries_bf16=True)
     measured = [name for name in timed if timed[name].pace] or [*timed]
     if len({timed[name].precision for name in measured}) > 1:
-        measure([name for name in measured if timed[name].precision == "bf16"], "fp32")
+        in_bf16 = [name for name in measured if timed[name].precision == "bf16"]
+        measure(in_bf16, tries_bf16=False)
     first, *others = (name for name in measured if name not in problems)
     return timed[first]._replace(
         least_batch=min(timed[name].least_batch for name in measured),
@@ -126,7 +129,7 @@ def measure_pace(
     max_length: int,
     methods: Iterable[str],
     seconds: float,
-    precisions: Sequence[Precision] = ("fp32", "bf16"),
+    tries_bf16: bool = True,
 ) -> MeasuredPace:
     """Measure the pace of this machine by timing training steps of some methods.
 
@@ -135,7 +138,7 @@ def measure_pace(
         max_length: the length in tokens to which texts are truncated.
         methods: the methods to time. Precision and batch size are chosen for the first method.
         seconds: the approximate duration of all measurements.
-        precisions: the precisions to try.
+        tries_bf16: whether bf16 may be chosen as the precision.
     """
     device = process.prepare_device(threads=1)
     is_gpu = device.type == "cuda"
@@ -146,8 +149,7 @@ def measure_pace(
     encoder = load_encoder(model.directory, head, task.outputs, model.pooling).to(device)
     # The rows are evenly spaced; a small table is repeated until there are enough texts.
     rows = len(columns["label"])
-    spaced = np.linspace(0, rows - 1, min(TEXTS, rows)).astype(int)
-    indices = np.resize(spaced, TEXTS).tolist()
+    indices = np.resize(np.arange(0, rows, -(-rows // TEXTS)), TEXTS).tolist()
     some = {name: [cells[index] for index in indices] for name, cells in columns.items()}
     encode = row_encoder(task, model.directory, min(max_length, LONGEST))
     examples = Examples(datasets.Dataset.from_dict(encode(some, indices)))
@@ -155,7 +157,7 @@ def measure_pace(
     kinds: dict[Trains, str] = {}
     for method in methods:
         kinds.setdefault(STEP_KINDS[METHODS[method].work()], method)
-    times, precision, milliseconds = _time_kinds(timer, kinds, precisions)
+    times, precision, milliseconds = _time_kinds(timer, kinds, tries_bf16)
     layers = model.dimensions.num_hidden_layers
     teraflops = model.dimensions.forward_flops(examples.lengths.mean(), encoder.head) / 1e12
     pace = {kind: fit_pace(by_size, layers, teraflops) for kind, by_size in times.items()}
@@ -177,19 +179,17 @@ def measure_pace(
 def fit_pace(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pace:
     """Fit ``seconds = layers * per_layer + batch_size * teraflops * per_teraflop`` to timed steps.
 
-    Neither coefficient is negative. With a single batch size, ``per_layer`` is 0.
+    Neither coefficient is negative (nonnegative least squares). With a single batch size,
+    ``per_layer`` is 0.
 
     Args:
         seconds: maps one or two batch sizes to the seconds of a step.
         teraflops: the floating-point operations of one text's forward pass, in units of 10¹².
     """
-    few, many = min(seconds), max(seconds)
-    text = seconds[many] / many
-    if few < many:
-        text = min(max((seconds[many] - seconds[few]) / (many - few), 0), text)
-    start = max(seconds[few] - few * text, 0)
-    per_layer, per_teraflop = 1e3 * start / layers, text / teraflops
-    return Pace(per_layer=float(f"{per_layer:.3g}"), per_teraflop=float(f"{per_teraflop:.3g}"))
+    sizes = [[layers / 1e3, batch_size * teraflops] for batch_size in seconds]
+    fitted, _ = nnls(np.array(sizes), np.array([*seconds.values()]))
+    per_layer, per_teraflop = (float(f"{coefficient:.3g}") for coefficient in fitted)
+    return Pace(per_layer=per_layer, per_teraflop=per_teraflop)
 
 
 @dataclass
@@ -200,7 +200,7 @@ class Timer:
         examples: the texts.
         deadline: the value of `time.monotonic` at which all measurements should have ended.
         share: the seconds that one measurement may take. A single step may take longer.
-        forward: the seconds per text of an evaluation; 0 before an evaluation is timed.
+        forward: the seconds per text of an evaluation, by the precision in which it was timed.
     """
 
     encoder: Encoder
@@ -208,18 +208,15 @@ class Timer:
     examples: Examples
     deadline: float
     share: float
-    forward: float = 0.0
+    forward: dict[Precision, float] = field(default_factory=dict)
 
-    def evaluation(self, precision: Precision) -> None:
-        """Time an evaluation on as many texts as ``share`` allows, and set ``forward``."""
-        texts = int(np.clip(self.share / self.one_text(precision), 1, len(self.examples)))
-        self.forward = self._time_forward(texts, precision) / texts
-
-    def one_text(self, precision: Precision) -> float:
-        """Measure the seconds of the forward pass of one text."""
+    def evaluation(self, precision: Precision) -> float:
+        """Return the seconds per text of an evaluation on as many texts as ``share`` allows."""
         # The first pass is not timed, because it also allocates memory.
         self._time_forward(1, precision)
-        return self._time_forward(1, precision)
+        one = self._time_forward(1, precision)
+        texts = int(np.clip(self.share / one, 1, len(self.examples)))
+        return self._time_forward(texts, precision) / texts
 
     def _time_forward(self, texts: int, precision: Precision) -> float:
         """Measure the seconds of the forward passes of the first ``texts`` texts."""
@@ -236,7 +233,7 @@ class Timer:
             A mapping from ``batch_size`` to the median seconds of a step. The mapping is empty if
             there is no time for two steps, or not enough memory.
         """
-        expected = FORWARD_PASSES[kind] * batch_size * self.forward
+        expected = FORWARD_PASSES[kind] * batch_size * self.forward[precision]
         if time.monotonic() + 2 * expected > self.deadline:
             return {}
         # On a GPU, the last of four epochs is timed: the first epochs also capture CUDA graphs.
@@ -297,16 +294,14 @@ class _StepTimer(CheckpointStore):
 
 
 def _time_kinds(
-    timer: Timer,
-    kinds: Mapping[Trains, str],
-    precisions: Sequence[Precision] = ("fp32", "bf16"),
+    timer: Timer, kinds: Mapping[Trains, str], tries_bf16: bool
 ) -> tuple[dict[Trains, dict[int, float]], Precision, dict[Precision, float]]:
     """Time each kind of training step, and an evaluation.
 
     Args:
         kinds: maps each kind of step to the method to time. The first method determines the
             precision.
-        precisions: the precisions to try. A precision in which the model fails is not chosen.
+        tries_bf16: whether bf16 may be chosen. It is not chosen if a method fails in bf16.
 
     Returns:
         The seconds of a step, by kind of step and batch size.
@@ -314,38 +309,31 @@ def _time_kinds(
         For each precision, the milliseconds of a training step of the first method.
 
     Raises:
-        Exception: the model fails in every precision.
+        Exception: the first method fails in fp32.
     """
-    first, method = next(iter(kinds.items()))
-    tried: dict[Precision, dict[int, float]] = {}
-    errors: list[Exception] = []
-    for precision in precisions:
-        try:
-            if precision == "fp32":
-                timer.evaluation(precision)
-            elif tried and timer.one_text(precision) > MOST_TIMES * timer.one_text("fp32"):
-                # A processor without support for bf16 emulates it, and a step takes many seconds.
-                continue
-            tried[precision] = timer.step(first, method, FEW, precision)
-        except Exception as error:  # the code of a model may fail in one precision
-            errors.append(error)
-    if not tried:
-        raise errors[0]
+    first, tried = next(iter(kinds)), dict[Precision, dict[int, float]]()
+
+    def time_first(precision: Precision) -> None:
+        timer.forward[precision] = timer.evaluation(precision)
+        # A processor without support for bf16 emulates it, and a step takes many seconds.
+        if timer.forward[precision] <= MOST_TIMES * timer.forward["fp32"]:
+            tried[precision] = timer.step(first, kinds[first], FEW, precision)
+
+    time_first("fp32")
+    if tries_bf16:
+        with suppress(Exception):  # the code of a model may fail in bf16
+            time_first("bf16")
     milliseconds = {name: 1e3 * times[FEW] for name, times in tried.items() if times}
-    precision = next(iter(tried))
-    if len(milliseconds) == 2 and milliseconds["bf16"] < (1 - GAIN) * milliseconds["fp32"]:
-        precision = "bf16"
-    if precision == "bf16":
-        timer.evaluation(precision)
+    is_faster = milliseconds.get("bf16", math.inf) < (1 - GAIN) * milliseconds.get("fp32", 0)
+    precision: Precision = "bf16" if is_faster else "fp32"
     found = {first: tried[precision]}
     others = [(kind, FEW) for kind in kinds if kind != first]
     for kind, size in (*others, *((kind, MANY) for kind in kinds)):
         try:
             found[kind] = found.get(kind, {}) | timer.step(kind, kinds[kind], size, precision)
         except Exception:  # the code of a model may fail in one precision
-            if precision == "bf16" and "fp32" in tried:
-                # The first method can be trained in bf16, but this method cannot.
-                return _time_kinds(timer, kinds, ("fp32",))
+            if is_faster:
+                return _time_kinds(timer, kinds, tries_bf16=False)
             # This method will be left out, with a message, when its training fails.
     times = {kind: by_size for kind, by_size in found.items() if by_size}
-    return times | {"evaluation": {1: timer.forward}}, precision, milliseconds
+    return times | {"evaluation": {1: timer.forward[precision]}}, precision, milliseconds

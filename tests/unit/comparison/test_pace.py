@@ -64,17 +64,25 @@ def test_a_model_that_is_not_here_counts_like_a_known_device(monkeypatch):
     assert not found.pace
 
 
-def test_a_line_through_one_step_has_a_time_per_operation_only():
-    assert fit_pace({8: 4.0}, layers=2, teraflops=0.5) == Pace(per_layer=0, per_teraflop=1)
-    assert fit_pace({8: 4.0, 32: 4.0}, 2, 0.5) == Pace(per_layer=2000, per_teraflop=0)
-    assert fit_pace({8: 6.0, 32: 18.0}, 2, 0.5) == Pace(per_layer=1000, per_teraflop=1)
-    assert fit_pace({8: 1.0, 32: 8.0}, 2, 0.5) == Pace(per_layer=0, per_teraflop=0.5)
+@pytest.mark.parametrize(
+    ("seconds", "per_layer", "per_teraflop"),
+    [
+        ({8: 4.0}, 0, 1),
+        ({8: 4.0, 32: 4.0}, 2000, 0),
+        ({8: 6.0, 32: 18.0}, 1000, 1),
+        # The least squares through the origin.
+        ({8: 1.0, 32: 8.0}, 0, 0.485),
+    ],
+)
+def test_no_part_of_a_step_takes_less_than_no_time(seconds, per_layer, per_teraflop):
+    found = fit_pace(seconds, layers=2, teraflops=0.5)
+    assert [found.per_layer, found.per_teraflop] == pytest.approx([per_layer, per_teraflop])
 
 
 @pytest.mark.parametrize(("bf16", "chosen"), [(0.5, "bf16"), (0.99, "fp32"), (2.0, "fp32")])
 def test_bf16_is_chosen_if_its_step_is_quicker(tiny_bert, monkeypatch, bf16, chosen):
     seconds = {"fp32": 1.0, "bf16": bf16}
-    monkeypatch.setattr(pace.Timer, "one_text", lambda self, precision: 0.001)
+    monkeypatch.setattr(pace.Timer, "evaluation", lambda self, precision: 0.001)
     monkeypatch.setattr(pace.Timer, "step", lambda self, *of: {of[2]: seconds[of[3]]})
     found = measure_pace(
         find_starting_model(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1
@@ -91,7 +99,7 @@ def test_a_precision_in_which_a_method_fails_is_not_chosen(tiny_bert, monkeypatc
             raise SubtuneError("index put of another type")
         return {batch_size: {"fp32": 1.0, "bf16": 0.5}[precision]}
 
-    monkeypatch.setattr(pace.Timer, "one_text", lambda self, precision: 0.001)
+    monkeypatch.setattr(pace.Timer, "evaluation", lambda self, precision: 0.001)
     monkeypatch.setattr(pace.Timer, "step", step)
     found = measure_pace(
         find_starting_model(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1
@@ -119,7 +127,7 @@ def test_a_precision_that_the_processor_imitates_is_not_tried(tiny_bert, monkeyp
         return {batch_size: 1.0}
 
     monkeypatch.setattr(pace.Timer, "step", step)
-    monkeypatch.setattr(pace.Timer, "one_text", lambda self, p: {"fp32": 0.001, "bf16": 0.01}[p])
+    monkeypatch.setattr(pace.Timer, "evaluation", lambda self, p: {"fp32": 0.001, "bf16": 0.01}[p])
     model = find_starting_model(str(tiny_bert))
     found = measure_pace(model, TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1)
     assert found.precision == "fp32" and {*tried} == {"fp32"}
@@ -174,9 +182,9 @@ def test_models_share_the_seconds_and_a_precision_that_suits_all(
 ):
     calls = []
 
-    def measure(model, task, columns, max_length, methods, seconds, precisions):
-        calls.append((model.reference, seconds, precisions))
-        chosen = "fp32" if model.reference == str(tiny_bert) else precisions[-1]
+    def measure(model, task, columns, max_length, methods, seconds, tries_bf16):
+        calls.append((model.reference, seconds, tries_bf16))
+        chosen = "bf16" if tries_bf16 and model.reference != str(tiny_bert) else "fp32"
         step = {"matrices": Pace(per_layer=0, per_teraflop=len(calls))}
         return pace.MeasuredPace("a core", step, chosen, least_batch=len(calls))
 
@@ -187,11 +195,10 @@ def test_models_share_the_seconds_and_a_precision_that_suits_all(
     }
     methods = dict.fromkeys("ab", METHODS)
     found = pace.measure_paces(models, TASKS["sst2"], {}, 32, methods, 8)
-    both = ("fp32", "bf16")
     assert calls == [
-        (str(tiny_bert), 4, both),
-        (str(tiny_roberta), 4, both),
-        (str(tiny_roberta), 4, ("fp32",)),
+        (str(tiny_bert), 4, True),
+        (str(tiny_roberta), 4, True),
+        (str(tiny_roberta), 4, False),
     ]
     assert (found.precision, found.least_batch) == ("fp32", 1)
     steps = [found.pace, found.pace_by_model["b"]]
