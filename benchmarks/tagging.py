@@ -30,7 +30,7 @@ from transformers.utils import logging
 from benchmarks.inputs import MAX_LENGTH, MINILM, linear_recipe
 from benchmarks.trainer import Clock, training_arguments
 from subtune.core.errors import SubtuneError
-from subtune.data.corpora import conllu_sentences
+from subtune.data.corpora import read_words
 from subtune.models.model_files import package_directory
 from subtune.tasks import TASKS
 
@@ -168,7 +168,7 @@ def _read_sentences(directory: Path, split: str, count: int | None) -> list[Row]
         raise SubtuneError(
             f"--ud-ewt-dir: {path} is missing, expected the {split} split of UD English EWT"
         )
-    return [row for _, row in islice(conllu_sentences(path, ("form", "xpos")), count)]
+    return [row for _, row in islice(read_words(path, ("form", "xpos")), count)]
 
 
 if __name__ == "__main__":

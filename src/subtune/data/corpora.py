@@ -1,7 +1,7 @@
 """Readers of corpora: GLUE's tables, CoNLL files of labelled words, and SQuAD's questions."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -26,8 +26,6 @@ CUT_OFF_LINES = ("qqp",)
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 # A line that begins with this word separates documents.
 DOCUMENT = "-DOCSTART-"
-# The number of a line in its file, and the text of the line.
-Line = tuple[int, str]
 
 
 def read_glue_rows(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
@@ -57,113 +55,76 @@ def read_sentences(task: TaskSpec, path: Path, labelled: bool) -> Iterator[Place
     """Read sentences from a CoNLL or CoNLL-U file, or from JSON lines with lists of words."""
     if path.suffix.lower() == ".jsonl":
         return json_rows(path)
-    read = conllu_sentences if path.suffix.lower() == ".conllu" else conll_sentences
-    return read(path, task.columns_read(labelled), task.encoding)
+    return read_words(path, task.columns_read(labelled), task.encoding)
 
 
-def conllu_sentences(
+def read_words(
     path: Path, columns: Collection[str], encoding: str | None = None
 ) -> Iterator[PlacedRow]:
-    """Read some columns of each sentence of a CoNLL-U file.
+    """Read some columns of each sentence of a CoNLL or CoNLL-U file.
 
-    The format is defined at https://universaldependencies.org/format.html: the columns of `CONLLU`
-    are separated by tabs, a blank line ends each sentence, and comments begin with ``#``.
-    Multiword tokens (ids with ``-``) and empty nodes (ids with ``.``) are skipped.
+    Each line has one word, and a blank line ends a sentence.
+
+    CoNLL-U is defined at https://universaldependencies.org/format.html: the columns of `CONLLU` are
+    separated by tabs, and comments begin with ``#``. Multiword tokens (ids with ``-``) and empty
+    nodes (ids with ``.``) are skipped.
+
+    In CoNLL files, a line that begins with `DOCUMENT` also ends a sentence, and the columns are
+    called ``1``, ``2``, …. They are separated by tabs if the line of the first word contains a tab,
+    else by spaces.
 
     Yields:
         The line of the sentence's first word, and the list of the words' cells in each column.
 
     Raises:
         SubtuneError: the file cannot be read, one of ``columns`` does not exist, a line has more or
-            fewer columns than `CONLLU`, or a word's id is not its number in the sentence.
+            fewer columns than `CONLLU` or the first word's line, or a word's id is not its number
+            in the sentence.
     """
-    lines = enumerate(split_lines(read_text(path, encoding)), start=1)
-    lines_of_words = [line for line in lines if not line[1].startswith("#")]
-    source = f" ({', '.join(CONLLU)})"
-    for sentence in _split_sentences(path, lines_of_words, len(CONLLU), "tabs", source):
-        words = [(number, cells) for number, cells in sentence if not re.search("[-.]", cells[0])]
-        for position, (number, cells) in enumerate(words, start=1):
-            if cells[0] != str(position):
-                raise SubtuneError(
-                    f"{path}: line {number}: found the id {quote(cells[0])}, expected {position}; "
-                    "ids count the words of a sentence from 1, and a blank line ends a sentence"
-                )
-        if words:
-            yield _make_sentence_row(path, words, CONLLU, columns)
-
-
-def conll_sentences(
-    path: Path, columns: Collection[str], encoding: str | None = None
-) -> Iterator[PlacedRow]:
-    """Read some columns of each sentence of a CoNLL file.
-
-    Each line has one word. A blank line, or a line that begins with `DOCUMENT`, ends a sentence.
-    The columns are called ``1``, ``2``, …. They are separated by tabs if the line of the first word
-    contains a tab, else by spaces.
-
-    Yields:
-        The line of the sentence's first word, and the list of the words' cells in each column.
-
-    Raises:
-        SubtuneError: the file cannot be read, one of ``columns`` does not exist, or a line has more
-            or fewer columns than the first word's line.
-    """
-    lines = [
-        (number, "" if line.split()[:1] == [DOCUMENT] else line)
-        for number, line in enumerate(split_lines(read_text(path, encoding)), start=1)
-    ]
-    first = next((line for line in lines if line[1].strip()), None)
-    if first is None:
-        return
-    separator = "tabs" if "\t" in first[1] else "spaces"
-    names = [str(n) for n, _ in enumerate(_split_cells(first[1], separator), start=1)]
-    for words in _split_sentences(path, lines, len(names), separator, f", as in line {first[0]}"):
-        yield _make_sentence_row(path, words, names, columns)
-
-
-def _split_cells(line: str, separator: str) -> list[str]:
-    return line.split("\t") if separator == "tabs" else re.findall("[^ \t]+", line)
-
-
-def _split_sentences(
-    path: Path, lines: Sequence[Line], width: int, separator: str, hint: str
-) -> Iterator[list[tuple[int, list[str]]]]:
-    """Yield sentences: groups of consecutive lines without a blank line between them.
-
-    Each line of a sentence is a pair of its number and the list of its cells.
-
-    Args:
-        width: the number of cells that each line must have.
-        separator: the separator of cells, ``tabs`` or ``spaces``.
-        hint: the end of the error message about a line without ``width`` cells, such as the list of
-            the expected columns.
-    """
+    is_conllu = path.suffix.lower() == ".conllu"
+    lines = [*enumerate(split_lines(read_text(path, encoding)), start=1)]
+    if is_conllu:
+        lines = [line for line in lines if not line[1].startswith("#")]
+        names, has_tabs, source = [*CONLLU], True, f" ({', '.join(CONLLU)})"
+    else:
+        lines = [(n, "" if line.split()[:1] == [DOCUMENT] else line) for n, line in lines]
+        first, header = next((line for line in lines if line[1].strip()), (0, ""))
+        has_tabs, source = "\t" in header, f", as in line {first}"
+        names = [str(n) for n, _ in enumerate(_split_cells(header, has_tabs), start=1)]
     for is_blank, group in groupby(lines, key=lambda line: not line[1].strip()):
         if is_blank:
             continue
-        sentence = [(number, _split_cells(line, separator)) for number, line in group]
-        for number, cells in sentence:
-            if len(cells) != width:
+        words = []
+        for number, line in group:
+            cells = _split_cells(line, has_tabs)
+            if len(cells) != len(names):
+                separator = "tabs" if has_tabs else "spaces"
                 raise SubtuneError(
-                    f"{path}: line {number}: found {len(cells)} columns, expected "
-                    f"{width}, separated by {separator}{hint}"
+                    f"{path}: line {number}: found {len(cells)} columns, expected {len(names)}, "
+                    f"separated by {separator}{source}"
                 )
-        yield sentence
+            if is_conllu and re.search("[-.]", cells[0]):
+                continue
+            words.append((number, cells))
+            if is_conllu and cells[0] != str(len(words)):
+                raise SubtuneError(
+                    f"{path}: line {number}: found the id {quote(cells[0])}, expected "
+                    f"{len(words)}; ids count the words of a sentence from 1, and a blank line "
+                    "ends a sentence"
+                )
+        for column in columns:
+            if column not in names:
+                raise SubtuneError(f"{path}: {format_missing_column(column, names)}")
+        positions = {column: names.index(column) for column in columns}
+        if words:
+            yield (
+                f"line {words[0][0]}",
+                {column: [cells[n] for _, cells in words] for column, n in positions.items()},
+            )
 
 
-def _make_sentence_row(
-    path: Path,
-    words: Sequence[tuple[int, list[str]]],
-    names: Sequence[str],
-    columns: Collection[str],
-) -> PlacedRow:
-    """Build the row of a sentence, with the list of its words' cells for each of ``columns``."""
-    row = {}
-    for column in columns:
-        if column not in names:
-            raise SubtuneError(f"{path}: {format_missing_column(column, names)}")
-        row[column] = [cells[names.index(column)] for _, cells in words]
-    return f"line {words[0][0]}", row
+def _split_cells(line: str, has_tabs: bool) -> list[str]:
+    return line.split("\t") if has_tabs else re.findall("[^ \t]+", line)
 
 
 # The structure of a SQuAD v1.1 file. Unknown keys are ignored.

@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.data.corpora import conll_sentences, conllu_sentences, read_questions
+from subtune.data.corpora import read_questions, read_words
 from subtune.tasks import TASKS
-
-READERS = {"conllu": conllu_sentences, "conll": conll_sentences, "txt": conll_sentences}
 
 
 def conllu_line(number: object, form: str, tag: str) -> str:
@@ -53,7 +51,7 @@ REFUSED = [
 def test_broken_columns_are_refused_with_their_line(tmp_path, ending, columns, content, message):
     path = written(tmp_path, content, ending)
     with pytest.raises(SubtuneError) as error:
-        list(READERS[ending](path, columns))
+        list(read_words(path, columns))
     assert str(error.value).startswith(f"{path}: {message}")
 
 
@@ -97,7 +95,7 @@ def test_broken_columns_are_refused_with_their_line(tmp_path, ending, columns, c
 )
 def test_what_a_file_says_is_what_is_read(tmp_path, ending, content, expected):
     word, tag = ("form", "xpos") if ending == "conllu" else ("1", "3")
-    read = READERS[ending](written(tmp_path, content, ending), [word, tag])
+    read = read_words(written(tmp_path, content, ending), [word, tag])
     assert [(place, row[word], row[tag]) for place, row in read] == expected
 
 
@@ -109,7 +107,7 @@ def test_real_words_and_tags_are_those_of_the_lines_with_whole_ids(ud_ewt_dir, s
     path = ud_ewt_dir / f"en_ewt-ud-{split}.conllu"
     word = re.compile(r"^\d+\t([^\t]+)\t[^\t]+\t[^\t]+\t([^\t]+)\t", flags=re.MULTILINE)
     expected = word.findall(path.read_text(encoding="utf-8"))
-    rows = [row for _, row in conllu_sentences(path, ["form", "xpos"])]
+    rows = [row for _, row in read_words(path, ["form", "xpos"])]
     assert (len(rows), len(expected)) == COUNTS[split]
     assert [pair for row in rows for pair in zip(*row.values(), strict=True)] == expected
 

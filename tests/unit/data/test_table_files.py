@@ -20,7 +20,7 @@ from openpyxl.styles import PatternFill
 from pyarrow.parquet import write_table
 
 from subtune.core.errors import SubtuneError
-from subtune.data.corpora import conll_sentences, conllu_sentences, read_questions
+from subtune.data.corpora import read_questions, read_words
 from subtune.data.excel_files import NO_ZIP, sheet_names
 from subtune.data.table_files import drop_incomplete_rows, json_rows, read_rows
 from subtune.tasks import TASKS
@@ -372,11 +372,11 @@ def _written(write: Callable[[pd.DataFrame, io.BytesIO], None]) -> bytes:
 FORMATS = {
     "conllu": (
         "# 1\n1\tZoë\t_\t_\tNNP\t_\t_\t_\t_\t_\n2\tran\t_\t_\tVBD\t_\t_\t_\t_\t_\n\n",
-        lambda path: conllu_sentences(path, ["form", "xpos"]),
+        lambda path: read_words(path, ["form", "xpos"]),
     ),
     "conll": (
         "-DOCSTART- O\n\nZoë NNP\nran VBD\n\n",
-        lambda path: conll_sentences(path, ["1", "2"]),
+        lambda path: read_words(path, ["1", "2"]),
     ),
     "jsonl": ('{"form": ["Zoë", "ran"], "xpos": ["NNP", "VBD"]}\n' * 2, json_rows),
     "csv": ('text,label\n"Zoë, she",1\nran,0\n', read_rows),

@@ -13,7 +13,7 @@ from torch.nn import functional
 from transformers import BertForQuestionAnswering, PreTrainedTokenizerFast
 
 from subtune.core.errors import SubtuneError
-from subtune.data.corpora import conllu_sentences, read_questions
+from subtune.data.corpora import read_questions, read_words
 from subtune.data.sources import task_reader
 from subtune.models.encoder import load_encoder
 from subtune.models.families import QUESTION_ANSWERING
@@ -73,7 +73,7 @@ def test_words_are_encoded_as_transformers_encodes_them(wordpiece, bytes_pieces,
     with_spaces = Tokenizer.from_str(bytes_pieces.to_str())
     # This is what transformers does with add_prefix_space.
     with_spaces.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    real = conllu_sentences(ud_ewt_dir / "en_ewt-ud-dev.conllu", ["form"])
+    real = read_words(ud_ewt_dir / "en_ewt-ud-dev.conllu", ["form"])
     sentences = HAND_MADE + [row["form"] for _, row in real][::10]
     for tokenizer, its_theirs in ((wordpiece, wordpiece), (bytes_pieces, with_spaces)):
         columns = encoded(tokenizer, sentences, max_length=512)
