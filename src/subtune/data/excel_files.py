@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from xml.etree import ElementTree
 
 from subtune.core.errors import SubtuneError, convert_errors, format_allowed, join_names, quote
@@ -21,22 +21,11 @@ FORMULA_OR_MERGED = re.compile(rb"<(\w+:)?(f|mergeCell)\b")
 
 
 def sheet_names(path: Path) -> list[str]:
-    """Return the names of the sheets in an Excel file, without reading any cells.
+    """Return the names of the sheets in an Excel file.
 
     The first name is that of the sheet that is read by default.
     """
-    from openpyxl.reader.excel import ExcelReader
-
-    with (
-        convert_errors(f"{path}: cannot be read, expected an .xlsx file"),
-        warnings.catch_warnings(action="ignore"),
-    ):
-        reader = ExcelReader(path, read_only=True)
-        with reader.archive:
-            reader.read_manifest()
-            reader.read_workbook()
-            sheets = [sheet for sheet, _ in reader.parser.find_sheets()]
-            return [sheet.name for sheet in sorted(sheets, key=lambda s: s.state != "visible")]
+    return [sheet.title for sheet in _open_sheets(path)]
 
 
 def excel_rows(
@@ -53,14 +42,12 @@ def excel_rows(
         SubtuneError: the file cannot be read or has no such sheet, or the sheet has merged cells,
             errors, formulas without a value, or a repeated column, or the default sheet is empty.
     """
-    book = _open_workbook(path, data_only=True)
-    # Hidden sheets often contain the entries of drop-down lists.
-    sheets = sorted(book.worksheets, key=lambda worksheet: worksheet.sheet_state != "visible")
-    names = [worksheet.title for worksheet in sheets]
+    sheets = {one.title: one for one in _open_sheets(path)}
+    names = [*sheets]
     if sheet is not None and sheet not in names:
         raise SubtuneError(f"{path}: sheet: {format_allowed(sheet, names)}")
     name = sheet or names[0]
-    found, place = book[name], f"{path}: sheet {quote(name)}"
+    found, place = sheets[name], f"{path}: sheet {quote(name)}"
     with convert_errors(f"{path}: cannot be read, expected an .xlsx file"):
         _require_plain_cells(found, place)
         # The size that a file states includes formatted cells without a value.
@@ -102,25 +89,22 @@ def _require_plain_cells(sheet: Any, place: str) -> None:
     """Check that a sheet has no merged cells and that the values of all formulas are stored."""
     # In read-only mode, openpyxl reports neither merged cells nor formulas without a stored value.
     with sheet._get_source() as source:
-        if not _contains_tag(source, FORMULA_OR_MERGED):
+        # This search is faster than parsing the file.
+        if not FORMULA_OR_MERGED.search(source.read()):
             return
     with sheet._get_source() as source:
-        formula = value = None
         for _, element in ElementTree.iterparse(source):
             match element.tag.rpartition("}")[2]:
-                case "f":
-                    formula = element
-                case "v":
-                    value = element.text
                 case "c":
+                    has_formula = element.find("{*}f") is not None
                     # The value of a formula may be an empty string.
-                    if formula is not None and not value and element.get("t") != "str":
+                    has_value = element.findtext("{*}v") or element.get("t") == "str"
+                    if has_formula and not has_value:
                         raise SubtuneError(
                             f"{place}: {element.get('r')}: found a formula whose value was never "
                             "computed, expected a value; open the file in a spreadsheet program "
                             "and save it"
                         )
-                    formula = value = None
                 case "row":
                     element.clear()
                 case "mergeCell":
@@ -130,18 +114,11 @@ def _require_plain_cells(sheet: Any, place: str) -> None:
                     )
 
 
-def _contains_tag(source: IO[bytes], tag: re.Pattern[bytes]) -> bool:
-    """Return whether an XML file contains a tag. Parsing the file would take longer."""
-    end = b""
-    while part := source.read(2**20):
-        if tag.search(end + part):
-            return True
-        end = part[-40:]
-    return False
+def _open_sheets(path: Path) -> list[Any]:
+    """Open the sheets of an Excel file in openpyxl's read-only mode, hidden sheets last.
 
-
-def _open_workbook(path: Path, **options: bool) -> Any:
-    """Open an Excel file in openpyxl's read-only mode, which reads rows one by one."""
+    In this mode, rows are read one by one.
+    """
     # Importing openpyxl takes a while.
     import openpyxl
 
@@ -151,7 +128,8 @@ def _open_workbook(path: Path, **options: bool) -> Any:
             raise ValueError("password-protected or in .xls format; save it as plain .xlsx")
         # openpyxl warns about styles and other features that are not needed here.
         with warnings.catch_warnings(action="ignore"):
-            book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, **options)
+            book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
         if not book.worksheets:
             raise ValueError("no readable sheet; save Strict Open XML files as Excel Workbook")
-        return book
+        # Hidden sheets often contain the entries of drop-down lists.
+        return sorted(book.worksheets, key=lambda sheet: sheet.sheet_state != "visible")
