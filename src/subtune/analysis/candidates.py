@@ -52,6 +52,8 @@ QUESTION = ["models", *TASK]
 FROM_SMALLEST = ["encoder_size", "trained", "score"]
 # Differences of scores are rounded to this many digits; further digits are rounding errors.
 DIGITS = 10
+# The attributes of a `Candidate` that are columns of the summary.
+COMPARED = ("score", "reference_score", "most_lost", "chance", "rival", "least_chance")
 NO_DIFFERENCE = Interval(np.nan, np.nan, np.nan)
 
 
@@ -215,7 +217,7 @@ class _Run(NamedTuple):
     Attributes:
         fold: the fold on which the run is scored; -1 if all runs are scored on the same examples.
         rows: the number of scored examples.
-        parts: the pseudo-values of the score ``[parts]``; None without recorded predictions.
+        parts: the pseudo-values of the score ``[parts]``; NaN without recorded predictions.
     """
 
     id: str
@@ -223,7 +225,7 @@ class _Run(NamedTuple):
     fold: float
     value: float
     rows: int
-    parts: np.ndarray | None
+    parts: np.ndarray
 
 
 # Maps each method's title to its runs by task and metric, and then by seed and fold.
@@ -231,22 +233,17 @@ _RunsOf = Mapping[str, Mapping[tuple[str, str], Mapping[tuple[int, float], _Run]
 
 
 def _index_runs(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> _RunsOf:
-    places = {run: place for place, run in enumerate(pseudo_values.index)}
-    values = pseudo_values[PART_COLUMNS].to_numpy(float)
     found: dict[str, Any] = {}
     tasks = dict.fromkeys(runs[TASK].itertuples(index=False, name=None))
-    for row in runs.assign(fold=runs["fold"].astype(float).fillna(-1)).to_dict("records"):
-        place = places.get(row["run"])
-        rows = 0 if place is None else int(pseudo_values["rows"].iloc[place])
+    of_runs = pseudo_values.reindex(runs["run"])
+    counts = of_runs["rows"].fillna(0).astype(int).tolist()
+    parts = of_runs[PART_COLUMNS].to_numpy(float)
+    runs = runs.assign(fold=runs["fold"].astype(float).fillna(-1))
+    for row, *scored in zip(runs.to_dict("records"), counts, parts, strict=True):
         of_task = found.setdefault(row["title"], {task: {} for task in tasks})
-        of_task[row["task"], row["metric"]][row["seed"], row["fold"]] = _Run(
-            row["run"],
-            row["seed"],
-            row["fold"] if row["decides"] else -1,
-            row["value"],
-            rows,
-            None if place is None else values[place],
-        )
+        fold = row["fold"] if row["decides"] else -1
+        run = _Run(row["run"], row["seed"], fold, row["value"], *scored)
+        of_task[row["task"], row["metric"]][row["seed"], row["fold"]] = run
     return found
 
 
@@ -373,20 +370,11 @@ def _estimate_studies(pairs: _Pairs) -> tuple[Study, ...]:
 
 def _estimate_study(metric: str, pairs: Sequence[tuple[_Run, _Run]]) -> Study | None:
     differences = [round(run.value - other.value, DIGITS) for run, other in pairs]
-    values = [
-        run.parts - other.parts
-        for run, other in pairs
-        if run.parts is not None and other.parts is not None
-    ]
-    folds, rows = {run.fold for run, _ in pairs}, [run.rows for run, _ in pairs]
-    if len(values) < len(pairs):
-        return intervals.estimate_study(differences, None, 0) if len(pairs) > 1 else None
-    if min(folds) >= 0:
-        every = sum(rows) * len(folds) // len(rows)
-        study = intervals.estimate_nested_study(differences, np.array(values), every, len(folds))
-    else:
-        known = ~np.isnan(values).any(axis=0)
-        study = intervals.estimate_study(differences, np.array(values)[:, known], rows[0])
+    values = np.array([run.parts - other.parts for run, other in pairs])
+    if len(pairs) == 1 and np.isnan(values).all():
+        return None
+    folds, rows = {run.fold for run, _ in pairs} - {-1}, [run.rows for run, _ in pairs]
+    study = intervals.estimate_study_of_runs(differences, values, rows, len(folds))
     return study if study.error()[0] or metric in SHARES else None
 
 
@@ -424,25 +412,19 @@ def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = No
             trained = int(same["trained"].median())
             of_full = runs.loc[runs["is_full"] & (runs["model"] == method[0]), "trained"].median()
             mean = round(same["value"].mean(skipna=False), DIGITS)
+            values = candidate._asdict() if candidate else {"score": mean, "rival": ""}
             rows.append(
                 {
                     **dict(zip([*QUESTION, *keys[1:]], [*question, *method], strict=True)),
                     "reference": reference,
                     "margin": runs["margin"].min(),
-                    "score": candidate.score if candidate else mean,
-                    "reference_score": candidate.reference_score if candidate else np.nan,
+                    **{name: values.get(name, np.nan) for name in COMPARED},
                     "spread": paired["value"].std(),
                     "seeds": len(same),
                     "compared": len(paired) if candidate else 0,
                     "planned": max(len(same), int(same["planned"].max())),
                     "unit": "fold" if are_scored_on_folds(runs) else "seed",
-                    "difference": difference.mean,
-                    "low": difference.low,
-                    "high": difference.high,
-                    "most_lost": candidate.most_lost if candidate else np.nan,
-                    "chance": candidate.chance if candidate else np.nan,
-                    "rival": candidate.rival if candidate else "",
-                    "least_chance": candidate.least_chance if candidate else np.nan,
+                    **dict(zip(("difference", "low", "high"), difference, strict=True)),
                     "sure": bool(candidate) and against[str(title)].is_sure,
                     "encoder_size": same["encoder_size"].iloc[0],
                     "trained": trained,

@@ -140,6 +140,27 @@ def estimate_nested_study(
     return Study(mean, seed_variance, mean_variance * parts, 0, seeds, parts, rows, folds)
 
 
+def estimate_study_of_runs(
+    differences: Sequence[float], values: np.ndarray, rows: Sequence[int], folds: int
+) -> Study:
+    """Estimate the variance components of a mean difference over runs.
+
+    Args:
+        differences: the difference of scores for each run.
+        values: the pseudo-values of each run's difference ``[runs, parts]``. The last values of a
+            run with fewer parts are NaN. All values of a run without predictions are NaN; then the
+            interval accounts for seeds only, and there must be at least two runs.
+        rows: the number of examples on which each run is scored.
+        folds: the number of folds on which the runs are scored; 0 if all runs are scored on the
+            same examples.
+    """
+    if np.isnan(values).all(1).any():
+        return estimate_study(differences, None, 0)
+    if folds:
+        return estimate_nested_study(differences, values, sum(rows) * folds // len(rows), folds)
+    return estimate_study(differences, values[:, ~np.isnan(values).any(0)], rows[0])
+
+
 def mean_interval(studies: Sequence[Study]) -> Interval:
     """Compute the mean difference over tasks and its interval, from one study per task."""
     from scipy import stats

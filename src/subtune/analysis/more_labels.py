@@ -15,7 +15,6 @@ import pandas as pd
 
 from subtune.analysis import intervals
 from subtune.analysis.candidates import are_scored_on_folds, scored_runs
-from subtune.analysis.intervals import Interval
 from subtune.analysis.run_scores import PART_COLUMNS, require_same_rows
 from subtune.core.errors import join_names, locate_errors
 
@@ -64,8 +63,9 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
         gains = table["value"].to_numpy(float) @ weights
         values = np.tensordot(weights, [pseudo_values.loc[table["run"][n]] for n in numbers], 1)
         folds = table.index.get_level_values("fold").nunique() if are_scored_on_folds(runs) else 0
-        counts = rows_of_runs.loc[table["run"][numbers[-1]]]
-        gain = _gain_interval(gains.tolist(), values, counts.to_numpy(), folds)
+        counts = rows_of_runs.loc[table["run"][numbers[-1]]].tolist()
+        study = intervals.estimate_study_of_runs(gains.tolist(), values, counts, folds)
+        gain = intervals.mean_interval([study])
         scores = table["value"].astype(float).mean()
         about = {"task": task, "method": title, "train_rows": numbers, "score": scores.to_numpy()}
         last = np.arange(len(numbers)) == len(numbers) - 1
@@ -88,23 +88,3 @@ def compute_gain_weights(numbers: Sequence[int]) -> np.ndarray:
     error = RATIO**doublings
     centred = error.mean() - error
     return (1 - RATIO) * centred / (centred @ centred)
-
-
-def _gain_interval(
-    gains: Sequence[float], values: np.ndarray, rows: np.ndarray, folds: int
-) -> Interval:
-    """Compute the mean gain and its interval.
-
-    Args:
-        gains: the gain of each seed or fold.
-        values: the pseudo-values of the gains ``[seeds, parts]``.
-        rows: the number of examples on which each seed or fold is scored.
-        folds: the number of folds; 0 if all seeds are scored on the same examples.
-    """
-    if folds:
-        every = int(rows.sum()) * folds // len(rows)
-        study = intervals.estimate_nested_study(gains, values, every, folds)
-    else:
-        known = np.isfinite(values).all(0)
-        study = intervals.estimate_study(gains, values[:, known], int(rows[0]))
-    return intervals.mean_interval([study])

@@ -28,6 +28,8 @@ def runs(scores, task="rte", fraction=1.0, scope=None):
     table = scored(*rows)
     trained = table["method"].map(lambda method: TRAINED.get(method, 50)) * table["fraction"]
     return table.assign(
+        # TF-IDF has no encoder.
+        encoder_size=(table["method"] != "tf-idf").astype(int),
         trainable=trained.astype(int) + CLASSIFIER,
         classifier=CLASSIFIER,
         delta_bytes=4 * trained,

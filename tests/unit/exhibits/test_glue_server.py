@@ -131,6 +131,7 @@ def as_ours(exhibit):
         task=task,
         scope=None,
         fraction=1.0,
+        encoder_size=1,
         seed=0,
         decides=~table["column"].str.endswith("mismatched"),
     )
