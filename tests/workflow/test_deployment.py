@@ -62,7 +62,7 @@ def test_a_job_that_a_cluster_refuses_is_named_and_the_next_call_goes_on(
     with pytest.raises(AssertionError) as error:
         project.run(config, *on_slurm, "--until", "tokens")
     last = str(error.value).splitlines()[-1]
-    assert re.fullmatch(r"(tokens \S+(, )?){3} failed: not submitted, .* Invalid account", last)
+    assert re.fullmatch(r"(tokens \S+(, )?){3} failed: .*sbatch: error: Invalid account.*", last)
     # Three jobs, with three retries each.
     assert (tmp_path / "calls").read_text() == "called\n" * 12
     project.run(config, "--until", "tokens")

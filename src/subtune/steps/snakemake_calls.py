@@ -11,13 +11,15 @@ import shutil
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from subtune.core.errors import (
     SubtuneError,
     convert_errors,
+    error_reason,
     escape_control_characters,
     join_names,
     shorten,
@@ -32,13 +34,8 @@ PARALLEL = ("-c", "--cores", "-j", "--jobs", "--profile")
 TEMPORARY_BYTES = 10 * 2**20
 # The last line of a log is cut to this number of characters.
 LAST_LETTERS = 500
-# What the Slurm plugin prints about a job that it could not submit.
-NOT_SUBMITTED = re.compile(
-    r"(?s)(?:sbatch failed.*? was|submission failed.*? exception:)"
-    r"(.+?)(?:\n *sbatch call|For further error details|$)"
-)
-# What the plugin and Snakemake print when a job ends: a Slurm state, a signal, or missing files.
-END = re.compile(r"(?:SLURM status is: '|died with <Signals\.|successfully, but )([\w ]+)")
+# What Snakemake and its Slurm plugin print when a job is killed: a Slurm state, or a signal.
+END = re.compile(r"(?:SLURM status is: '|died with <Signals\.)(\w+)")
 # The prefix of lines that `subtune.core.process.log_line` writes.
 TIME_OF_DAY = re.compile(r"\d\d:\d\d:\d\d  (?:error: )?")
 
@@ -100,23 +97,18 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
         os.execv(command[0], command)
 
 
-class Failure(NamedTuple):
-    """A failed job: its rule and wildcards, its log files, and the message of the executor."""
-
-    job: str
-    logs: Sequence[str]
-    said: str
-
-
 class CallEvents(logging.Handler):
-    """Collects output files and failed jobs of a call from the events of Snakemake's logger."""
+    """Collects output files and failed jobs of a call from the events of Snakemake's logger.
+
+    Attributes:
+        failures: the name, the reason and the log of each failed job, by Snakemake's job id.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._names: dict[int, str] = {}
-        self._logs: dict[int, Sequence[str]] = {}
         self._made: set[str] = set()
-        self.failures: dict[int, Failure] = {}
+        self.failures: dict[int, tuple[str, str, str]] = {}
         # Maps each thread to its last error. For a local job, Snakemake logs the event ``error``
         # before the event ``job_error``.
         self._errors: dict[int | None, str] = {}
@@ -125,29 +117,27 @@ class CallEvents(logging.Handler):
         """Handle an event. The event names are those of Snakemake's ``LogEvent``."""
         said, event = vars(record), getattr(record, "event", None)
         if event == "job_info":
-            id = said["jobid"]
-            self._names[id] = " ".join([said["rule_name"], *said["wildcards"].values()])
-            self._logs[id] = said["log"]
+            self._names[said["jobid"]] = " ".join([said["rule_name"], *said["wildcards"].values()])
             self._made |= {*said["output"]}
         elif event == "job_finished":
             self.failures.pop(said["job_id"], None)
-        elif event == "job_error":
-            message = said["rule_msg"] or self._errors.pop(record.thread, "")
-            self._add_failure(said["jobid"], said["log"], message)
         elif event == "error":
-            message = record.getMessage()
-            self._errors[record.thread] = message
-            if found := re.search(r"Job (\d+) .*files are missing", message):
-                self._add_failure(int(found[1]), self._logs.get(int(found[1]), ()), message)
-
-    def _add_failure(self, id: int, logs: Sequence[str], said: str) -> None:
-        self.failures[id] = Failure(self._names.get(id, f"job {id}"), logs, said)
+            self._errors[record.thread] = record.getMessage()
+        elif event == "job_error":
+            name = self._names.get(said["jobid"], said["rule_name"])
+            message = said["rule_msg"] or self._errors.pop(record.thread, "")
+            self.failures[said["jobid"]] = name, *find_reason(said["log"], message)
 
     def print_failures(self) -> None:
-        """Print why jobs failed, after all other output of Snakemake."""
-        if self.failures:
-            lines = format_failures(self.failures.values())
-            atexit.register(print, lines, file=sys.stderr)
+        """Print one line for each reason why jobs failed, after all other output of Snakemake."""
+        jobs: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        for job, reason, log in sorted(self.failures.values()):
+            jobs[reason].append((job, log))
+        # The functions that are registered last are called first.
+        for reason, alike in reversed(jobs.items()):
+            names = join_names([job for job, _ in alike], 3, "and")
+            line = escape_control_characters(f"{names} failed: {reason}{alike[0][1]}")
+            atexit.register(print, line, file=sys.stderr)
 
     def print_answers(self, paths: Layout, papers: Mapping[str, str]) -> None:
         """Print the answers of this call, and how many claims of the papers hold.
@@ -177,29 +167,23 @@ class CallEvents(logging.Handler):
             print(format_answers(answers), file=sys.stderr)
 
 
-def format_failures(failures: Iterable[Failure]) -> str:
-    """Return one line for each reason why jobs failed, with these jobs and the log of the first.
+def find_reason(logs: Sequence[str], message: str) -> tuple[str, str]:
+    """Return why a job failed, and the log that says more: the job's own, or the scheduler's.
 
-    The reason is the last line of the log, or the scheduler's message if a job was not submitted.
+    The reason is the last line of the job's log. If the job has not started, Snakemake's message is
+    the reason.
+
+    Args:
+        logs: the job's log, and the scheduler's log if there is one.
+        message: Snakemake's message.
     """
-    jobs: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for failure in sorted(failures):
-        if found := NOT_SUBMITTED.search(failure.said):
-            words = [line.strip(" '.") for line in found[1].strip().splitlines()]
-            reason = f"not submitted, {'; '.join(words).replace(':;', ':')}"
-            jobs[reason].append((failure.job, ""))
-            continue
-        logs, text = [Path(log) for log in failure.logs], ""
-        if logs and logs[0].is_file():
-            text = logs[0].read_text(encoding="utf-8", errors="replace").strip()
-        # If the job's log is empty, the scheduler's log, which is the last one, may say more.
-        log = f" (log: {logs[0 if text else -1].resolve()})" if logs else ""
-        last = TIME_OF_DAY.sub("", (text or "the job's log is empty").splitlines()[-1], count=1)
-        end = END.search(failure.said)
-        reason = shorten(last, LAST_LETTERS) + (f" ({end[1]})" if end else "")
-        jobs[reason].append((failure.job, log))
-    lines = [
-        f"{join_names([job for job, _ in alike], 3, 'and')} failed: {reason}{alike[0][1]}"
-        for reason, alike in jobs.items()
-    ]
-    return escape_control_characters("\n".join(lines))
+    text = ""
+    with suppress(OSError, IndexError):
+        text = Path(logs[0]).read_text(encoding="utf-8", errors="replace").strip()
+    end = END.search(message)
+    if text:
+        reason = TIME_OF_DAY.sub("", text.splitlines()[-1], count=1)
+    else:
+        reason = "the job's log is empty" if end else error_reason(Exception(message))
+    log = f" (log: {Path(logs[0 if text else -1]).resolve()})" if logs else ""
+    return shorten(reason, LAST_LETTERS) + (f" ({end[1]})" if end else ""), log
