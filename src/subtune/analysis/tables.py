@@ -202,7 +202,7 @@ def list_runs(
         A table with the headings of `LISTED`, and an error message for each record that cannot be
         read.
     """
-    rows, problems, earlier = [], [], 0
+    rows, problems = [], []
     for run_id in records.list_run_ids(store):
         try:
             spec = records.read_spec(store, run_id)
@@ -210,12 +210,8 @@ def list_runs(
             tried = bool(chosen) and run_id not in chosen and not find_folds(store, spec, chosen)
             row |= run_names(store, spec, names) | _read_short_row(store, spec)
             rows.append(row | {"tried": tried})
-        except records.EarlierVersionError:
-            earlier += 1
         except SubtuneError as error:
             problems.append(str(error))
-    if earlier:
-        problems.append(f"{store}: {earlier:,} record(s) of an earlier version are left out")
     if not rows:
         return pd.DataFrame(), problems
     # A regression on embeddings has no batch size and no epochs.

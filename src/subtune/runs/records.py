@@ -3,8 +3,7 @@
 A record is a directory whose name is the run's content id. Its files are written only once, into a
 temporary directory that is then renamed atomically::
 
-    spec.json            the run's spec, without fields that have their default value; records of
-                         earlier versions may contain such fields
+    spec.json            the run's spec, without fields that have their default value
     scores.json          best epoch, its scores, number of trained parameters, whether it diverged
     history.csv          one row per epoch
     predictions.parquet  split, idx, label and prediction of every evaluation example at the best
@@ -51,10 +50,6 @@ EPOCHS = "epochs.parquet"
 # The split name of scores on training examples, which only some records contain.
 TRAIN = "train"
 RUN_ID = re.compile("[0-9a-f]{12}")
-
-
-class EarlierVersionError(SubtuneError):
-    """Raised if a record is undamaged, but its spec has the format of an earlier version."""
 
 
 def is_recorded(store: Path, run_id: str) -> bool:
@@ -115,25 +110,16 @@ def write_checksums(folder: Path) -> None:
 
 
 def read_spec(store: Path, run_id: str) -> RunSpec:
-    """Read the spec of a recorded run.
-
-    Raises:
-        EarlierVersionError: the record is undamaged, but this version cannot read its spec.
-    """
+    """Read the spec of a recorded run."""
     path = store / run_id / "spec.json"
     try:
         data = json.loads(_read_file(path))
-        written = content_id(data)
+        written, spec = content_id(data), RunSpec.model_validate(data)
     except ValueError:
         raise _damage_error(store, f"{path} is not a run spec") from None
     if written != run_id:
         raise _damage_error(store, f"{path} is the spec of run {written}")
-    try:
-        return RunSpec.model_validate(data)
-    except ValueError:
-        raise EarlierVersionError(
-            f"run {run_id} in {store} is from an earlier version of subtune"
-        ) from None
+    return spec
 
 
 def read_outcome(store: Path, run_id: str) -> dict[str, Any]:
@@ -312,7 +298,6 @@ def require_undamaged(store: Path, run_id: str) -> None:
     """Check that a record's files match their checksums, and that its spec matches the run's id.
 
     Raises:
-        EarlierVersionError: the record is undamaged, but this version cannot read its spec.
         SubtuneError: a file is missing or damaged, or the spec is that of another run.
     """
     sums = _read_checksums(store / run_id)
@@ -338,8 +323,6 @@ def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:
     for run_id in sorted({*list_stored_ids(layout)}.union(*sweeps.values())):
         try:
             require_undamaged(store, run_id)
-        except EarlierVersionError:
-            continue
         except SubtuneError as error:
             damage[run_id] = str(error)
     records = [store / run_id for run_id in damage if (store / run_id).exists()]
@@ -354,8 +337,7 @@ def read_sweep_run_ids(table: str | Path) -> dict[str, str]:
     The key and the id of a run differ if a search chose its learning rate.
     """
     with open(table, encoding="utf-8", newline="") as file:
-        # Tables of earlier versions have no keys, because a run's key was then always its id.
-        return {row.get("key", row["run"]): row["run"] for row in csv.DictReader(file, restval="")}
+        return {row["key"]: row["run"] for row in csv.DictReader(file, restval="")}
 
 
 def list_stored_ids(layout: Layout) -> list[str]:

@@ -16,8 +16,6 @@ from subtune import cli
 from subtune.analysis.run_scores import require_scores_of_predictions
 from subtune.analysis.tables import list_runs
 from subtune.core.errors import SubtuneError
-from subtune.core.files import Layout
-from subtune.core.ids import content_id
 from subtune.runs import records
 from tests.helpers import examples
 from tests.helpers.records import flip_a_bit, record
@@ -227,24 +225,6 @@ def verified(results, capsys):
 def test_whole_records_have_no_problems(results, capsys):
     said = f"{results}/runs: 3 record(s), no problems found\n"
     assert verified(results, capsys) == (0, said)
-
-
-def test_a_record_of_an_earlier_version_is_not_damaged_and_is_left_out(results, capsys):
-    fields = json.loads((results / "runs" / FIRST / "spec.json").read_text())
-    fields["search_seed"] = 1
-    earlier = content_id(fields)
-    path = shutil.copytree(results / "runs" / FIRST, results / "runs" / earlier)
-    (path / "spec.json").write_text(json.dumps(fields))
-    records.write_checksums(path)
-    assert verified(results, capsys)[0] == 0
-    table, problems = list_runs(results / "runs", {})
-    assert len(table) == len(SPECS)
-    assert problems == [f"{results}/runs: 1 record(s) of an earlier version are left out"]
-    exported = ["export", earlier, "--results", str(results), "--to", str(results / "model")]
-    assert cli.main(exported) == 1
-    assert f"run {earlier} in {results}/runs is from an earlier version" in capsys.readouterr().err
-    flip_a_bit(path / "delta.safetensors")
-    assert [*records.find_damage(Layout(str(results)))[0]] == [earlier]
 
 
 DAMAGES = {
