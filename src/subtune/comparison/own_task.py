@@ -224,32 +224,6 @@ def choose_rows(
     return chosen.write(numbers, Path(Layout(results).split_tables())) if dev_share else chosen
 
 
-def write_predictions(
-    paths: Mapping[str, Path | None],
-    options: Options,
-    results: str,
-    dev_share: float | None,
-    judging: Path,
-) -> dict[str, str]:
-    """Write external predictions for the rows on which an earlier call scored the methods.
-
-    Args:
-        paths: maps the name of each split to its file; None for a split without a file.
-        options: the user's options, including ``predictions``.
-        dev_share: the share of the training set that was drawn as the dev set, or None.
-        judging: the file with the rows on which methods are scored.
-
-    Returns:
-        The file of each system, by the system's name.
-    """
-    look = read_tables_and_models(paths, options)
-    task = make_task(look.facts, options)
-    rows = choose_rows(look, task, options.predictions, results, dev_share)
-    labelled = {place for place, _ in rows.rows[rows.scored_split]}
-    judged = read_user_table(judging, options.encoding, options.sheet).rows
-    return rows.write_predictions([p for p, _ in judged if p in labelled], results)
-
-
 def _labelled_rows(table: UserTable, facts: Facts) -> list[PlacedRow]:
     """Return the rows of a table that have text and, except for multi-label tasks, a label."""
     label = () if facts.kind == "multilabel" else label_columns(facts.label)

@@ -8,7 +8,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ import yaml
 
 from subtune.comparison import DEFAULTS, Options, loop, with_options
 from subtune.comparison.first_configuration import EXPERIMENT, write_first_configuration
-from subtune.comparison.own_task import write_predictions
+from subtune.comparison.own_task import choose_rows, make_task, read_tables_and_models
 from subtune.comparison.results import CONFIGURATION, Comparison
 from subtune.comparison.splits import (
     Rows,
@@ -32,6 +32,7 @@ from subtune.comparison.splits import (
     task_name,
     write_splits,
 )
+from subtune.comparison.user_table import read_user_table
 from subtune.comparison.workers import Workers
 from subtune.config import parse_config_file
 from subtune.config.checks import check_config, read_config
@@ -82,8 +83,6 @@ class ComparisonRequest(NamedTuple):
         chosen = vars(self.options) | {"dev": self.dev_share}
         # A later call may change the time limit, the margin and the predictions.
         del chosen["minutes"], chosen["margin"], chosen["predictions"]
-        if self.options.model and len(self.options.model) == 1:
-            [chosen["model"]] = self.options.model
         given = {name: value for name, value in chosen.items() if value is not None}
         return {split: rows.identity for split, rows in self.splits.items()} | given
 
@@ -175,12 +174,12 @@ def run_comparison(
 
 
 def _say_in_time(say: Say, clock: loop.Clock, configuration: Path, line: str) -> None:
-    """Call ``say`` with a line about the data or the settings.
+    """Call ``say`` with a line about the data or the settings, in which paths become relative.
 
     Raises:
         SubtuneError: the time for the whole call is over, and the configuration is not written yet.
     """
-    say(line)
+    say(line.replace(f"{Path.cwd()}{os.sep}", ""))
     if clock.remaining_seconds < 0 and not configuration.exists():
         raise SubtuneError(OUT_OF_TIME)
 
@@ -237,10 +236,10 @@ def _configure(place: Path, question: ComparisonRequest, say: Say) -> None:
     lines = write_first_configuration(
         paths, options, target, str(place), question.dev_share, DEFAULTS.seeds
     )
-    _print_lines(lines, say)
-    written_as = hash_text(target.read_text("utf-8"))
-    _record_call(place, question, options.minutes, written_as)
-    _print_lines([f"{target} contains these settings"], say)
+    for line in lines:
+        say(line)
+    _record_call(place, question, options.minutes, hash_text(target.read_text("utf-8")))
+    say(f"{target} contains these settings")
 
 
 def _record_call(
@@ -272,8 +271,6 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
     earlier_margin = written.experiments[EXPERIMENT].margin
     files = sorted(Path(Layout(str(place)).given_predictions()).glob("*.jsonl"))
     earlier = before | {"margin": earlier_margin, "predictions": {f.stem: f for f in files} or None}
-    if isinstance(earlier.get("model"), str):
-        earlier["model"] = [earlier["model"]]
     options = question.options
     kept = {name: earlier.get(name) for name, value in vars(options).items() if value is None}
     question = question._replace(options=replace(options, **kept))
@@ -289,7 +286,7 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
             "open it with subtune.load"
         )
     if options.margin is None and earlier_margin != MARGIN:
-        _print_lines([f"margin {earlier_margin:g}, as before; choose another with --margin"], say)
+        say(f"margin {earlier_margin:g}, as before; choose another with --margin")
     is_unedited = hash_text(text) == written_as
     if planned < options.minutes and is_unedited:
         # With more minutes, a larger sample may fit. Recorded runs are reused, not trained again.
@@ -302,7 +299,7 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
         return
     if planned < options.minutes:
         settings = f"its settings were chosen for {planned:g} minutes"
-        _print_lines([f"{path} may have been edited, so it is used unchanged; {settings}"], say)
+        say(f"{path} may have been edited, so it is used unchanged; {settings}")
     # The text is edited, which keeps the user's comments. No run depends on margin or predictions.
     new = text
     if question.options.margin != earlier_margin:
@@ -323,11 +320,15 @@ def _set_predictions(text: str, written: Config, place: Path, question: Comparis
     # If the text has no line `predictions:`, this call raises an error before files are written.
     _set_value(text, "predictions", {}, place / CONFIGURATION)
     paths = write_splits(question.splits, place, Path(Layout(str(place)).tables(question.name)))
-    experiment = written.experiments[EXPERIMENT]
-    task = written.all_tasks()[experiment.tasks[0]]
-    judging = scored_file(written, task, experiment.folds)
-    options, dev_share = question.options, question.dev_share
-    files = write_predictions(paths, options, str(place), dev_share, judging)
+    options, experiment = question.options, written.experiments[EXPERIMENT]
+    look = read_tables_and_models(paths, options)
+    task = make_task(look.facts, options)
+    rows = choose_rows(look, task, options.predictions, str(place), question.dev_share)
+    labelled = {place for place, _ in rows.rows[rows.scored_split]}
+    # The places of the rows on which the earlier call scored the methods.
+    file = scored_file(written, written.all_tasks()[experiment.tasks[0]], experiment.folds)
+    scored = (place for place, _ in read_user_table(file, options.encoding, options.sheet).rows)
+    files = rows.write_predictions([*filter(labelled.__contains__, scored)], str(place))
     return _set_value(text, "predictions", files, place / CONFIGURATION)
 
 
@@ -343,12 +344,6 @@ def _set_value(text: str, key: str, value: object, path: Path) -> str:
     if changes != 1:
         raise SubtuneError(f"{path}: found {changes} lines with `{key}:`, expected one")
     return new
-
-
-def _print_lines(lines: Iterable[str], say: Say) -> None:
-    """Call ``say`` with each line. Paths in the current directory become relative."""
-    for line in lines:
-        say(line.replace(f"{Path.cwd()}{os.sep}", ""))
 
 
 @contextmanager

@@ -161,7 +161,7 @@ class Comparison:
             rows, source = [(f"text {n}", row) for n, row in enumerate(cells, start=1)], "texts"
         predicted = predict_rows(self._layout, run, task, rows, source, minutes)
         if task.labels is not None:
-            given = read_given_labels(self.results / task.name, task)
+            given = read_given_labels(Path(self._layout.tables(task.name)), task)
             labels = [
                 # A row without text has no prediction.
                 [given[word] for word in cell] if isinstance(cell, list) else given.get(cell)
@@ -220,11 +220,11 @@ class Comparison:
         return self.answer
 
     def _repr_html_(self) -> str:
-        from subtune.exhibits.page import data_url, markdown_table
+        from subtune.exhibits.page import MARKDOWN, data_url
 
         picture = data_url(Path(self._layout.summary("front", "png")))
         answer = Path(self._layout.summary("answers", "md")).read_text(encoding="utf-8")
-        return f'{markdown_table(answer)}<img src="{picture}" width="420">'
+        return f'{MARKDOWN.render(answer)}<img src="{picture}" width="420">'
 
 
 def _is_path(texts: Any) -> bool:

@@ -154,6 +154,14 @@ def test_predicted_labels_have_the_type_of_the_given_labels(tmp_path, labels, fo
     assert given == found and [*map(type, given.values())] == [*map(type, found.values())]
 
 
+def test_a_table_in_memory_gives_predictions_its_labels(answer):
+    words = ["entailment", "not_entailment"]
+    assert {*answer.predict("layernorm", PAIRS)["prediction"]} <= {*words}
+    rows = pd.DataFrame({"label": [f" {word}" for word in words]})
+    write_splits(find_splits(rows), answer.results, answer.results / "tables" / "rte")
+    assert {*answer.predict("layernorm", PAIRS)["prediction"]} <= {*rows["label"]}
+
+
 @pytest.mark.parametrize(
     ("words", "labels"),
     [
