@@ -227,14 +227,13 @@ def sample_lines(
     if asked == used:
         return
     train, folds = used["train"], experiment.folds
-    parts = [f"a stratified sample of {train:,} of {asked['train']:,} rows for training"]
+    use = " for training"
     if folds:
-        evaluated = train // folds
-        parts = [
-            f"a stratified sample of {train:,} of {asked['train']:,} rows: in each of "
-            f"{len(experiment.seeds)} folds, {train - evaluated:,} for training and "
-            f"{evaluated:,} for evaluation"
-        ]
+        use = (
+            f": in each of {len(experiment.seeds)} folds, {train - train // folds:,} for training "
+            f"and {train // folds:,} for evaluation"
+        )
+    parts = [f"a stratified sample of {train:,} of {asked['train']:,} rows{use}"]
     parts += [
         f"{used[split]:,} of {asked[split]:,} rows of the {SETS[split]}"
         for split in ("validation", "test")

@@ -101,10 +101,7 @@ def check_predictions(
             )
     else:
         own_name, source, table = _read_rows(predictions, task, len(rows))
-        if len(table) != len(rows):
-            expected = f"expected {len(rows):,}, one for each row of the table"
-            raise SubtuneError(f"{source}: found {len(table):,} rows, {expected}")
-        columns = find_prediction_columns(task, table, rows, source)
+        columns = find_prediction_columns(task, table, rows, source, "row of the table")
     parse_predictions(task, table, columns, source)
     system = make_name(own_name if name is None else str(name), taken, "predictions")
     if is_built_in(system):

@@ -182,20 +182,17 @@ def guess_label_columns(table: UserTable) -> LabelColumns:
             return by_folded[name]
     reasons = {column: reason_against_label(table, column) for column in table.columns}
     possible = [column for column, reason in reasons.items() if reason is None]
-    flags = tuple(
-        column
-        for column in table.columns
-        if all(str(cell).strip().casefold() in FLAGS for cell in table.cells(column))
-    )
+    words = {c: {str(cell).strip().casefold() for cell in table.cells(c)} for c in table.columns}
+    flags = tuple(column for column in table.columns if words[column] <= FLAGS.keys())
     if len(flags) > 1 and {*possible} <= {*flags}:
         return flags
     if len(possible) == 1:
         _require_header(table, possible[0])
         return possible[0]
-    found = f"several columns may be the label ({join_names(possible)})"
-    if not possible:
-        why = join_names(f"{name}: {reason}" for name, reason in reasons.items())
-        found = f"no column can be the label ({why})"
+    why = join_names(f"{name}: {reason}" for name, reason in reasons.items())
+    found = f"no column can be the label ({why})"
+    if possible:
+        found = f"several columns may be the label ({join_names(possible)})"
     hint = f"; {HOW_OBJECTS}" if OBJECTS in reasons.values() else ""
     raise SubtuneError(
         f"--label: cannot be guessed: in {table.path} {found}; choose one of "
@@ -371,20 +368,15 @@ def guess_kind(table: UserTable, label: LabelColumns) -> Kind:
     words = [word for word in labels if not POWER.fullmatch(word)]
     numbers = {word: n for word in words if (n := parse_number(word)) is not None}
     others = len(labels) - len(numbers)
-    if _are_numeric_codes(numbers):
-        are_measured = False
-    elif len(numbers) > DEFAULTS.classes_of_numbers:
+    # Integers of equal length, some with a leading zero (0101), are codes.
+    lengths = {len(number) if number.isdecimal() else 0 for number in numbers}
+    has_zero = any(number.startswith("0") for number in numbers)
+    are_codes = len(lengths) == 1 and min(lengths) > 1 and has_zero
+    are_measured = not others and not all(n.is_integer() for n in numbers.values())
+    if len(numbers) > DEFAULTS.classes_of_numbers:
         # A few words among many numbers are mistakes; a later check reports them with their lines.
         are_measured = 10 * others < len(labels)
-    else:
-        are_measured = not others and not all(n.is_integer() for n in numbers.values())
-    return "regression" if are_measured else "classification"
-
-
-def _are_numeric_codes(numbers: Collection[str]) -> bool:
-    """Return whether all numbers are integers of equal length, some with a leading zero (0101)."""
-    lengths = {len(number) if number.isdecimal() else 0 for number in numbers}
-    return len(lengths) == 1 and min(lengths) > 1 and any(n.startswith("0") for n in numbers)
+    return "regression" if are_measured and not are_codes else "classification"
 
 
 def _are_label_sets(cells: Sequence[Any]) -> bool:
@@ -394,7 +386,7 @@ def _are_label_sets(cells: Sequence[Any]) -> bool:
     more than the share `FEW` of these lists are empty.
     """
     given = [cell for cell in cells if cell not in (None, "")]
-    lists = [parse_labels(cell) for cell in given if is_list(cell)]
+    lists = (parse_labels(cell) for cell in given if is_list(cell))
     lengths = [len(labels) for labels in lists if labels is not None]
     lack_some = 2 * len(lengths) > len(given) and lengths.count(0) > FEW * len(lengths)
     return max(lengths, default=0) > 1 or lack_some

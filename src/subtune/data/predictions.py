@@ -63,12 +63,7 @@ def read_external_predictions(
     found = {}
     for system, file in systems.items():
         rows = read_prediction_rows(task, Path(file), len(labelled))
-        if len(rows) != len(labelled):
-            raise SubtuneError(
-                f"{file}: found {len(rows):,} rows, expected {len(labelled):,}, one for each "
-                f"labelled row of {path}"
-            )
-        columns = find_prediction_columns(task, rows, labelled, file)
+        columns = find_prediction_columns(task, rows, labelled, file, f"labelled row of {path}")
         say(format_columns_read(system, columns, file))
         found[system] = parse_predictions(task, rows, columns, file)
     return found
@@ -94,9 +89,13 @@ def read_prediction_rows(task: TaskSpec, path: Path, number: int) -> list[Placed
 
 
 def find_prediction_columns(
-    task: TaskSpec, rows: Sequence[PlacedRow], labelled: Sequence[PlacedRow], source: str
+    task: TaskSpec,
+    rows: Sequence[PlacedRow],
+    labelled: Sequence[PlacedRow],
+    source: str,
+    one_row: str,
 ) -> list[str]:
-    """Find the columns with predictions.
+    """Check that each row of the task has a prediction, and find the columns with predictions.
 
     They are, in this order: columns of probabilities with a prefix in `BEFORE_LABEL`, a column with
     a name in `NAMES`, columns named like the labels, a column with a name in `OTHER_NAMES`, the
@@ -107,10 +106,14 @@ def find_prediction_columns(
         rows: the rows of a file of predictions.
         labelled: the rows of the task, in the same order.
         source: the beginning of error messages, such as the path of a file.
+        one_row: what a row of ``labelled`` is, for an error message.
 
     Raises:
-        SubtuneError: no column has predictions.
+        SubtuneError: the numbers of rows differ, or no column has predictions.
     """
+    if len(rows) != len(labelled):
+        expected = f"expected {len(labelled):,}, one for each {one_row}"
+        raise SubtuneError(f"{source}: found {len(rows):,} rows, {expected}")
     columns, labels = [*dict.fromkeys(name for _, row in rows for name in row)], task.labels or ()
     own = {*task.text, *task.label_columns}.difference(NAMES)
     by_folded = {column.strip().casefold(): column for column in reversed(columns)}

@@ -48,7 +48,6 @@ class TaskSpec(HashableModel):
         sheet: the sheet of Excel files; None means the first.
         group: the column with the group of a row, such as its author, patient or thread. All rows
             of a group are in the same fold.
-        merge_labels: true only in records of earlier versions, which ignored case in label words.
     """
 
     name: str
@@ -65,7 +64,6 @@ class TaskSpec(HashableModel):
     encoding: str | None = None
     sheet: str | None = None
     group: str | None = None
-    merge_labels: bool = False
 
     @property
     def of_kind(self) -> TaskKind:

@@ -28,7 +28,6 @@ FIXED_DEFAULTS: dict[type[HashableModel], dict[str, Any]] = {
         "evaluation": ("validation",),
         "encoding": None,
         "sheet": None,
-        "merge_labels": False,
         "group": None,
     },
     spec.DataSpec: {"data_version": 1},
