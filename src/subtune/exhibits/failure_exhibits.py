@@ -1,5 +1,6 @@
 """Tables and figures about the errors of methods, and about the gain from more labels."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -81,22 +82,22 @@ def more_labels_table(results: ExperimentResults) -> StyledTable:
     table = results["more_labels"]
     sentences, shown = [], []
     for (task, method), rows in table.groupby(["task", "method"], sort=False):
-        gain, low, high = rows[["gain", "low", "high"]].iloc[-1] + 0.0
+        gain, low, high = rows[["gain", "low", "high"]].iloc[-1]
         scores = zip(rows["train_rows"], rows["score"], strict=True)
         cells = {"task": results.task_titles[str(task)], "method": method}
         cells |= {f"{number:,} rows": f"{score:.3f}" for number, score in scores}
-        added = f"{gain:.2f} ({low:.2f} to {high:.2f})".replace("-0.00", "0.00")
+        about, interval = (
+            text.replace("-0.00", "0.00") for text in (f"{gain:.2f}", f"({low:.2f} to {high:.2f})")
+        )
         if high - low <= 2 * WIDEST:
             name = str(method)
             of_task = f" on {results.task_titles[str(task)]}" if table["task"].nunique() > 1 else ""
             name = name if name.isupper() or name[1:].lower() != name[1:] else name.lower()
             sentences.append(
-                f"* Twice as many examples would add about {gain:.2f} to the score of "
-                f"{escape_markdown(name)}{of_task} ({low:.2f} to {high:.2f}).".replace(
-                    "-0.00", "0.00"
-                )
+                f"* Twice as many examples would add about {about} to the score of "
+                f"{escape_markdown(name)}{of_task} {interval}."
             )
-        shown.append(cells | {"twice as many add": added})
+        shown.append(cells | {"twice as many add": f"{about} {interval}"})
     numbers = sorted({*table["train_rows"]})
     columns = ["task", "method", *(f"{n:,} rows" for n in numbers), "twice as many add"]
     cells = pd.DataFrame(shown)[columns]
@@ -113,20 +114,27 @@ def draw_confusion(results: ExperimentResults) -> "Figure":
     The shade of a cell shows its share among the examples with the same label. If there are more
     than `MOST_IN_MATRIX` labels, bars show the most frequent confusions instead.
     """
-    groups = [*results["confusion"].groupby(["task", "method"], sort=False)]
+    return _draw_panels(results, results["confusion"], _draw_confusions)
+
+
+def _draw_panels(
+    results: ExperimentResults, table: pd.DataFrame, draw: Callable[["Axes", pd.DataFrame], None]
+) -> "Figure":
+    """Draw one panel for the rows of each task and method."""
+    groups = [*table.groupby(["task", "method"], sort=False)]
     figure, panels = new_panels(len(groups), NARROW if len(groups) == 1 else WIDTH, 0.7, 2)
-    several = len({task for (task, _), _ in groups}) > 1
-    for panel, ((task, method), counts) in zip(panels, groups, strict=True):
-        if counts["label"].nunique() > MOST_IN_MATRIX:
-            _draw_most_frequent(panel, counts)
-        else:
-            _draw_matrix(panel, counts)
+    for panel, ((task, method), rows) in zip(panels, groups, strict=True):
+        draw(panel, rows)
+        several = table["task"].nunique() > 1
         panel.set_title(f"{results.task_titles[task]}, {method}" if several else method)
     return figure
 
 
-def _draw_matrix(panel: "Axes", counts: pd.DataFrame) -> None:
+def _draw_confusions(panel: "Axes", counts: pd.DataFrame) -> None:
     """Draw a confusion matrix, with labels as rows and predictions as columns."""
+    if counts["label"].nunique() > MOST_IN_MATRIX:
+        _draw_most_frequent(panel, counts)
+        return
     labels = [*counts["label"].unique()]
     matrix = counts["rows"].to_numpy().reshape(len(labels), -1)
     shares = matrix / np.maximum(matrix.sum(1, keepdims=True), 1e-9)
@@ -162,13 +170,11 @@ def _draw_most_frequent(panel: "Axes", counts: pd.DataFrame) -> None:
 
 def draw_predictions_against_labels(results: ExperimentResults) -> "Figure":
     """Draw the predictions of a regression against its labels, one panel per task and method."""
-    groups = [*results["predicted"].groupby(["task", "method"], sort=False)]
-    figure, panels = new_panels(len(groups), NARROW if len(groups) == 1 else WIDTH, 0.7, 2)
-    several = len({task for (task, _), _ in groups}) > 1
-    for panel, ((task, method), rows) in zip(panels, groups, strict=True):
-        # Correct predictions lie on this line.
-        panel.axline((0, 0), slope=1, color="0.7", linewidth=0.8, zorder=1)
-        panel.scatter(rows["label"], rows["prediction"], s=4, alpha=0.5, linewidths=0, zorder=2)
-        panel.set(xlabel="label", ylabel="prediction")
-        panel.set_title(f"{results.task_titles[task]}, {method}" if several else method)
-    return figure
+    return _draw_panels(results, results["predicted"], _draw_points)
+
+
+def _draw_points(panel: "Axes", rows: pd.DataFrame) -> None:
+    # Correct predictions lie on this line.
+    panel.axline((0, 0), slope=1, color="0.7", linewidth=0.8, zorder=1)
+    panel.scatter(rows["label"], rows["prediction"], s=4, alpha=0.5, linewidths=0, zorder=2)
+    panel.set(xlabel="label", ylabel="prediction")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from subtune.analysis.candidates import summarise_methods
-from subtune.analysis.tables import order_columns
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.sentences import parse_number
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# The tables whose columns are those declared for ``scores`` in ``analysis/columns.csv``.
-WITH_SCORE_COLUMNS = ("scores", "chosen", "sizes", "test_scores")
 # Columns with texts of strangers, which may look like formulas.
 WITH_TEXTS = {"text", "second text", "label", "prediction"}
 
@@ -53,15 +50,6 @@ class ExperimentResults:
     printed: Callable[[str], pd.DataFrame]
     models: Mapping[str, Path] = field(default_factory=dict)
     selections: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Check that ``columns.csv`` declares all columns of the tables `WITH_SCORE_COLUMNS`.
-
-        Raises:
-            SubtuneError: a column is not declared.
-        """
-        for name in {*WITH_SCORE_COLUMNS} & self.tables.keys():
-            order_columns(self.tables[name], "scores")
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         return self.tables[name]
