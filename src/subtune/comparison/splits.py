@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache, partial
+from functools import cache
 from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
@@ -130,46 +130,34 @@ def find_splits(
         SubtuneError: a file or split does not exist.
     """
     has_splits = _is_on_hub(train) or isinstance(train, Mapping)
-    named = partial(_find_split, train, revision, how)
 
-    def named_or_own(key: str, rows: Any) -> Split:
-        is_name = isinstance(rows, str) and not Path(rows).suffix and "/" not in rows
-        return named(key, rows) if has_splits and is_name else _read_split(key, rows, how)
+    def find(key: str, rows: Any, names: Sequence[str]) -> Split:
+        """Find the rows of an option, or the first split among ``names`` that ``train`` has."""
+        if isinstance(rows, str) and not Path(rows).suffix and "/" not in rows:
+            rows, names = (None, [rows]) if has_splits else (rows, names)
+        if rows is not None:
+            return _read_split(key, rows, how)
+        if isinstance(train, Mapping):
+            return _read_split(key, train[_find_name(names, key, train, "the mapping")], how)
 
-    splits = {"train": named("train", "train") if has_splits else named_or_own("train", train)}
+        def frame(results: Path) -> pd.DataFrame | None:
+            dataset = _download_dataset(train, revision, results)
+            if names == DEV and dataset.keys().isdisjoint(names):
+                return None
+            found = dataset[_find_name(names, key, dataset, train)]
+            return _number_rows(to_frame(found, f"--{key}"))
+
+        return Split(f"{train} at {revision}: {names[0]}", frame)
+
+    splits = {"train": find("train", None if has_splits else train, ["train"])}
     # If a mapping has splits other than train and test but no dev set, this is an error, because
     # the name of the dev set may be misspelt.
-    has_dev = not (isinstance(train, Mapping) and train.keys() <= {"train", "test"})
-    if dev is not None:
-        splits["validation"] = named_or_own("dev", dev)
-    elif has_splits and has_dev:
-        splits["validation"] = named("dev", *DEV)
+    has_dev = has_splits and not (isinstance(train, Mapping) and train.keys() <= {"train", "test"})
+    if dev is not None or has_dev:
+        splits["validation"] = find("dev", dev, DEV)
     if test is not None:
-        splits["test"] = named_or_own("test", test)
+        splits["test"] = find("test", test, [])
     return splits
-
-
-def _find_split(
-    train: Any, revision: str | None, how: Mapping[str, str | None], key: str, *names: str
-) -> Split:
-    """Read the first split among ``names`` that ``train`` contains.
-
-    Args:
-        train: a mapping of splits, or the name of a dataset on the hub.
-        key: the option of the split, without ``--``, for error messages.
-        names: the possible names of the split.
-    """
-    if isinstance(train, Mapping):
-        return _read_split(key, train[_find_name(names, key, train, "the mapping")], how)
-
-    def frame(results: Path) -> pd.DataFrame | None:
-        dataset = _download_dataset(train, revision, results)
-        if names == DEV and dataset.keys().isdisjoint(names):
-            return None
-        found = dataset[_find_name(names, key, dataset, train)]
-        return _number_rows(to_frame(found, f"--{key}"))
-
-    return Split(f"{train} at {revision}: {names[0]}", frame)
 
 
 def column_names(columns: Any) -> Any:

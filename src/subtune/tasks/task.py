@@ -93,36 +93,32 @@ class TaskSpec(HashableModel):
 
     @model_validator(mode="after")
     def _validate_for_kind(self) -> Self:
-        kind = self.of_kind
-        if kind.has_label_words != (self.labels is not None):
-            expected = "label words" if kind.has_label_words else "none"
-            raise _make_error("labels", self.labels, expected)
-        if not isinstance(self.label, str) and not kind.has_label_columns:
-            raise _make_error("label", self.label, "one column")
-        if not isinstance(self.label, str) and len(self.label) != self.outputs:
-            expected = f"one column or one for each of {self.outputs} labels"
-            raise _make_error("label", self.label, expected)
-        if kind.text and self.text != kind.text:
-            raise _make_error("text", self.text, f"{', '.join(kind.text)}, or no `text`")
-        if kind.text and self.label != kind.label:
-            raise _make_error("label", self.label, f"{kind.label!r}, or no `label`")
-        if len(self.text) not in kind.text_columns:
-            expected = "1 or 2 columns" if 2 in kind.text_columns else "1 column"
-            raise _make_error("text", self.text, expected)
-        if not self.metrics or not set(self.metrics) <= set(kind.metrics):
-            known = f"metrics for {kind.name!r} tasks: {', '.join(kind.metrics)}"
-            raise _make_error("metrics", self.metrics, known)
+        kind, has_one = self.of_kind, isinstance(self.label, str)
+        words = "label words" if kind.has_label_words else "none"
+        each = f"one column or one for each of {self.outputs} labels"
+        number = "1 or 2 columns" if 2 in kind.text_columns else "1 column"
+        has_metrics = bool(self.metrics) and {*self.metrics} <= {*kind.metrics}
+        known = f"metrics for {kind.name!r} tasks: {', '.join(kind.metrics)}"
+        rules = [
+            ("labels", kind.has_label_words == (self.labels is not None), words),
+            ("label", has_one or kind.has_label_columns, "one column"),
+            ("label", has_one or len(self.label) == self.outputs, each),
+            ("text", kind.text in ((), self.text), f"{', '.join(kind.text)}, or no `text`"),
+            ("label", not kind.text or self.label == kind.label, f"{kind.label!r}, or no `label`"),
+            ("text", len(self.text) in kind.text_columns, number),
+            ("metrics", has_metrics, known),
+        ]
+        for key, is_valid, expected in rules:
+            if not is_valid:
+                found = getattr(self, key)
+                listed = repr(found) if isinstance(found, str) else ", ".join(found or ()) or "none"
+                raise ValueError(f"{key}: found {listed}, expected {expected}")
         if kind.has_label_words and "f1" in self.metrics and self.outputs > 2:
             raise ValueError(
                 f"metrics: 'f1' requires exactly two labels, but there are {self.outputs}; use "
                 "accuracy, f1_macro or matthews_correlation"
             )
         return self
-
-
-def _make_error(key: str, found: str | tuple[str, ...] | None, expected: str) -> ValueError:
-    listed = repr(found) if isinstance(found, str) else ", ".join(found or ()) or "none"
-    return ValueError(f"{key}: found {listed}, expected {expected}")
 
 
 class TaskSize(HashableModel):
