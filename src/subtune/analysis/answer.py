@@ -24,7 +24,7 @@ from subtune.analysis.candidates import (
     scored_runs,
 )
 from subtune.analysis.intervals import Study
-from subtune.analysis.run_scores import empty_row_scores
+from subtune.analysis.run_scores import NO_ROW_SCORES
 from subtune.methods import method_title
 
 ALL_TASKS = "all tasks"
@@ -48,11 +48,7 @@ class Answer:
         candidate: the chosen method, compared with the reference or, if the reference is chosen,
             with full fine-tuning. If the decision is *undecided*, *everything* or *probably
             everything*, the candidate is the smaller method with the highest probability.
-        smaller: the most probable of the methods that are smaller than the candidate, if its
-            probability is at least `POSSIBLE`.
-        better: the best method that surely scores higher than full fine-tuning, if there is one.
-        full_chance: a lower bound of the probability that no method that is smaller than the
-            reference is within the margin.
+        compared: all methods.
         full_diverged: whether full fine-tuning was run but has no score.
         full_learnt_nothing: whether a run of full fine-tuning gives the same prediction for all
             examples.
@@ -73,9 +69,7 @@ class Answer:
     full: str
     decision: Decision | None
     candidate: Candidate | None
-    smaller: Candidate | None
-    better: Candidate | None
-    full_chance: float
+    compared: Compared
     full_diverged: bool
     full_learnt_nothing: bool
     more_seeds: int | None
@@ -85,13 +79,12 @@ class Answer:
     is_finished: bool
 
 
-def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -> list[Answer]:
+def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROW_SCORES) -> list[Answer]:
     """Find the method to train for each task, and for all tasks together if there are several.
 
     In an experiment that reproduces a paper, each model has separate answers. If the runs come from
     experiments with different margins, the smallest margin applies.
     """
-    row_scores = empty_row_scores() if row_scores is None else row_scores
     pseudo_values, found = row_scores.set_index("run"), []
     for models, runs_of_models in scored_runs(chosen).groupby("models", sort=False):
         questions = [*runs_of_models.groupby(QUESTION, sort=False)]
@@ -113,13 +106,6 @@ def _build_answer(
     is_open = decision not in ("train", "everything") and compared.full and is_finished
     if candidate and is_open and len(candidate.seeds) > 1:
         studies = candidate.studies
-    with_full = compared.with_full
-    better = [c for c in with_full.values() if c.difference.low > 0 and c.encoder_size >= 0]
-    possible = [
-        method
-        for method in compared.methods.values()
-        if candidate and method.sort_key < candidate.sort_key and method.chance >= POSSIBLE
-    ]
     models, task, metric = question
     return Answer(
         models,
@@ -130,9 +116,7 @@ def _build_answer(
         compared.full,
         decision,
         candidate,
-        smaller=max(possible, key=lambda method: method.chance, default=None),
-        better=max(better, key=lambda candidate: candidate.difference.mean, default=None),
-        full_chance=_chance_of_reference(compared) if candidate else math.nan,
+        compared,
         full_diverged=bool(runs["is_full"].any()) and not compared.full,
         full_learnt_nothing=bool(runs.loc[runs["is_full"], "one_answer"].any()),
         more_seeds=intervals.additional_seeds_needed(studies, margin),
@@ -218,7 +202,7 @@ def short_answer(answer: Answer) -> str:
     probably = "probably " if decision in ("probably", "probably everything") else ""
     if decision in ("everything", "probably everything"):
         none = f"no smaller method scores within {answer.margin:g} of it"
-        sure = format_probability(answer.full_chance)
+        sure = format_probability(_chance_of_reference(answer.compared))
         return f"{reference} is {probably}worth it: {none} ({sure})."
     against = f"{candidate.score:.3f} against {candidate.reference_score:.3f}"
     if answer.reference not in (answer.full, title):
@@ -268,10 +252,19 @@ def _has_rival(candidate: Candidate) -> bool:
 
 
 def _describe_smaller(answer: Answer) -> str:
-    """Format a sentence such as ``LayerNorm, a fifth of its size, has 50 %.``"""
-    smaller, candidate = answer.smaller, answer.candidate
-    if not smaller or not candidate:
+    """Format a sentence such as ``LayerNorm, a fifth of its size, has 50 %.``
+
+    The sentence is about the most probable of the methods that are smaller than the candidate.
+    """
+    candidate = answer.candidate
+    possible = [
+        method
+        for method in answer.compared.methods.values()
+        if candidate and method.sort_key < candidate.sort_key and method.chance >= POSSIBLE
+    ]
+    if not candidate or not possible:
         return ""
+    smaller = max(possible, key=lambda method: method.chance)
     # Encoders are compared first, and the parameters that are trained if the encoders are alike.
     pairs = zip(candidate.sort_key, smaller.sort_key, strict=True)
     larger, size = next(pair for pair in pairs if pair[0] != pair[1])
@@ -292,8 +285,10 @@ def _find_step(answer: Answer) -> str:
         return "Add a method that trains fewer parameters, such as `layernorm`."
     if answer.full_learnt_nothing:
         return f"{full} gives the same prediction for every example: {TUNE}."
-    if answer.better:
-        return f"{full} scores lower than {answer.better.title}: {TUNE}."
+    with_full = answer.compared.with_full.values()
+    if better := [c for c in with_full if c.difference.low > 0 and c.encoder_size >= 0]:
+        best = max(better, key=lambda candidate: candidate.difference.mean)
+        return f"{full} scores lower than {best.title}: {TUNE}."
     if answer.decision == "train":
         return "No more runs are needed."
     if not answer.is_finished:

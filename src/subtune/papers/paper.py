@@ -1,6 +1,5 @@
 """Declarations of papers: tables, figures, claims and printed numbers."""
 
-import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -261,8 +260,7 @@ def read_claims(package: str, own: Mapping[str, Any] = MappingProxyType({})) -> 
         pydantic.ValidationError: an entry lacks a field of a `Claim`, or has a key that is neither
             such a field nor the name of a statistic.
     """
-    every = {**vars(statistics), **own}
-    functions = {name: value for name, value in every.items() if inspect.isfunction(value)}
+    functions = {**vars(statistics), **own}
     rows = [dict(row) for row in read_package_yaml(package, "claims.yaml")]
     for row in rows:
         for name in functions.keys() & row:
