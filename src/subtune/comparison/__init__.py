@@ -110,12 +110,8 @@ class KindOptions:
         Raises:
             SubtuneError: the user chose several kinds.
         """
-        given: list[tuple[str, bool]] = [*vars(self).items()]
-        named = [
-            (option, kind)
-            for (option, is_named), kind in zip(given, get_args(Kind), strict=True)
-            if is_named
-        ]
+        kinds = zip(vars(self), get_args(Kind), strict=True)
+        named = [(option, kind) for option, kind in kinds if getattr(self, option)]
         if len(named) > 1:
             first, *others = (f"--{option}" for option, _ in named)
             raise SubtuneError(f"{first}: not allowed with {' and '.join(others)}; choose one")

@@ -26,13 +26,11 @@ from subtune.comparison.own_task import (
 from subtune.comparison.settings import (
     CandidateSettings,
     EstimatedSeconds,
-    Rates,
     StartingModel,
     choose_max_lengths,
     count_training_rows,
     estimate_times,
     list_choices,
-    nearest_learning_rates,
 )
 from subtune.config.checks import check_config
 from subtune.config.schema import MARGIN, Config, Experiment, MethodSettings, OwnTask
@@ -144,7 +142,7 @@ def _list_timed_choices(
     # Importing torch takes seconds.
     from subtune.comparison.pace import measure_paces
 
-    rates = _choose_learning_rates(look.models, rows.task)
+    rates = {name: model.learning_rates(rows.task) for name, model in look.models.items()}
     longest = min(model.longest_text for model in look.models.values())
     windows = choose_max_lengths(look.most_tokens, longest)
     seconds = min(DEFAULTS.timing["seconds"], DEFAULTS.timing["share"] * 60 * options.minutes)
@@ -206,16 +204,6 @@ def _choose_in_time(
             chosen = reduction[bisect_left(reduction, True, key=ends_in_time)]
             return chosen, estimate(chosen)
     return choices[-1][-1], estimate(choices[-1][-1])
-
-
-def _choose_learning_rates(models: Mapping[str, StartingModel], task: Task) -> dict[str, Rates]:
-    """Choose the methods of each model and their learning rates, regardless of the time limit."""
-    rates = {}
-    for name, model in models.items():
-        problems = model.problems_by_method(DEFAULTS.methods, task)
-        methods = [method for method in DEFAULTS.methods if method not in problems]
-        rates[name] = nearest_learning_rates(methods, model.hidden_size)
-    return rates
 
 
 def add_learning_curves(experiment: Experiment, rows: int) -> Experiment:

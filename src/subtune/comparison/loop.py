@@ -8,7 +8,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -162,19 +162,11 @@ class Loop:
         Args:
             running: the jobs that are running already. Their runs are skipped.
         """
-        on_gpu, jobs_by_output = self.context.config.assumptions.on_gpu, self.jobs_by_output
-        ranked = self.context.plan.ranked_tensors
         started = {run.spec.id for job in running for run in _read_runs(job)}
         for _, runs in rank_missing_runs(self.progress, self.answer.unlikely):
-            groups: dict[Hashable, list[PlannedRun]] = {}
-            for run in runs:
-                # Regressions share no training steps, so each one is a separate job.
-                is_fit = isinstance(run.spec.recipe, Fit)
-                shared = run.spec.id if is_fit else run.spec.step_key(ranked, on_gpu)
-                if run.spec.id not in started:
-                    groups.setdefault(shared, []).append(run)
-            for group in groups.values():
-                yield from _jobs_that_can_start(self._make_training_job(group), jobs_by_output)
+            waiting = (run for run in runs if run.spec.id not in started)
+            for group in self.context.plan.group_runs(waiting):
+                yield from _jobs_that_can_start(self._make_training_job(group), self.jobs_by_output)
 
     def _make_training_job(self, runs: list[PlannedRun]) -> Job:
         """Build a job that trains some runs. The job writes nothing but the records of the runs."""

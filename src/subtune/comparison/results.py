@@ -25,7 +25,7 @@ from subtune.core.errors import (
     shorten,
 )
 from subtune.core.files import Layout, require_new
-from subtune.data.table_files import FORMATS, is_file
+from subtune.data.table_files import FORMATS, PLACE_KEY, is_file
 from subtune.runs import records
 from subtune.tasks import TaskSpec
 from subtune.tasks.sentences import plain_label
@@ -281,8 +281,9 @@ def read_given_labels(folder: Path, task: TaskSpec) -> dict[str, Any]:
         return dict(zip(words, words, strict=True))
     # The training set is read first, because a split may have labels of another type.
     for path in sorted(folder.glob("*.jsonl"), key=lambda path: path.stem != "train"):
-        for line in path.read_text("utf-8").split("\n")[:-1]:
-            cell = json.loads(line).get(task.label)
+        rows = map(json.loads, path.read_text("utf-8").split("\n")[:-1])
+        # All cells of a file with an encoding are text; its rows are lines.
+        for cell in (row.get(task.label) for row in rows if row[PLACE_KEY].startswith("row")):
             for label in cell if isinstance(cell, list) else [cell]:
                 given.setdefault(plain_label(str(label)), label)
     if not given:

@@ -162,6 +162,12 @@ class StartingModel(HashableModel):
         words = [sum(len(text.split()) for text in row) for row in sample]
         return np.sort(np.ceil(SPECIAL_TOKENS + TOKENS_PER_WORD * np.array(words)).astype(int)), 0
 
+    def learning_rates(self, task: TaskSpec) -> Rates:
+        """Return the learning rates of each supported method, regardless of the time limit."""
+        problems = self.problems_by_method(DEFAULTS.methods, task)
+        methods = (method for method in DEFAULTS.methods if method not in problems)
+        return nearest_learning_rates(methods, self.hidden_size)
+
     def problems_by_method(self, methods: Iterable[str], task: TaskSpec) -> Mapping[str, str]:
         """Map each method that the model does not support to an error message.
 

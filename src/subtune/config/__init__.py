@@ -23,13 +23,11 @@ def parse_config_file(path: Path) -> Mapping[str, Any]:
     """
     try:
         data = parse_yaml(path)
-    except FileNotFoundError:
-        raise SubtuneError(
-            f"{path}: no such file, expected a configuration file such as config.yaml"
-        ) from None
     except OSError as error:
         reason = str(error.strerror).lower()
-        raise SubtuneError(f"{path}: {reason}, expected a file such as config.yaml") from None
+        raise SubtuneError(
+            f"{path}: {reason}, expected a configuration file such as config.yaml"
+        ) from None
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
         raise SubtuneError(f"{path}: not valid YAML ({reason}), expected keys and values") from None

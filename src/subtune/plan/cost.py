@@ -14,7 +14,6 @@ of two if only models of other sizes were measured.
 """
 
 import math
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass, field
 from functools import cached_property
@@ -339,19 +338,17 @@ class Estimates:
         Args:
             rates: the number of learning rates at which each run is trained side by side.
         """
-        on_gpu, specs, steps = self.plan.config.assumptions.on_gpu, {}, {}
-        for run in runs:
-            is_packed = isinstance(self.dimensions[run.spec.model.id], Dimensions)
-            specs[run.key] = run.spec
+        sharing, on_gpu = dict[str, int](), self.plan.config.assumptions.on_gpu
+        for group in self.plan.group_runs({run.key: run for run in runs}.values()):
+            [first, *_] = group
             # On a CPU, runs of models that use transformers' code are trained one at a time.
             # `Plan.sweeps` cannot consider this, because the family of a model is unknown until the
             # model is downloaded.
-            steps[run.key] = self.plan.step_key(run) if on_gpu or is_packed else run.spec.id
-        numbers = Counter(steps.values())
-        return {
-            key: 1 if steps[key] == spec.id else rates * numbers[steps[key]]
-            for key, spec in specs.items()
-        }
+            is_packed = isinstance(self.dimensions[first.spec.model.id], Dimensions)
+            is_alone = self.plan.step_key(first) == first.spec.id or not (on_gpu or is_packed)
+            number = 1 if is_alone else rates * len(group)
+            sharing |= {run.key: number for run in group}
+        return sharing
 
     def _trained_bytes(self, run: PlannedRun) -> float:
         share = 1 if run.spec.work(self.plan.ranked_tensors).trains_matrices else SMALL_SHARE

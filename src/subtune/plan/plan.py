@@ -6,6 +6,7 @@ The plan does not depend on which runs are recorded.
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from subtune.config.schema import Config
 from subtune.core.files import hash_text
@@ -154,15 +155,11 @@ class Plan:
             if sum(self.weighted_examples[run.key] for run in group) > FEW_EXAMPLES:
                 parts = _group_by_key(group, lambda run: self.experiments_by_run[run.key])
             for part in parts:
-                if self.config.jobs_at_once:
-                    jobs = _group_by_key(
-                        part,
-                        lambda run: (
-                            None if isinstance(run.spec.recipe, Fit) else self.step_key(run)
-                        ),
-                    )
-                else:
+                if not self.config.jobs_at_once:
                     jobs = self._split_within_limits(part)
+                else:
+                    is_fit = isinstance(part[0].spec.recipe, Fit)
+                    jobs = [part] if is_fit else self.group_runs(part)
                 for job in jobs:
                     content = {"runs": [run.key for run in job], "task": job[0].task_name}
                     sweeps[f"{job[0].task_name}-{content_id(content)}"] = job
@@ -179,17 +176,13 @@ class Plan:
         for run in self.runs.values():
             if run.search:
                 first_runs.setdefault(run.search, run)
-        if self.config.jobs_at_once:
-            jobs = [[run] for run in first_runs.values()]
-        else:
+        jobs = [[run] for run in first_runs.values()]
+        if not self.config.jobs_at_once:
             groups = _group_by_key(
                 first_runs.values(), lambda run: (_job_key(run), self.experiments_by_run[run.key])
             )
-            jobs = [
-                job
-                for group in groups
-                for job in self._split_within_limits(group, RUNS_OF_A_SEARCH)
-            ]
+            split = (self._split_within_limits(group, RUNS_OF_A_SEARCH) for group in groups)
+            jobs = [*chain.from_iterable(split)]
         searches = [tuple(run.search for run in job if run.search) for job in jobs]
         return {ids[0] if len(ids) == 1 else hash_text(" ".join(ids)): ids for ids in searches}
 
@@ -210,7 +203,7 @@ class Plan:
             weight = times * sum(self.weighted_examples[run.key] for run in job)
             return times * len(job) > self.config.runs_per_job or weight > MOST_WEIGHT
 
-        groups = _group_by_key(runs, self.step_key) if is_too_large(runs) else [runs]
+        groups = self.group_runs(runs) if is_too_large(runs) else [runs]
         jobs: list[list[PlannedRun]] = [[]]
         # Small groups are added last, to fill the remaining space in jobs.
         for group in sorted(groups, key=len, reverse=True):
@@ -232,6 +225,10 @@ class Plan:
     def examples_per_row(self, tokens: TokensSpec) -> int:
         """Return the mean number of examples per row of the dataset."""
         return self.task_size(tokens).examples_per_row(tokens.max_length, tokens.doc_stride)
+
+    def group_runs(self, runs: Iterable[PlannedRun]) -> list[list[PlannedRun]]:
+        """Group runs that share training steps."""
+        return _group_by_key(runs, self.step_key)
 
     def step_key(self, run: PlannedRun) -> Hashable:
         """Return the `RunSpec.step_key` of a run, which is equal for runs that share steps."""

@@ -273,7 +273,8 @@ class RunSpec(HashableModel):
 
         Runs with the same key have the same batches in the same order, and the same `work`. They
         can differ only in the learning rate and, if they train only vectors or only the classifier,
-        in the selection. If a run cannot share training steps, its key is its id. Each run of Diff
+        in the selection. If a run cannot share training steps, its key is its id: a regression has
+        no training steps. Each run of Diff
         pruning has its own initial values, so it shares no steps. On a CPU, runs that train
         matrices share no steps either, because sharing steps would save no time.
 
@@ -282,7 +283,8 @@ class RunSpec(HashableModel):
             on_gpu: whether the run trains on a GPU.
         """
         work = self.work(ranked)
-        if work is TrainingCost.DIFFERENCES or (work.trains_matrices and not on_gpu):
+        is_alone = work is TrainingCost.DIFFERENCES or (work.trains_matrices and not on_gpu)
+        if is_alone or isinstance(self.recipe, Fit):
             return self.id
         recipe = self.recipe.model_dump_json(exclude={"learning_rate"})
         selection = None if work in (TrainingCost.NOTHING, TrainingCost.VECTORS) else self.selection

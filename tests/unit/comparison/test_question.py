@@ -176,6 +176,10 @@ def test_a_table_in_memory_gives_predictions_its_labels(answer):
 def test_labels_of_a_file_are_as_pandas_reads_them(tmp_path, words, labels):
     task = TaskSpec(name="mine", text=("text",), labels=words, metrics=("accuracy",))
     assert [*read_given_labels(tmp_path, task).values()] == labels
+    path = tmp_path / "mine.csv"
+    pd.DataFrame({"text": "ä", "label": words}).to_csv(path, index=False, encoding="latin-1")
+    write_splits(find_splits(path, encoding="latin-1"), tmp_path, tmp_path)
+    assert [*read_given_labels(tmp_path, task).values()] == labels
 
 
 ANSWER = {"decision": "train", "model": "small", "encoder_size": 10, "reference": "Full of large"}
