@@ -144,7 +144,7 @@ def find_splits(
             dataset = _download_dataset(train, revision, results)
             if names == DEV and dataset.keys().isdisjoint(names):
                 return None
-            found = dataset[_find_name(names, key, dataset, train)]
+            found = dataset[_find_name(names, key, dataset, str(train))]
             return _number_rows(to_frame(found, f"--{key}"))
 
         return Split(f"{train} at {revision}: {names[0]}", frame)
