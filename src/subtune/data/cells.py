@@ -1,7 +1,7 @@
 """Cells and headers of tables, in all file formats."""
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from subtune.core.errors import SubtuneError, quote
@@ -29,15 +29,14 @@ def cell_text(cell: Any) -> Any:
     return cell if isinstance(cell, str | dict) else str(cell)
 
 
-def require_unique_columns(columns: Collection[str], header: Sequence[Any], place: str) -> None:
+def require_unique_columns(header: Sequence[Any], place: str) -> None:
     """Check that no column occurs twice in a header.
 
     Args:
-        columns: the columns to check. If empty, all columns are checked.
-        header: the names of all columns.
+        header: the names of all columns; None or empty where a name is missing.
         place: the place of the header, for messages.
     """
-    for name in columns or filter(None, header):
+    for name in filter(None, header):
         if header.count(name) > 1:
             raise SubtuneError(f"{place}: found column {name!r} twice, expected unique names")
 

@@ -4,7 +4,7 @@ import io
 import itertools
 import re
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -29,12 +29,11 @@ def sheet_names(path: Path) -> list[str]:
 
 
 def excel_rows(
-    path: Path, columns: Collection[str], sheet: str | None = None, keep_empty: bool = False
+    path: Path, sheet: str | None = None, keep_empty: bool = False
 ) -> Iterator[PlacedRow]:
     """Read the rows of a sheet. The first row that is not empty is the header.
 
     Args:
-        columns: the columns that the caller uses. These names may occur only once in the header.
         sheet: the name of the sheet; None means the first sheet that is not hidden.
         keep_empty: as in `subtune.data.table_files.read_rows`.
 
@@ -66,7 +65,7 @@ def excel_rows(
             else:
                 # Formatted but empty cells may extend far beyond the last column name.
                 header = texts[: 1 + max(n for n, text in enumerate(texts) if text)]
-                require_unique_columns(columns, header, f"{place}: row {number}")
+                require_unique_columns(header, f"{place}: row {number}")
         if not header and sheet is None and names[1:]:
             others = join_names(names[1:])
             raise SubtuneError(f"{place}: found no cells, expected rows, as in {others}?")

@@ -94,7 +94,6 @@ def split_lines(text: str) -> list[str]:
 
 def delimited_rows(
     path: Path,
-    columns: Collection[str],
     is_row: Callable[[dict[str, str]], bool],
     encoding: str | None = None,
     keep_empty: bool = False,
@@ -106,7 +105,6 @@ def delimited_rows(
     character. Empty cells at the end of a row or of the header may be missing in the other.
 
     Args:
-        columns: the columns that the caller uses. These names may occur only once in the header.
         is_row: a function that returns whether a dict from columns to cells can be a complete row.
             If every line of a multi-line row can be a complete row, then a quotation mark is
             probably not closed.
@@ -131,7 +129,7 @@ def delimited_rows(
     first = 1
     try:
         header = next(filter(None, reader), [])
-        require_unique_columns(columns, header, f"{path}: line {reader.line_num}")
+        require_unique_columns(header, f"{path}: line {reader.line_num}")
         if header and all(map(OTHER_QUOTES.fullmatch, header)):
             raise SubtuneError(
                 f"{path}: line {reader.line_num}: found {header[0].strip()[0]} as quotation mark, "
@@ -242,7 +240,7 @@ def read_texts(task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow
         return False
 
     columns = task.columns_read(labelled)
-    rows = [*read_rows(path, columns, is_labelled_row, task.encoding, task.sheet)]
+    rows = [*read_rows(path, is_labelled_row, task.encoding, task.sheet)]
     # JSON objects may omit empty cells.
     named = {column for column in columns if any(column in row for _, row in rows)}
     rows = [(place, row | dict.fromkeys(named - row.keys())) for place, row in rows]
@@ -257,7 +255,6 @@ def read_texts(task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow
 
 def read_rows(
     path: Path,
-    columns: Collection[str] = (),
     is_row: Callable[[dict[str, str]], bool] = lambda cells: False,
     encoding: str | None = None,
     sheet: str | None = None,
@@ -268,7 +265,6 @@ def read_rows(
     Empty cells are None in every format. Rows that have only empty cells are skipped by default.
 
     Args:
-        columns: the columns that the caller uses. These names may occur only once in the header.
         is_row: as in `delimited_rows`.
         encoding: the encoding of a CSV or TSV file, as in `read_text`.
         sheet: the sheet of an Excel file; None means the first sheet that is not hidden.
@@ -282,11 +278,11 @@ def read_rows(
         case ".json" | ".jsonl":
             rows = json_rows(path)
         case ".xlsx":
-            rows = excel_rows(path, columns, sheet, keep_empty)
+            rows = excel_rows(path, sheet, keep_empty)
         case ".parquet":
             rows = parquet_rows(path)
         case _:
-            rows = delimited_rows(path, columns, is_row, encoding, keep_empty)
+            rows = delimited_rows(path, is_row, encoding, keep_empty)
     for place, row in rows:
         row = {column: None if cell == "" else cell for column, cell in row.items()}
         if keep_empty or any(cell is not None for cell in row.values()):
@@ -316,7 +312,7 @@ def parquet_rows(path: Path) -> Iterator[PlacedRow]:
 
     with convert_errors(f"{path}: cannot be read, expected a .parquet file"):
         table = ParquetFile(path).read()
-        require_unique_columns((), table.column_names, str(path))
+        require_unique_columns(table.column_names, str(path))
         rows = table.to_pylist()
     for number, row in enumerate(rows, start=1):
         yield f"row {number}", {column: cell_text(cell) for column, cell in row.items()}

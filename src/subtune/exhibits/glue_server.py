@@ -209,7 +209,7 @@ def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = Non
     """
     rows, problems = [], []
     with locate_errors("test_scores"):
-        for place, cells in delimited_rows(path, GIVEN, lambda cells: True):
+        for place, cells in delimited_rows(path, lambda cells: True):
             if lacking := [column for column in GIVEN if column not in cells]:
                 raise SubtuneError(f"{path}: no column {lacking[0]!r}, expected {', '.join(GIVEN)}")
             *names, value, scale = (cells[column].strip() for column in GIVEN)

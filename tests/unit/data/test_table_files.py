@@ -258,7 +258,7 @@ def test_a_file_that_would_be_misread_is_refused_in_one_line(tmp_path, ending, w
     path = tmp_path / f"t.{ending}"
     write(path)
     with pytest.raises(SubtuneError) as error:
-        [*read_rows(path, columns=["text"])]
+        [*read_rows(path)]
     assert str(error.value).startswith(f"{path}: {message}")
     assert "\n" not in str(error.value)
 
