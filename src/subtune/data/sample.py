@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -63,32 +63,30 @@ def draw_dev_set(task: TaskSpec, columns: Columns, share: float) -> dict[str, np
     # The strata with the largest remainders get one more row. Each stratum keeps a training row.
     added = max(1, round(share * len(rows))) - int(missing.sum())
     missing[(exact - missing).sort_values(ascending=False, kind="stable").index[:added]] += 1
-    missing = missing.clip(upper=counts - 1)
-    contents: dict[int, list[tuple[Any, int]]] = {}
-    for (name, stratum), count in rows.value_counts(["set", "stratum"]).items():
-        contents.setdefault(name, []).append((stratum, count))
+    # The number of rows of each set in each stratum.
+    contents = pd.crosstab(rows["set"], rows["stratum"])
     if len(contents) < 2:
         raise SubtuneError("all rows have the same text or group, so no dev set can be drawn")
-    room, wanted = int(missing.sum()), missing.to_dict()
+    in_stratum = contents.to_numpy()
+    wanted = missing.clip(upper=counts - 1)[contents.columns].to_numpy()
+    room = wanted.sum()
 
-    def distance_saved(name: int) -> int:
+    def distance_saved(number: int) -> int:
         """Return by how much the set reduces the squared distance to the wanted numbers."""
-        return sum(count * (2 * wanted[stratum] - count) for stratum, count in contents[name])
+        return (in_stratum[number] * (2 * wanted - in_stratum[number])).sum()
 
     drawn, left = list[int](), list[int]()
-    for name in np.random.default_rng(0).permutation(sorted(contents)).tolist():
-        size = sum(count for _, count in contents[name])
-        fits = size <= room and distance_saved(name) > 0
-        (drawn if fits else left).append(name)
+    for number in np.random.default_rng(0).permutation(len(contents)).tolist():
+        fits = in_stratum[number].sum() <= room and distance_saved(number) > 0
+        (drawn if fits else left).append(number)
         if fits:
-            room -= size
-            for stratum, count in contents[name]:
-                wanted[stratum] -= count
+            room -= in_stratum[number].sum()
+            wanted = wanted - in_stratum[number]
     # The last set may be too large, if the dev set is then nearer to the wanted size.
     nearest = max(left, key=distance_saved)
     if not drawn or (distance_saved(nearest) > 0 and len(left) > 1):
         drawn.append(nearest)
-    is_dev = rows["set"].isin(drawn).to_numpy()
+    is_dev = rows["set"].isin(contents.index[drawn]).to_numpy()
     return {"train": np.flatnonzero(~is_dev), "validation": np.flatnonzero(is_dev)}
 
 
