@@ -416,7 +416,7 @@ def summarise_methods(
             values = candidate._asdict() if candidate else {"score": mean, "rival": ""}
             rows.append(
                 {
-                    **dict(zip([*QUESTION, *keys[1:]], [*question, *method], strict=True)),
+                    **dict(zip([*QUESTION, *keys], [*question, title, *method], strict=True)),
                     "reference": reference,
                     "margin": runs["margin"].min(),
                     **{name: values.get(name, np.nan) for name in COMPARED},

@@ -34,8 +34,6 @@ ON_SAME_EXAMPLES = "Epochs and learning rates were chosen on the dev examples th
 CHOSEN_ON_DEV = (
     "Epochs and learning rates were chosen on the dev set; these scores are from the test set."
 )
-
-
 # Maps each verdict on a learning curve to a remark for the reader.
 CURVES = {
     STILL_RISING: "still rising in the last epoch, so more epochs may help",

@@ -107,13 +107,7 @@ def _choose_rows(rows: pd.DataFrame, is_shown: pd.Series) -> pd.DataFrame:
         ``centre`` (the score of the reference), and ``is_partial`` (whether the method is compared
         with some of the reference's runs, on which the reference has another score).
     """
-    is_reference = pd.Series(
-        [
-            row["reference"] in (title_with_mask(row), f"{title_with_mask(row)} of {row['model']}")
-            for row in rows.to_dict("records")
-        ],
-        rows.index,
-    )
+    is_reference = rows["title"] == rows["reference"]
     kind = pd.Series("method", rows.index).mask(rows["trained"] == 0, "floor")
     kind = kind.mask(rows["encoder_size"].isna(), "external").mask(is_reference, "reference")
     centre = rows.loc[is_reference, "score"]

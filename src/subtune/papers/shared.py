@@ -102,20 +102,18 @@ ANSWERS = Table(
     "Each answer names the smallest method that loses at most the margin against the reference, on "
     "one task or in the mean over all tasks. Methods are ordered by the size of the encoder and, "
     "for equal encoders, by the number of trained parameters. The reference is the fully "
-    "fine-tuned model with the highest score. If a method beats full fine-tuning by at least the "
-    "margin with a probability of at least 95 % and several seeds, that method is the reference "
-    "instead. A method is *enough* if it is within the margin of each other method with a "
-    "probability of at least 95 %, over several seeds. It is *probably enough* if it is within the "
-    "margin of the reference with at least 80 %. Full fine-tuning is *worth it* if all smaller "
-    "methods together have less than 5 %, and *probably worth it* below 20 %. Otherwise, the "
-    "answer is *undecided*. Both scores are means over the seeds and folds that both methods have. "
-    "The table below the answers lists all methods, the smallest first, with the loss against the "
-    "reference, a 95 % upper bound of the loss, and the probability that the loss is within the "
-    "margin. Methods that are enough are bold, as are references that beat full fine-tuning. "
-    "Probabilities are computed over paired seeds and evaluation examples or, with a single seed, "
-    "over examples alone. They are not corrected for "
-    "multiple comparisons. Parameters are counted without the classifier, which every method "
-    "trains.",
+    "fine-tuned model with the highest score, or the best method that beats it by at least the "
+    "margin with a probability of at least 95 % and several seeds. A method is *enough* if it is "
+    "within the margin of each other method with a probability of at least 95 %, over several "
+    "seeds. It is *probably enough* if it is within the margin of the reference with at least "
+    "80 %. Full fine-tuning is *worth it* if all smaller methods together have less than 5 %, and "
+    "*probably worth it* below 20 %. Otherwise, the answer is *undecided*. The table lists all "
+    "methods, the smallest first, with the loss against the reference, a 95 % upper bound of the "
+    "loss, and the probability that the loss is within the margin. Methods that are enough are "
+    "bold, as are references that beat full fine-tuning. Both scores are means over the seeds and "
+    "folds that both methods have. Probabilities are computed over paired seeds and evaluation "
+    "examples or, with a single seed, over examples alone, and are not corrected for multiple "
+    "comparisons. Parameters are counted without the classifier.",
     make=answers_table,
 )
 SUMMARY = Table(
@@ -125,14 +123,14 @@ SUMMARY = Table(
     "deviation over seeds), the highest score first. If the experiment reproduces a paper, scores "
     "are from the best epoch. Otherwise each example is scored at an epoch that was chosen on "
     "other examples, so it may be the score of another epoch than that of an exported model. The "
-    "difference from the reference is paired by seed. Its 95 % interval is "
-    "computed over seeds and dev examples or, with a single seed, over examples alone. Trained "
-    "parameters are counted without the classifier. The size on disk includes all changed values "
-    "and the classifier. The column 'seconds' is the wall time to train and evaluate one run; "
-    "runs that are trained side by side share their time equally. Seconds and the best epoch are "
-    "medians over seeds. A method is bold if no smaller method scores as high and no method of the "
-    "same size scores higher (Pareto front). 'One answer' means that a run gives the same "
-    "prediction for every example. " + DIVERGED + " " + REMARKS,
+    "difference from the reference is paired by seed. Its 95 % interval is computed over seeds and "
+    "dev examples or, with a single seed, over examples alone. Trained parameters are counted "
+    "without the classifier. The size on disk includes all changed values and the classifier. The "
+    "column 'seconds' is the wall time to train and evaluate one run; runs that are trained side "
+    "by side share their time equally. Seconds and the best epoch are medians over seeds. A method "
+    "is bold if no smaller method scores as high and no method of the same size scores higher "
+    "(Pareto front). 'One answer' means that a run gives the same prediction for every example. "
+    f"{DIVERGED} {REMARKS}",
     make=summary_table,
 )
 FRONT = Figure(
@@ -214,9 +212,8 @@ SIZES = Figure(
     "sizes",
     "Score by number of training examples",
     "The lines show the dev score by number of training examples, at the best learning rate for "
-    f"each method and number. Larger training sets contain the smaller ones. Bands are "
-    f"{SEVERAL_SEEDS}. "
-    "A gap in a line means that a run diverged.",
+    "each method and number. Larger training sets contain the smaller ones. Bands are "
+    f"{SEVERAL_SEEDS}. A gap in a line means that a run diverged.",
     make=draw_scores_by_size,
     needs=Needs(tables=("sizes",)),
 )
@@ -255,8 +252,7 @@ CONFUSION = Figure(
     "Errors: confusion matrix",
     "The cells show the number of examples for each pair of label and prediction. The run was not "
     "trained on these examples. The shade shows the share among the examples with the same label. "
-    "With more than "
-    f"{MOST_IN_MATRIX} labels, bars show the most frequent confusions.",
+    f"With more than {MOST_IN_MATRIX} labels, bars show the most frequent confusions.",
     make=draw_confusion,
     needs=Needs(tables=("confusion",)),
 )
