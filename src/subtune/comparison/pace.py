@@ -58,8 +58,6 @@ class MeasuredPace(NamedTuple):
             downloaded yet, the most similar device whose pace is known.
         pace: the pace of each kind of training step; empty if nothing is measured.
         precision: the precision that is chosen for training.
-        milliseconds: for each precision, the milliseconds of a training step of the first compared
-            method, with batch size `FEW`.
         least_batch: the smallest batch size at which the texts take most of the time of a step, and
             not the optimiser and kernel launches.
         pace_by_model: the paces of the other models, by the model's name.
@@ -69,7 +67,6 @@ class MeasuredPace(NamedTuple):
     device: str
     pace: dict[Trains, Pace]
     precision: Precision = "fp32"
-    milliseconds: Mapping[Precision, float] = MappingProxyType({})
     least_batch: int = 1
     pace_by_model: Mapping[str, dict[Trains, Pace]] = MappingProxyType({})
     problems: Mapping[str, str] = MappingProxyType({})
@@ -116,7 +113,6 @@ def measure_paces(
     first, *others = (name for name in measured if name not in problems)
     return timed[first]._replace(
         least_batch=min(timed[name].least_batch for name in measured),
-        milliseconds={} if others else timed[first].milliseconds,
         pace_by_model={name: timed[name].pace for name in others},
         problems=problems,
     )
@@ -157,7 +153,7 @@ def measure_pace(
     kinds: dict[Trains, str] = {}
     for method in methods:
         kinds.setdefault(STEP_KINDS[METHODS[method].work()], method)
-    times, precision, milliseconds = _time_kinds(timer, kinds, tries_bf16)
+    times, precision = _time_kinds(timer, kinds, tries_bf16)
     layers = model.dimensions.num_hidden_layers
     teraflops = model.dimensions.forward_flops(examples.lengths.mean(), encoder.head) / 1e12
     pace = {kind: fit_pace(by_size, layers, teraflops) for kind, by_size in times.items()}
@@ -173,7 +169,7 @@ def measure_pace(
         ctypes.CDLL(None).malloc_trim(0)
     name = process.device_name(device)
     name = name if is_gpu else f"one core of {name}"
-    return MeasuredPace(name, pace, precision, milliseconds, least_batch)
+    return MeasuredPace(name, pace, precision, least_batch)
 
 
 def fit_pace(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pace:
@@ -295,7 +291,7 @@ class _StepTimer(CheckpointStore):
 
 def _time_kinds(
     timer: Timer, kinds: Mapping[Trains, str], tries_bf16: bool
-) -> tuple[dict[Trains, dict[int, float]], Precision, dict[Precision, float]]:
+) -> tuple[dict[Trains, dict[int, float]], Precision]:
     """Time each kind of training step, and an evaluation.
 
     Args:
@@ -304,9 +300,7 @@ def _time_kinds(
         tries_bf16: whether bf16 may be chosen. It is not chosen if a method fails in bf16.
 
     Returns:
-        The seconds of a step, by kind of step and batch size.
-        The chosen precision.
-        For each precision, the milliseconds of a training step of the first method.
+        The seconds of a step by kind of step and batch size, and the chosen precision.
 
     Raises:
         Exception: the first method fails in fp32.
@@ -323,8 +317,8 @@ def _time_kinds(
     if tries_bf16:
         with suppress(Exception):  # the code of a model may fail in bf16
             time_first("bf16")
-    milliseconds = {name: 1e3 * times[FEW] for name, times in tried.items() if times}
-    is_faster = milliseconds.get("bf16", math.inf) < (1 - GAIN) * milliseconds.get("fp32", 0)
+    seconds = {name: times[FEW] for name, times in tried.items() if times}
+    is_faster = seconds.get("bf16", math.inf) < (1 - GAIN) * seconds.get("fp32", 0)
     precision: Precision = "bf16" if is_faster else "fp32"
     found = {first: tried[precision]}
     others = [(kind, FEW) for kind in kinds if kind != first]
@@ -336,4 +330,4 @@ def _time_kinds(
                 return _time_kinds(timer, kinds, tries_bf16=False)
             # This method will be left out, with a message, when its training fails.
     times = {kind: by_size for kind, by_size in found.items() if by_size}
-    return times | {"evaluation": {1: timer.forward[precision]}}, precision, milliseconds
+    return times | {"evaluation": {1: timer.forward[precision]}}, precision

@@ -17,6 +17,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass, field
 from functools import cached_property
+from itertools import chain
 from operator import add
 from typing import TYPE_CHECKING, cast
 
@@ -379,17 +380,10 @@ def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.D
         tasks = [task for task in experiment.tasks if plan.config.is_submitted(task)]
         reads = name in with_information or experiment.fractions
         fishers = plan.experiment_fishers[name].values() if reads else ()
-        tests = {
-            (
-                name,
-                *(
-                    run
-                    for task in tasks
-                    for run in plan.run_keys_by_method(name, model, task).values()
-                ),
-            )
-            for model in (experiment.models if tasks else ())
-        }
+        tests = set[tuple[str, ...]]()
+        for model in experiment.models if tasks else ():
+            predicting = (plan.run_keys_by_method(name, model, task).values() for task in tasks)
+            tests.add((name, *chain.from_iterable(predicting)))
         runs = {planned.key for planned in plan.experiments[name]}
         parts[name] = [runs, {*plan.find_sweeps(name)}, {fisher.key for fisher in fishers}, tests]
     parts[TOTAL] = [set().union(*sets) for sets in zip(*parts.values(), strict=True)]
