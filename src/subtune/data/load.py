@@ -82,22 +82,14 @@ def read_hub_split(
     return make_split(task, columns)
 
 
-def dataset_features(task: TaskSpec) -> datasets.Features:
-    """Return the types of the columns that `TaskKind.from_rows` returns."""
-    types = {"idx": "int32", PLACE: "string", **task.of_kind.column_types(task), SET: "int32"}
-    return datasets.Features(
-        {
-            name: datasets.List(datasets.Value(*kind))
-            if isinstance(kind, list)
-            else datasets.Value(kind)
-            for name, kind in types.items()
-        }
-    )
-
-
 def make_split(task: TaskSpec, columns: Columns) -> datasets.Dataset:
-    """Build the dataset of one split from its columns."""
-    return datasets.Dataset.from_dict(columns, features=dataset_features(task))
+    """Build the dataset of one split from its columns, which `TaskKind.from_rows` returns."""
+    types = {"idx": "int32", PLACE: "string", **task.of_kind.column_types(task), SET: "int32"}
+    features = {}
+    for name, kind in types.items():
+        is_list = isinstance(kind, list)
+        features[name] = datasets.List(datasets.Value(*kind)) if is_list else datasets.Value(kind)
+    return datasets.Dataset.from_dict(columns, features=datasets.Features(features))
 
 
 def read_splits(directory: Path) -> datasets.DatasetDict:

@@ -120,14 +120,9 @@ def write_table_description(folder: Path, whole: WholeTable) -> None:
 
 
 def read_table_description(folder: Path) -> WholeTable | None:
-    """Read the description of the table from which the sample in a directory was drawn.
-
-    Returns:
-        The description, or None if the directory has none, or one of an earlier version.
-    """
+    """Read the description of the table from which the sample in a directory was drawn, if any."""
     path = folder / WHOLE
-    described = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    return WholeTable(**described) if described.keys() == {*WholeTable._fields} else None
+    return WholeTable(**json.loads(path.read_text("utf-8"))) if path.is_file() else None
 
 
 def write_drawn_rows(
