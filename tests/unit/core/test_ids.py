@@ -49,7 +49,13 @@ FIXED_DEFAULTS: dict[type[HashableModel], dict[str, Any]] = {
         "class_weights": None,
     },
     spec.Fold: {"partition": 0, "rows": None, "version": 1},
-    spec.Fit: {"train_rows": None, "fold": None, "refit": None, "class_weights": None},
+    spec.Fit: {
+        "train_rows": None,
+        "fold": None,
+        "refit": None,
+        "class_weights": None,
+        "fit_version": 1,
+    },
     spec.RunSpec: {"recipe_version": 5},
     spec.SearchSpec: {"search_version": 1},
     spec.PlannedRun: {
