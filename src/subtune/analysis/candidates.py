@@ -474,9 +474,6 @@ def describe_curves(row: Mapping[str, Any]) -> str | None:
     *At the edge* means that the best learning rate is the smallest or largest that was tried. The
     other reasons are the verdicts *still rising* and *fell*.
     """
-    reasons = []
-    if row["at_edge"]:
-        reasons.append("at the edge")
-    if row["curve"] in (STILL_RISING, FELL):
-        reasons.append(row["curve"])
-    return ", ".join(reasons) if reasons else None
+    reasons = ["at the edge"] if row["at_edge"] else []
+    reasons += [row["curve"]] if row["curve"] in (STILL_RISING, FELL) else []
+    return ", ".join(reasons) or None

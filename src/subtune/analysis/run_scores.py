@@ -63,40 +63,32 @@ def collect_scores(
     rows = []
     for entry in finished:
         task_columns = [column for column in columns if column.task == entry["task"]]
-        outcome = records.read_outcome(store, entry["run"])
-        history = records.read_epochs(store, entry["run"])
-        sizes = records.read_sizes(store, entry["run"])
+        run = entry["run"]
+        outcome, history = records.read_outcome(store, run), records.read_epochs(store, run)
         best: Mapping[str, float] = {}
         if not outcome["diverged"]:
             [deciding] = [column.history_column for column in task_columns if column.decides]
             scored = [epoch for epoch in history if not math.isnan(epoch[deciding])]
             best = max(scored, key=lambda epoch: epoch[deciding])
+        sizes = records.read_sizes(store, run)
+        predicted = records.read_recorded_predictions(store, run)
         description = {
-            name: entry[name] for name in entry if name not in ("key", "search", "tried")
-        }
-        description |= _describe_tried_rates(entry, outcome["diverged"])
-        description |= {
+            **{name: entry[name] for name in entry if name not in ("key", "search", "tried")},
+            **_describe_tried_rates(entry, outcome["diverged"]),
             "best_epoch": best.get("epoch"),
             "trainable": outcome["trainable"],
             "share_read": outcome.get("share_read"),
             "seconds": records.total_seconds(history),
-            "one_answer": records.predicts_one_answer(
-                records.read_recorded_predictions(store, entry["run"])
-            ),
-            "delta_bytes": records.delta_bytes(store, entry["run"]),
+            "one_answer": records.predicts_one_answer(predicted),
+            "delta_bytes": records.delta_bytes(store, run),
             "classifier": sum(size for name, size in sizes.items() if is_classifier(name)),
             "judged_apart": False,
             "judged_at": [best["epoch"]] if best else None,
         }
-        rows += [
-            {
-                **description,
-                "column": column.key,
-                "value": best.get(column.history_column, math.nan),
-            }
-            | {name: getattr(column, name) for name in ("metric", "decides", "judges")}
-            for column in task_columns
-        ]
+        for column in task_columns:
+            score = {"column": column.key, "value": best.get(column.history_column, math.nan)}
+            score |= {name: getattr(column, name) for name in ("metric", "decides", "judges")}
+            rows.append(description | score)
     table = set_types(order_columns(pd.DataFrame(rows), "scores"), "scores")
     table["fraction"] = table["fraction"].fillna(1.0)
     # A diverged run has no delta, so the size of its classifier is that of other seeds or folds.
