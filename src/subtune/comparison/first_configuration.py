@@ -27,7 +27,6 @@ from subtune.comparison.settings import (
     CandidateSettings,
     EstimatedSeconds,
     StartingModel,
-    choose_max_lengths,
     count_training_rows,
     estimate_times,
     list_choices,
@@ -143,12 +142,10 @@ def _list_timed_choices(
     from subtune.comparison.pace import measure_paces
 
     rates = {name: model.learning_rates(rows.task) for name, model in look.models.items()}
-    longest = min(model.longest_text for model in look.models.values())
-    windows = choose_max_lengths(look.most_tokens, longest)
     seconds = min(DEFAULTS.timing["seconds"], DEFAULTS.timing["share"] * 60 * options.minutes)
     texts = rows.columns["train"]
     with hold_gpu(partial(print, file=sys.stderr)):
-        timed = measure_paces(look.models, rows.task, texts, windows[0], rates, seconds)
+        timed = measure_paces(look.models, rows.task, texts, look.windows[0], rates, seconds)
     models = {name: model for name, model in look.models.items() if name not in timed.problems}
     rates = {name: rates[name] for name in models}
     fixed: dict[str, Any] = {"models": [*models], "tasks": [rows.task.name], "folds": folds}
@@ -158,7 +155,7 @@ def _list_timed_choices(
         fixed["labels"] = "standard" if labels == {"standard"} else "raw"
     fewest = DEFAULTS.rows_per_class * len(look.facts.parts["train"].labels)
     number = len(rows.numbers["train"])
-    return list_choices(number, fewest, windows, rates, fixed, timed.least_batch), timed
+    return list_choices(number, fewest, look.windows, rates, fixed, timed.least_batch), timed
 
 
 def _choose_in_time(
@@ -313,10 +310,8 @@ def _render(
 
 def format_run_command(target: Path) -> str:
     """Return the shell command that trains the runs of a configuration."""
-    program = "subtune"
-    if not shutil.which(program):
-        program = str(Path(sys.executable).with_name(program))
-    return shlex.join([program, "run", str(target)])
+    program = "subtune" if shutil.which("subtune") else Path(sys.executable).with_name("subtune")
+    return shlex.join([str(program), "run", str(target)])
 
 
 def quote_yaml(text: str) -> str:

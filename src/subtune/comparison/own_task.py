@@ -55,6 +55,8 @@ class TablesAndModels(NamedTuple):
         models: the models, by their names in the configuration.
         token_counts: for each model, the number of tokens of each training text, or of each text in
             a sample if there are many texts, in ascending order.
+        most_tokens: the ``token_counts`` of the model with the most tokens.
+        windows: possible values of `max_length`, the longest first.
         problems: maps the given name of each model that cannot be used to an error message.
     """
 
@@ -62,12 +64,9 @@ class TablesAndModels(NamedTuple):
     tables: dict[str, UserTable]
     models: dict[str, StartingModel]
     token_counts: dict[str, np.ndarray]
+    most_tokens: np.ndarray
+    windows: list[int]
     problems: dict[str, str]
-
-    @property
-    def most_tokens(self) -> np.ndarray:
-        """The ``token_counts`` of the model with the most tokens."""
-        return max(self.token_counts.values(), key=np.sum)
 
 
 def read_tables_and_models(
@@ -122,14 +121,14 @@ def read_tables_and_models(
     counts = {name: lengths for name, (lengths, _) in counted.items()}
     most = max(counts, key=lambda name: counts[name].sum())
     longest = min(model.longest_text for model in models.values())
-    window = choose_max_lengths(counts[most], longest)[0]
+    windows = choose_max_lengths(counts[most], longest)
     unknown = max(share for _, share in counted.values())
-    lengths = describe_lengths(counts[most], window, bool(models[most].directory), unknown)
+    lengths = describe_lengths(counts[most], windows[0], bool(models[most].directory), unknown)
     guessed = tuple(
         n for n in ("text", "label", "sheet", "kind", "group") if getattr(options, n) is None
     )
     facts = describe_tables(tables, text, label, lengths, options.kind, guessed)
-    return TablesAndModels(facts, tables, models, counts, problems)
+    return TablesAndModels(facts, tables, models, counts, counts[most], windows, problems)
 
 
 class ChosenRows(NamedTuple):
@@ -210,7 +209,12 @@ def choose_rows(
     by_split = sources.user_task_files(files, task, may_lack="validation")
     columns = sources.read_columns(task, by_split)
     scored = look.tables[look.facts.judges]
-    labelled = {split: _labelled_rows(table, look.facts) for split, table in look.tables.items()}
+    # In a multi-label task, a row without a label has none of the labels.
+    filled = () if look.facts.kind == "multilabel" else label_columns(look.facts.label)
+    labelled = {
+        split: drop_incomplete_rows(table.rows, look.facts.text, filled)[0]
+        for split, table in look.tables.items()
+    }
     external, places = dict[str, dict[str, Cells]](), [place for place, _ in scored.rows]
     for name, one in list_predictions(predictions, scored, task):
         system, predicted = check_predictions(one, scored.rows, task, [*external], name)
@@ -222,12 +226,6 @@ def choose_rows(
         labelled["validation"], columns["validation"] = labelled["train"], columns["train"]
     chosen = ChosenRows(task, files, labelled, columns, numbers, external)
     return chosen.write(numbers, Path(Layout(results).split_tables())) if dev_share else chosen
-
-
-def _labelled_rows(table: UserTable, facts: Facts) -> list[PlacedRow]:
-    """Return the rows of a table that have text and, except for multi-label tasks, a label."""
-    label = () if facts.kind == "multilabel" else label_columns(facts.label)
-    return drop_incomplete_rows(table.rows, facts.text, label)[0]
 
 
 def make_task(facts: Facts, options: Options) -> Task:
