@@ -129,14 +129,8 @@ class Dimensions(NamedTuple):
         if head != SEQUENCE_CLASSIFICATION:
             return self.num_hidden_layers * tokens * (linear + attention)
         other_layers = (self.num_hidden_layers - 1) * tokens * (linear + attention)
-        return (
-            other_layers
-            + tokens * keys_and_values
-            + linear
-            - keys_and_values
-            + attention
-            + 2 * h * h
-        )
+        last_layer = tokens * keys_and_values + linear - keys_and_values + attention
+        return other_layers + last_layer + 2 * h * h
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,11 +16,7 @@ from subtune.core.errors import SubtuneError, convert_errors, shorten
 from subtune.core.files import hash_files
 from subtune.core.hub import download_snapshot
 from subtune.methods.roles import LAYERS, Shape, family_naming
-from subtune.models.families import (
-    FAMILIES,
-    TOKEN_CLASSIFICATION,
-    Dimensions,
-)
+from subtune.models.families import FAMILIES, TOKEN_CLASSIFICATION, Dimensions
 from subtune.models.folders import ADAPTER, CONFIG
 from subtune.models.model_config import MODULES, POOLING, read_model_config
 from subtune.runs.spec import ModelSpec

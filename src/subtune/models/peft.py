@@ -154,10 +154,7 @@ def make_peft_model(
 
 
 def peft_shapes(
-    config: PretrainedConfig,
-    head: str,
-    settings: PeftSettings,
-    names: Mapping[str, str],
+    config: PretrainedConfig, head: str, settings: PeftSettings, names: Mapping[str, str]
 ) -> dict[str, Shape]:
     """Map canonical parameter names to shapes, including the parameters that PEFT adds.
 
@@ -192,11 +189,7 @@ def peft_shapes(
 
 
 def _inject_modules(
-    module: PreTrainedModel,
-    names: Mapping[str, str],
-    settings: PeftSettings,
-    head: str,
-    seed: int,
+    module: PreTrainedModel, names: Mapping[str, str], settings: PeftSettings, head: str, seed: int
 ) -> tuple[peft.PeftModel, dict[str, str]]:
     """Inject PEFT's modules into transformers' model.
 

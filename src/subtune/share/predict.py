@@ -106,26 +106,15 @@ def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[Ru
     # Only the columns that the task reads are written.
     names = task.columns_read(labelled=True)
     rows = [(place, {name: row[name] for name in names}) for place, row in placed]
-    files = write_drawn_rows(
-        {f"train-{len(chosen)}": rows}, {f"train-{len(chosen)}": chosen}, folder
-    )
-    [file] = files.values()
+    split = f"train-{len(chosen)}"
+    [file] = write_drawn_rows({split: rows}, {split: chosen}, folder).values()
     data = data.replace(version=files_version({"train": Path(file)}), splits=("train",))
     tokens = spec.tokens.replace(data=data)
     places, model = {"files": {"train": file}}, layout.model(spec.model.id)
-    made = {"rows": layout.dataset(data.key)}
-    jobs = [
-        Job("dataset", data.key, data.to_json_types(), {}, made, places),
-        Job(
-            "tokens",
-            tokens.key,
-            tokens.to_json_types(),
-            {**made, "model": model},
-            {"tokens": layout.tokens(tokens.key)},
-            {},
-        ),
-    ]
-    for job in jobs:
+    made, outputs = {"rows": layout.dataset(data.key)}, {"tokens": layout.tokens(tokens.key)}
+    inputs, written = {**made, "model": model}, tokens.to_json_types()
+    dataset = Job("dataset", data.key, data.to_json_types(), {}, made, places)
+    for job in (dataset, Job("tokens", tokens.key, written, inputs, outputs, {})):
         [output] = job.outputs.values()
         if not Path(output).exists():
             with redirect_stdout(io.StringIO()):
@@ -336,9 +325,8 @@ def predict_rows(
     spec = records.read_spec(store, run)
     if spec.reads_texts:
         texts = [columns[name] for name in TEXT_COLUMNS if name in columns]
-        return pd.DataFrame(
-            _format_predictions(task, _fit_text_regression(layout, spec).predict_logits(texts))
-        )
+        logits = _fit_text_regression(layout, spec).predict_logits(texts)
+        return pd.DataFrame(_format_predictions(task, logits))
     directory, tokens = Path(pretrained_directory(layout, spec)), spec.tokens
     encode = row_encoder(task, directory, tokens.max_length, tokens.doc_stride, tokens.apart)
     split = datasets.Dataset.from_dict(encode(columns, columns["idx"]))

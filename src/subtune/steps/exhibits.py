@@ -172,9 +172,7 @@ def read_results(
 
 
 def make_error_tables(
-    tables: "Mapping[str, pd.DataFrame]",
-    store: Path,
-    datasets: Mapping[str, str],
+    tables: "Mapping[str, pd.DataFrame]", store: Path, datasets: Mapping[str, str]
 ) -> "dict[str, pd.DataFrame]":
     """Return tables about the errors of methods and about the gain from more labelled examples.
 

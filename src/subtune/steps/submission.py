@@ -22,7 +22,7 @@ def jobs(context: "Context") -> Iterator[Job]:
                 "zips": [
                     {"name": zip, "predicted": predicted[model], "model": model, "method": method}
                     for zip, (model, method) in zips.items()
-                ],
+                ]
             }
             inputs = {"chosen": paths.data(name, "chosen"), "predicted": [*predicted.values()]}
             yield Job("submission", name, spec, inputs, {"folder": paths.submission(name)}, {})

@@ -22,7 +22,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         "tasks": {
             task: {"title": tasks[task].title, "metrics": tasks[task].metric_titles()}
             for task in asked
-        },
+        }
     }
     inputs = {
         table: [paths.data(name, table) for name in names] for table in ("chosen", "row_scores")

@@ -40,10 +40,7 @@ def main() -> None:
     signal.signal(signal.SIGUSR1, lambda *_: None)
     threading.Thread(target=_read_orders, args=(orders,), daemon=True).start()
     # Libraries read the paths of their caches when they are imported.
-    with (
-        contextlib.suppress(SystemExit),
-        tempfile.TemporaryDirectory(prefix="subtune-") as private,
-    ):
+    with contextlib.suppress(SystemExit), tempfile.TemporaryDirectory(prefix="subtune-") as private:
         os.environ["HF_DATASETS_CACHE"] = private
         if "HF_HUB_OFFLINE" in os.environ:
             os.environ["HF_HOME"] = private

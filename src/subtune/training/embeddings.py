@@ -99,16 +99,17 @@ def fit_embedding_regression(
     for split in filter(examples.__contains__, task.evaluation):
         every = np.arange(len(examples[split]))
         computed[split] = compute_features(model, examples[split], every) @ weight.T + bias
-    fitted = {"classifier.weight": weight, "classifier.bias": bias}
-    result = TrainingResult(weight.size + bias.size)
-    result.changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
-    result.delta = {name: torch.from_numpy(new) for name, new in fitted.items()}
     logits = features @ weight.T + bias
-    return add_scores(result, task, examples, first_texts, recipe, logits, computed, started)
+    result = make_fit_result(
+        weight, bias, task, examples, first_texts, recipe, logits, computed, started
+    )
+    result.delta = dict(zip(result.changes, map(torch.from_numpy, (weight, bias)), strict=True))
+    return result
 
 
-def add_scores(
-    result: TrainingResult,
+def make_fit_result(
+    weight: np.ndarray,
+    bias: np.ndarray,
     task: TaskSpec,
     examples: Mapping[str, Examples],
     index: np.ndarray,
@@ -117,7 +118,9 @@ def add_scores(
     computed: Mapping[str, np.ndarray],
     started: float,
 ) -> TrainingResult:
-    """Add the training loss and the scores of a regression to ``result``, and return ``result``.
+    """Build the result of a regression: the training loss and the scores, with an empty delta.
+
+    No weight is pretrained, so the change of a weight is the weight itself.
 
     Args:
         index: for each row of the training data, the index of one of its examples, ``[n]``.
@@ -133,7 +136,9 @@ def add_scores(
     outputs, labels = torch.from_numpy(logits), torch.from_numpy(train.labels[index])
     losses = task.of_kind.losses(outputs[None], labels, torch.arange(len(index)), weights)
     train_loss = losses.item() / float(task.of_kind.loss_divisor(labels, weights))
-    scores = score_splits(task, examples, computed)
+    scores, result = score_splits(task, examples, computed), TrainingResult(weight.size + bias.size)
+    fitted = {"classifier.weight": weight, "classifier.bias": bias}
+    result.changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
     result.end_epoch(1, train_loss, time.monotonic() - started, scores)
     return result
 

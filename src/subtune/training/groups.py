@@ -84,11 +84,8 @@ def runs_at_once(model: Encoder, train: Examples, runs: Sequence[Run]) -> int:
         lengths = train.lengths if model.transformers is None else train.lengths.max(initial=1)
         tokens = LARGE_BATCH * examples * np.mean(lengths)
         shapes = model.shapes
-        trained = sum(
-            math.prod(shapes[name])
-            for name, entry in first.entries.items()
-            if is_matrix(model, name, entry)
-        )
+        matrices = [name for name, entry in first.entries.items() if is_matrix(model, name, entry)]
+        trained = sum(math.prod(shapes[name]) for name in matrices)
         limit = SHARE_OF_MEMORY * memory / bytes_per_run(model.config, tokens, trained)
     elif model.transformers is not None:
         # Several runs in one pass would save only kernel launches, which cost nothing on a CPU.
@@ -178,10 +175,8 @@ def train_side_by_side(
     """
     model = check_padding(model, examples.values())
     if model.transformers is not None and model.transformers.sees_padding:
-        line = (
-            "padding changes this model's results, so each forward pass gets texts of equal length"
-        )
-        report(line, WITHOUT_PADDING)
+        why = "padding changes this model's results"
+        report(f"{why}, so each forward pass gets texts of equal length", WITHOUT_PADDING)
     waiting: list[list[str]] = []
     for ids in checkpoints.group_by_step(runs) if checkpoints else [runs]:
         same_step = {run_id: runs[run_id] for run_id in ids}
@@ -217,11 +212,8 @@ def _split_in_half(
             f"({error_reason(error)})"
         ) from None
     half = len(ids) // 2
-    sizes = f"{half} and {len(ids) - half}"
-    report(
-        f"{len(ids)} runs side by side do not fit into memory, so they are split into groups of "
-        f"{sizes}"
-    )
+    sizes = f"so they are split into groups of {half} and {len(ids) - half}"
+    report(f"{len(ids)} runs side by side do not fit into memory, {sizes}")
     return ids[:half], ids[half:]
 
 
@@ -263,11 +255,8 @@ def train_runs(
             by_step.setdefault(key, {})[spec.id] = name, spec
     for named in by_step.values():
         _, first = next(iter(named.values()))
-        initial, splits = (
-            add_adapter_modules(first, model),
-            _select_examples(first, examples, split_off),
-        )
-        runs = {}
+        initial, runs = add_adapter_modules(first, model), {}
+        splits = _select_examples(first, examples, split_off)
         for id, (name, spec) in named.items():
             entries, start, seconds = _resolve_entries(
                 spec, initial, splits, rankings, checkpoints, report

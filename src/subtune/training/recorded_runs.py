@@ -27,8 +27,7 @@ from subtune.models.forward import compute_hidden_states
 from subtune.runs import records
 from subtune.runs.spec import Fit, RunSpec
 from subtune.tasks import TaskSpec
-from subtune.tasks.examples import Examples
-from subtune.training import embeddings
+from subtune.tasks.examples import Examples, Reads
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.embeddings import compute_features, pooled_tokens
 from subtune.training.evaluation import TrainingResult, check_padding, compute_split_logits
@@ -97,11 +96,13 @@ def _build_examples(
     spec: RunSpec, model: Encoder, tokens: datasets.DatasetDict
 ) -> dict[str, Examples]:
     """Build the examples of each split, with the tokens that the run's head or regression reads."""
-    reads = model.tokens_read
-    if isinstance(spec.recipe, Fit):
-        reads = embeddings.pooled_tokens(spec.model, model)
+    reads = _tokens_read(spec, model)
     splits = [split for split in spec.tokens.data.task.labelled_splits if split in tokens]
     return {split: Examples(tokens[split], reads) for split in splits}
+
+
+def _tokens_read(spec: RunSpec, model: Encoder) -> Reads:
+    return pooled_tokens(spec.model, model) if isinstance(spec.recipe, Fit) else model.tokens_read
 
 
 def write_record(
@@ -152,20 +153,12 @@ def _scores_content(result: TrainingResult, share_read: float | None) -> dict[st
     """
     # JSON has no NaN.
     scores = {
-        split: {
-            metric: value if math.isfinite(value) else None for metric, value in by_metric.items()
-        }
+        split: {metric: v if math.isfinite(v) else None for metric, v in by_metric.items()}
         for split, by_metric in result.best.scores.items()
     }
-    outcome: dict[str, Any] = {
-        "best_epoch": result.best_epoch,
-        "scores": scores,
-        "trainable": result.trainable,
-        "diverged": result.diverged,
-    }
-    if share_read is not None:
-        outcome["share_read"] = round(share_read, 4)
-    return outcome
+    outcome: dict[str, Any] = {"best_epoch": result.best_epoch, "scores": scores}
+    outcome |= {"trainable": result.trainable, "diverged": result.diverged}
+    return outcome | ({} if share_read is None else {"share_read": round(share_read, 4)})
 
 
 def _write_json(path: Path, content: Any) -> None:
@@ -278,8 +271,7 @@ def predict_logits(
     Raises:
         SubtuneError: the delta of the run cannot be read, or the run diverged.
     """
-    is_fitted = isinstance(spec.recipe, Fit)
-    examples = Examples(split, pooled_tokens(spec.model, model) if is_fitted else model.tokens_read)
+    examples = Examples(split, _tokens_read(spec, model))
     return examples, _compute_logits(spec, model, records.read_delta(store, spec.id), examples)
 
 

@@ -20,7 +20,7 @@ from subtune.runs.spec import Fit
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.tasks.sentences import TEXT_COLUMNS
-from subtune.training.embeddings import ABSENT, STEPS, add_scores
+from subtune.training.embeddings import ABSENT, STEPS, make_fit_result
 from subtune.training.evaluation import TrainingResult
 from subtune.training.training_set import draw_training_indices
 
@@ -103,12 +103,8 @@ def fit_tf_idf(
         split: regression.predict_logits(read_text_columns(examples[split], task))
         for split in filter(examples.__contains__, task.evaluation)
     }
-    fitted = {"classifier.weight": regression.weight, "classifier.bias": regression.bias}
-    result = TrainingResult(regression.weight.size + regression.bias.size)
-    # No weight is pretrained, so the change of a weight is the weight itself.
-    result.changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
-    logits = regression.logits(features)
-    return add_scores(result, task, examples, index, recipe, logits, computed, started)
+    weight, bias, logits = regression.weight, regression.bias, regression.logits(features)
+    return make_fit_result(weight, bias, task, examples, index, recipe, logits, computed, started)
 
 
 def fit_texts(
