@@ -40,8 +40,8 @@ UNLIMITED_POSITIONS = 1 << 20
 # and a pattern for the configuration of the pooling module.
 MODULES, MODULE_CONFIG, POOLING = "modules.json", "config.json", "*_Pooling/config.json"
 PROMPTS = "config_sentence_transformers.json"
-# The modules that are not left out. Normalisation and dropout have no parameters.
-MODULES_COMPUTED = ("Transformer", "Pooling", "Normalize", "Dropout")
+# The end of the name of a module that pools.
+POOLED = " pooling"
 # The input of a sequence classifier: the first hidden state, or the mean of all hidden states.
 Pooling = Literal["first", "mean"]
 NO_POOLING = (
@@ -94,13 +94,13 @@ def find_pooling(read: Callable[[str], str | None]) -> Pooling | None:
     Raises:
         SubtuneError: a file does not have the format of sentence-transformers.
     """
-    modes = [mode for _, modes in _list_modules(read) for mode in modes]
-    poolings: dict[str, Pooling] = {"mean": "mean", "cls": "first"}
-    return poolings.get(modes[0]) if len(modes) == 1 else None
+    poolings: dict[str, Pooling] = {"mean pooling": "mean", "cls pooling": "first"}
+    found = [name for name in _list_modules(read) if name.endswith(POOLED)]
+    return poolings.get(found[0]) if len(found) == 1 else None
 
 
-def _list_modules(read: Callable[[str], str | None]) -> list[tuple[str, list[str]]]:
-    """List the types of a sentence-transformers model's modules, with the modes of a ``Pooling``.
+def _list_modules(read: Callable[[str], str | None]) -> list[str]:
+    """List the modules of a sentence-transformers model by type, or by mode: ``mean pooling``.
 
     Args:
         read: as in `find_pooling`.
@@ -113,17 +113,18 @@ def _list_modules(read: Callable[[str], str | None]) -> list[tuple[str, list[str
         f"cannot read {MODULES}, or the {MODULE_CONFIG} of a module that {MODULES} lists"
     ):
         for part in json.loads(read(MODULES) or "[]"):
-            kind, modes = part["type"].rpartition(".")[2], []
-            if kind == "Pooling":
+            name = part["type"].rpartition(".")[2]
+            if name == "Pooling":
                 fields = json.loads(read(f"{Path(part['path']).name}/{MODULE_CONFIG}") or "{}")
                 # Since version 6 of sentence-transformers, one field contains the pooling mode.
-                given = fields.get("pooling_mode") or [
+                modes = fields.get("pooling_mode") or [
                     name.removeprefix("pooling_mode_").removesuffix("s").removesuffix("_token")
                     for name, value in fields.items()
                     if name.startswith("pooling_mode_") and value
                 ]
-                modes = [given] if isinstance(given, str) else list(given)
-            modules.append((kind, modes))
+                modes = [modes] if isinstance(modes, str) else modes
+                name = (" and ".join(modes) or "unknown") + POOLED
+            modules.append(name)
     return modules
 
 
@@ -134,13 +135,12 @@ def list_parts_left_out(directory: Path, is_decoder: bool) -> list[str]:
         SubtuneError: a file does not have the format of sentence-transformers.
     """
     read = partial(_read_file, directory)
-    modules, parts = _list_modules(read), []
-    computed = (["mean"], ["lasttoken" if is_decoder else "cls"])
-    for kind, modes in modules:
-        if kind not in MODULES_COMPUTED:
-            parts.append(f"the module {kind}")
-        elif kind == "Pooling" and modes not in computed:
-            parts.append(f"{' and '.join(modes) or 'unknown'} pooling")
+    # Normalisation and dropout have no parameters.
+    computed = {"Transformer", "Normalize", "Dropout", f"mean{POOLED}"}
+    computed.add(f"{'lasttoken' if is_decoder else 'cls'}{POOLED}")
+    modules = _list_modules(read)
+    others = [name for name in modules if name not in computed]
+    parts = [name if name.endswith(POOLED) else f"the module {name}" for name in others]
     with convert_errors(f"cannot read {directory / PROMPTS}"):
         settings = json.loads((modules and read(PROMPTS)) or "{}")
         if settings.get("default_prompt_name"):
