@@ -17,11 +17,10 @@ def explain_missing_config(directory: Path) -> str:
     """
     if (directory / ADAPTER).is_file():
         base = _read_field(directory / ADAPTER, "base_model_name_or_path")
-        own = (directory / SPEC).is_file()
-        merge = "`subtune export` without --adapter" if own else "PEFT's `merge_and_unload`"
         return (
             f"{str(directory)!r} is a PEFT adapter, not a whole model; name its base model, "
-            f"{base or 'the pretrained model'}, or a folder that {merge} wrote"
+            f"{base or 'the pretrained model'}, or a folder that `subtune export` without "
+            "--adapter or PEFT's `merge_and_unload` wrote"
         )
     models = [
         path.parent
@@ -29,19 +28,14 @@ def explain_missing_config(directory: Path) -> str:
         for path in directory.glob(f"{depth}/{CONFIG}")
         if _read_field(path, "model_type")
     ]
-    kind, advice = "", "expected a folder that transformers' `save_pretrained` wrote"
-    if models:
+    advice = "expected a folder that transformers' `save_pretrained` wrote"
+    if (directory / "runs").is_dir():
+        advice = "these are subtune's results; `subtune export RUN --to FOLDER` writes a model"
+    elif models:
         newest = max(models, key=lambda model: (model / CONFIG).stat().st_mtime)
         others = f" (and {len(models) - 1:,} more)" if len(models) > 1 else ""
         advice = f"expected a folder inside it: {newest}{others}"
-    if (directory / "snapshots").is_dir():
-        kind = ", which is the cache folder of a model on the hub"
-    elif (directory / "modules.json").is_file():
-        kind = ", which was written by an older version of sentence-transformers"
-    elif (directory / "runs").is_dir():
-        kind = ", which contains subtune's results"
-        advice = "expected the folder of a model: `subtune export RUN --to FOLDER` writes one"
-    return f"found no {CONFIG} in {str(directory)!r}{kind}; {advice}"
+    return f"found no {CONFIG} in {str(directory)!r}; {advice}"
 
 
 def _read_field(path: Path, name: str) -> str | None:

@@ -161,12 +161,10 @@ def stored_names(
     family = dimensions.family
     stored = {name: shape for path in paths for name, shape in stored_shapes(path).items()}
     # In the first BERT files, the weight and the bias of LayerNorm are named gamma and beta.
-    names = {
-        name.removeprefix(f"{family.backbone}.")
-        .replace(".gamma", ".weight")
-        .replace(".beta", ".bias"): name
-        for name in stored
-    }
+    names = {}
+    for name in stored:
+        canonical = name.removeprefix(f"{family.backbone}.")
+        names[canonical.replace(".gamma", ".weight").replace(".beta", ".bias")] = name
     shapes = dimensions.pretrained_shapes(head)
     require_matching_weights(
         paths[0].parent,

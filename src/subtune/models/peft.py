@@ -65,27 +65,11 @@ UNSUPPORTED_TYPES = {
 }
 # Fields of a PEFT config that users cannot set. Some are common to several PEFT types, such as
 # ``task_type``. Others depend on the model, load files, import code or need another training
-# procedure.
+# procedure. So do all fields whose names end with `_config` or begin with `prompt_tuning_init`.
 RESERVED = {field.name for field in dataclasses.fields(peft.PromptLearningConfig)}
 RESERVED -= {"modules_to_save", "num_virtual_tokens"}
-RESERVED |= {
-    "alora_invocation_tokens",
-    "arrow_config",
-    "corda_config",
-    "eva_config",
-    "fan_in_fan_out",
-    "layer_replication",
-    "loftq_config",
-    "lora_ga_config",
-    "megatron_config",
-    "megatron_core",
-    "prompt_tuning_init",
-    "prompt_tuning_init_text",
-    "runtime_config",
-    "tokenizer_kwargs",
-    "tokenizer_name_or_path",
-    "use_qalora",
-}
+RESERVED |= {"alora_invocation_tokens", "fan_in_fan_out", "layer_replication", "megatron_core"}
+RESERVED |= {"tokenizer_kwargs", "tokenizer_name_or_path", "use_qalora"}
 # Values of ``init_lora_weights`` that begin with these words are not supported, because the
 # initialisation reads data, or because PEFT repeats it when it loads an adapter.
 REFUSED_INITIALISATIONS = ("corda", "eva", "loftq", "lora_ga", "pissa_niter")
@@ -113,8 +97,9 @@ def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
     initialisation = settings.fields.get("init_lora_weights")
     if isinstance(initialisation, str) and initialisation.startswith(REFUSED_INITIALISATIONS):
         raise SubtuneError(f"peft.init_lora_weights: {shorten(initialisation)!r} is not supported")
-    for name in RESERVED.intersection(settings.fields):
-        raise SubtuneError(f"peft.{name}: this field cannot be set; remove it")
+    for name in settings.fields:
+        if name in RESERVED or name.endswith("_config") or name.startswith("prompt_tuning_init"):
+            raise SubtuneError(f"peft.{name}: this field cannot be set; remove it")
     if issubclass(config_class, peft.PromptLearningConfig):
         if head == QUESTION_ANSWERING:
             raise SubtuneError(

@@ -114,16 +114,11 @@ def _list_scores(
     averaged = {run_id: each for run_id, each in outcomes.items() if not each["diverged"]}
     folds = [records.read_spec(store, run_id).recipe.fold for run_id in averaged]
     scored = [each["scores"] for each in [*averaged.values()] or [outcome]]
-    scores = [
-        (
-            "held-out folds" if folds and split == task.evaluation[0] else split,
-            metric,
-            float(np.mean([each[split][metric] for each in scored])),
-        )
-        for split in scored[0]
-        if split in task.evaluation
-        for metric in task.metrics
-    ]
+    scores = []
+    for split in filter(scored[0].__contains__, task.evaluation):
+        name = "held-out folds" if folds and split == task.evaluation[0] else split
+        for metric in task.metrics:
+            scores.append((name, metric, float(np.mean([each[split][metric] for each in scored]))))
     return scores, folds
 
 

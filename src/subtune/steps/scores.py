@@ -41,6 +41,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     for name, experiment in context.config.experiments.items():
         paper = papers.find_paper(experiment.paper)
         tasks = [context.config.all_tasks()[task] for task in experiment.tasks]
+        predicted = [task for task in tasks if task.predictions]
         columns = [asdict(column) for column in list_score_columns(tasks, paper.metrics)]
         for column in columns:
             # Titles do not affect scores.
@@ -64,8 +65,7 @@ def jobs(context: "Context") -> Iterator[Job]:
                     "task": task.spec().to_json_types(),
                     "systems": {system: hash_files(Path(f)) for system, f in task.predictions},
                 }
-                for task in tasks
-                if task.predictions
+                for task in predicted
             },
         }
         outputs = {table: context.paths.data(name, table) for table in SCORE_TABLES}
@@ -74,12 +74,8 @@ def jobs(context: "Context") -> Iterator[Job]:
         # These paths are not in the spec, because its keys of runs and hashes of predictions depend
         # on the contents of the files.
         files = {
-            task.name: {
-                "rows": str(scored_file(context.config, task, experiment.folds)),
-                "systems": dict(task.predictions),
-            }
-            for task in tasks
-            if task.predictions
+            task.name: [str(scored_file(context.config, task, experiment.folds)), task.predictions]
+            for task in predicted
         }
         places = {"store": context.paths.records(), "files": files}
         yield Job("scores", name, spec, inputs, outputs, places)
@@ -146,12 +142,10 @@ def collect_run_scores(job: Job, finished: Sequence[Mapping[str, Any]]) -> RunSc
         name: read_dimensions(directories[name]).parameters
         for name in {run["model"] for run in finished}
     }
-    with_sizes = [
-        {**run}
-        | {"encoder_size": 0 if run["method"] in asked["of_texts"] else sizes[run["model"]]}
-        | {"across_models": not asked["paper"]}
-        for run in finished
-    ]
+    with_sizes = []
+    for run in finished:
+        size = 0 if run["method"] in asked["of_texts"] else sizes[run["model"]]
+        with_sizes.append({**run, "encoder_size": size, "across_models": not asked["paper"]})
     every = run_scores.collect_scores(with_sizes, store, columns, apart=not asked["paper"])
     best = chosen_runs.choose_rates(every)
     chosen = chosen_runs.add_curve_verdicts(
@@ -162,14 +156,10 @@ def collect_run_scores(job: Job, finished: Sequence[Mapping[str, Any]]) -> RunSc
     row_scores = run_scores.tabulate_pseudo_values(
         chosen if asked["paper"] else best, store, columns
     )
-    predictions = {
-        name: read_external_predictions(
-            TaskSpec.model_validate(of_task["task"]),
-            Path(job.resources["files"][name]["rows"]),
-            job.resources["files"][name]["systems"],
-        )
-        for name, of_task in asked["predictions"].items()
-    }
+    predictions = {}
+    for name, (rows, systems) in job.resources["files"].items():
+        task = TaskSpec.model_validate(asked["predictions"][name]["task"])
+        predictions[name] = read_external_predictions(task, Path(rows), dict(systems))
     external, external_rows = score_external_predictions(chosen, store, columns, predictions)
     if len(external):
         chosen = pd.concat([chosen, external], ignore_index=True)

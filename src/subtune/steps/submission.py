@@ -18,14 +18,13 @@ def jobs(context: "Context") -> Iterator[Job]:
     for name, experiment in context.config.experiments.items():
         if zips := list_submissions(context.config, experiment):
             predicted = {model: paths.test_predictions(name, model) for model in experiment.models}
-            spec = {
-                "zips": [
-                    {"name": zip, "predicted": predicted[model], "model": model, "method": method}
-                    for zip, (model, method) in zips.items()
-                ]
-            }
+            described = [
+                {"name": zip, "predicted": predicted[model], "model": model, "method": method}
+                for zip, (model, method) in zips.items()
+            ]
             inputs = {"chosen": paths.data(name, "chosen"), "predicted": [*predicted.values()]}
-            yield Job("submission", name, spec, inputs, {"folder": paths.submission(name)}, {})
+            outputs = {"folder": paths.submission(name)}
+            yield Job("submission", name, {"zips": described}, inputs, outputs, {})
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:

@@ -18,11 +18,8 @@ def jobs(context: "Context") -> Iterator[Job]:
     config, paths = context.config, context.paths
     names, tasks = config.experiments, config.all_tasks()
     asked = chain(*(experiment.tasks for experiment in names.values()))
-    spec = {
-        "tasks": {
-            task: {"title": tasks[task].title, "metrics": tasks[task].metric_titles()}
-            for task in asked
-        }
+    described = {
+        task: {"title": tasks[task].title, "metrics": tasks[task].metric_titles()} for task in asked
     }
     inputs = {
         table: [paths.data(name, table) for name in names] for table in ("chosen", "row_scores")
@@ -31,7 +28,9 @@ def jobs(context: "Context") -> Iterator[Job]:
         exhibit.name: [paths.summary(exhibit.name, ending) for ending in exhibit.endings]
         for exhibit in SUMMARIES
     }
-    yield Job("summary", "summary", spec, inputs, outputs, {"store": paths.records()})
+    yield Job(
+        "summary", "summary", {"tasks": described}, inputs, outputs, {"store": paths.records()}
+    )
 
 
 def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:

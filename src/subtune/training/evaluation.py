@@ -184,16 +184,12 @@ def evaluate_runs(
     computed = {
         split: compute_split_logits(model, examples[split], precision, weights) for split in splits
     }
+    scaled = {
+        split: outputs * unit.standard_deviation + unit.mean for split, outputs in computed.items()
+    }
     return [
-        score_splits(
-            task,
-            examples,
-            {
-                split: outputs[position] * unit.standard_deviation + unit.mean
-                for split, outputs in computed.items()
-            },
-        )
-        for position in range(_count_runs(weights))
+        score_splits(task, examples, {split: outputs[run] for split, outputs in scaled.items()})
+        for run in range(_count_runs(weights))
     ]
 
 
