@@ -43,11 +43,8 @@ from subtune.models.transformers_models import (
 
 # The PEFT task type of each head. Question answering is left out, because PEFT's class for this
 # task does not pass token types to the model.
-TASK_TYPES = {
-    SEQUENCE_CLASSIFICATION: "SEQ_CLS",
-    MEAN_CLASSIFICATION: "TOKEN_CLS",
-    TOKEN_CLASSIFICATION: "TOKEN_CLS",
-}
+TASK_TYPES = dict.fromkeys((MEAN_CLASSIFICATION, TOKEN_CLASSIFICATION), "TOKEN_CLS")
+TASK_TYPES[SEQUENCE_CLASSIFICATION] = "SEQ_CLS"
 TYPES = {kind.value: config for kind, config in PEFT_TYPE_TO_CONFIG_MAPPING.items()}
 # The PEFT types that are not supported, with the reasons.
 UNSUPPORTED_TYPES = {

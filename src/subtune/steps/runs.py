@@ -13,14 +13,11 @@ if TYPE_CHECKING:
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield the job."""
     plan, paths = context.plan, context.paths
-    planned = [
-        planned.columns()
-        | {"experiment": name, "flops": context.estimates.run_costs[planned.key].flops}
-        for name, runs in plan.experiments.items()
-        for planned in runs
-    ]
-    outputs = {"csv": paths.table_of_runs()}
-    outputs["columns"] = paths.columns_of_runs()
+    planned, costs = [], context.estimates.run_costs
+    for name, runs in plan.experiments.items():
+        for run in runs:
+            planned.append(run.columns() | {"experiment": name, "flops": costs[run.key].flops})
+    outputs = {"csv": paths.table_of_runs(), "columns": paths.columns_of_runs()}
     inputs, resources = context.sweep_inputs(plan.sweeps), {"store": paths.records()}
     yield Job("runs", "runs", {"planned": planned}, inputs, outputs, resources)
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -53,37 +54,18 @@ class AdamW:
         Args:
             gradients: the gradient of each leaf. A leaf whose gradient is None does not change.
         """
-        states = zip(
-            self.leaves,
-            gradients,
-            self._first_moments,
-            self._second_moments,
-            self._steps,
-            strict=True,
-        )
+        moments = self._first_moments, self._second_moments
+        states = zip(self.leaves, gradients, *moments, self._steps, strict=True)
         updated = [(leaf, grad, *rest) for leaf, grad, *rest in states if grad is not None]
         if not updated:
             return
-        leaves, grads, first_moments, second_moments, steps = map(list, zip(*updated, strict=True))
+        leaves, grads, first, second, steps = map(list, zip(*updated, strict=True))
         norm = nn.utils.get_total_norm(grads)
         torch._foreach_mul_(grads, (max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
         beta1, beta2 = self.betas
-        adamw(
-            leaves,
-            grads,
-            first_moments,
-            second_moments,
-            [],
-            steps,
-            fused=True,
-            amsgrad=False,
-            maximize=False,
-            lr=learning_rate,
-            beta1=beta1,
-            beta2=beta2,
-            eps=1e-8,
-            weight_decay=self._weight_decay,
-        )
+        settings: dict[str, Any] = {"lr": learning_rate, "beta1": beta1, "beta2": beta2}
+        settings |= {"weight_decay": self._weight_decay, "eps": 1e-8, "fused": True}
+        adamw(leaves, grads, first, second, [], steps, amsgrad=False, maximize=False, **settings)
 
     def state(self) -> list[Tensor]:
         """Return the leaves, their moments and step counts, from which `restore` continues."""
