@@ -134,10 +134,8 @@ class _StackedLinear(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, weights = ctx.saved_tensors
         needs_x, needs_weights = ctx.needs_input_grad
-        return (
-            torch.bmm(g, weights) if needs_x else None,
-            torch.bmm(g.mT, x) if needs_weights else None,
-        )
+        for_x = torch.bmm(g, weights) if needs_x else None
+        return for_x, torch.bmm(g.mT, x) if needs_weights else None
 
 
 class DropoutMasks:
@@ -168,10 +166,8 @@ class DropoutMasks:
             return mask.bernoulli_(1 - p, generator=self.generators[0]).mul_(1 / (1 - p))
         count = math.prod(shape)
         draws = self._bits.random_raw(-(-count // VALUES_PER_DRAW))
-        kept = (
-            draws.view(np.int16)[:count].reshape(shape)
-            >= round(p * PROBABILITY_STEPS) - PROBABILITY_STEPS // 2
-        )
+        dropped = round(p * PROBABILITY_STEPS) - PROBABILITY_STEPS // 2
+        kept = draws.view(np.int16)[:count].reshape(shape) >= dropped
         # NumPy computes this product five times as fast as torch.
         return torch.from_numpy(np.multiply(kept, 1 / (1 - p), dtype=np.float32))
 
@@ -280,10 +276,8 @@ def _compile_operations(activation_name: str, eps: float) -> CompiledOperations:
         normalised = functional.layer_norm(x + residual, residual.shape[-1:], eps=eps)
         return torch.addcmul(shift, normalised, weight)
 
-    return CompiledOperations(
-        _compile_for_any_size(add_bias_and_activate),
-        _compile_for_any_size(add_residual_and_normalise),
-    )
+    operations = add_bias_and_activate, add_residual_and_normalise
+    return CompiledOperations(*map(_compile_for_any_size, operations))
 
 
 def _compile_for_any_size(function: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -50,18 +50,13 @@ class Context:
 
     def model_inputs(self, run: RunSpec | FisherSpec) -> Paths:
         """Return the inputs of a job that runs a model."""
-        return {
-            "tokens": self.paths.tokens(run.tokens.key),
-            "model": self.paths.model(run.model.id),
-        }
+        tokens, model = self.paths.tokens(run.tokens.key), self.paths.model(run.model.id)
+        return {"tokens": tokens, "model": model}
 
     def model_resources(self, spec: RunSpec | FisherSpec, cost: Cost) -> dict[str, Any]:
         """Return the resources of a job that runs a model."""
-        needed = {
-            "mem_mb": self.estimates.job_memory(spec),
-            "minutes": self.estimates.job_minutes(cost),
-        }
-        return needed | {"store": self.paths.records()}
+        memory, minutes = self.estimates.job_memory(spec), self.estimates.job_minutes(cost)
+        return {"mem_mb": memory, "minutes": minutes, "store": self.paths.records()}
 
     def training_inputs(self, runs: Sequence[PlannedRun]) -> Paths:
         """Return the inputs of a job that trains ``runs``."""
