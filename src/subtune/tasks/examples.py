@@ -103,8 +103,9 @@ class Examples:
         """The set of each row, from `subtune.tasks.row_sets.find_sets`."""
         if SET not in self._split.column_names:
             raise SubtuneError(
-                "the token ids are from an earlier version, so folds cannot be made; delete the "
-                "directories datasets and tokens of the results, and repeat the call"
+                "the token ids are from an earlier version, which could score methods on different "
+                "rows of the same fold; delete the directories datasets and tokens of the results, "
+                "and repeat the call: runs on folds are trained again, and all others are kept"
             )
         return np.array(self.column(SET))[np.searchsorted(self.row, self.row_indices)]
 
