@@ -19,7 +19,7 @@ import pytest
 import torch
 
 # Imported before torch's classes are replaced, because its first import reads them.
-import transformers.initialization  # noqa: F401
+import transformers.initialization
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_map
@@ -35,6 +35,9 @@ from subtune.training.values import is_matrix
 from tests.helpers import examples
 
 DEVICE = "fakegpu"
+# Values of a truncated normal distribution are drawn until all are within its bounds, but fake
+# tensors have no values.
+transformers.initialization.TORCH_INIT_FUNCTIONS["trunc_normal_"] = lambda tensor, **_: tensor
 
 
 class OnHost:

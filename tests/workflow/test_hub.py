@@ -70,14 +70,15 @@ def rows_of(name: str, revision: str = COMMIT) -> dict[str, dict]:
 
 def test_glue_is_downloaded_at_a_revision(hub):
     rows = rows_of("mrpc")
-    texts = {"idx": [7, 9], "text_a": ["a b", "c"], "text_b": ["d", "e f"]}
-    assert rows["train"] == texts | {"label": [1, 0]}
+    texts = {"idx": [7, 9], "text_a": ["a b", "c"], "text_b": ["d", "e f"], "label": [1, 0]}
+    assert rows["train"] == texts | {"place": ["row 1", "row 2"], "set": [0, 1]}
     assert rows["test"]["label"] == [-1, -1]
 
 
 def test_the_diagnostic_set_comes_with_mnli(hub):
     rows = rows_of("mnli")
-    assert rows["diagnostic"] == {"idx": [0], "text_a": ["ax"], "text_b": ["b"], "label": [-1]}
+    texts = {"idx": [0], "text_a": ["ax"], "text_b": ["b"], "label": [-1]}
+    assert rows["diagnostic"] == texts | {"place": ["row 1"], "set": [0]}
     assert rows["test_mismatched"]["text_a"] == ["mnli"]
 
 

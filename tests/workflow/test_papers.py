@@ -159,8 +159,7 @@ def test_the_report_shows_every_exhibit_and_asks_for_nothing_else(opened, result
         assert complaints == []
         broken = "[...document.images].filter(i => !i.complete || !i.naturalWidth).length"
         drawn = [*results.glob("*.png"), *results.glob("experiments/*/*.png")]
-        # The first screen has a plot of its own.
-        assert page.evaluate("document.images.length") == len(drawn) + 1
+        assert page.evaluate("document.images.length") == len(drawn)
         assert page.evaluate(broken) == 0
         links = page.evaluate("[...document.links].map(a => a.getAttribute('href'))")
         assert all(link.startswith(("#", "data:")) for link in links)

@@ -276,8 +276,10 @@ def _compile_operations(activation_name: str, eps: float) -> CompiledOperations:
         normalised = functional.layer_norm(x + residual, residual.shape[-1:], eps=eps)
         return torch.addcmul(shift, normalised, weight)
 
-    activate = _compile_for_any_size(add_bias_and_activate)
-    return CompiledOperations(activate, _compile_for_any_size(add_residual_and_normalise))
+    return CompiledOperations(
+        _compile_for_any_size(add_bias_and_activate),
+        _compile_for_any_size(add_residual_and_normalise),
+    )
 
 
 def _compile_for_any_size(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
