@@ -104,7 +104,13 @@ def read_tables_and_models(
         )
     require_labels_as_text(train, label_columns(label))
     text = text or guess_text_columns(train, label_columns(label))
-    for column in (*text, *label_columns(label), *filter(None, [options.group])):
+    columns = (*text, *label_columns(label), *filter(None, [options.group]))
+    for column in columns:
+        if columns.count(column) > 1:
+            raise SubtuneError(
+                f"{train.path}: column {column!r} is named twice, expected different columns for "
+                "--text, --text2, --label and --group"
+            )
         for table in tables.values():
             if column not in table.columns:
                 missing = format_missing_column(column, table.columns)

@@ -330,6 +330,8 @@ REFUSED = [
     ("--train films-train.csv --dev other.csv", "other.csv", "no column 'sentence'"),
     (f"{FILMS} --regression", "films-train.csv: line 2: label", "found 'good'"),
     (f"{FILMS} --margin 2", "--margin", "found 2"),
+    (f"{FILMS} --text sentence --text2 sentence", "films-train.csv", "'sentence' is named twice"),
+    (f"{FILMS} --group label", "films-train.csv", "column 'label' is named twice"),
     ("--train empty.csv --dev films-dev.csv", "empty.csv: line 2", "found no text"),
 ]
 
