@@ -109,12 +109,22 @@ def find_prediction_columns(
         one_row: what a row of ``labelled`` is, for an error message.
 
     Raises:
-        SubtuneError: the numbers of rows differ, or no column has predictions.
+        SubtuneError: the numbers of rows differ, the rows are in another order, or no column has
+            predictions.
     """
     if len(rows) != len(labelled):
         expected = f"expected {len(labelled):,}, one for each {one_row}"
         raise SubtuneError(f"{source}: found {len(rows):,} rows, {expected}")
     columns, labels = [*dict.fromkeys(name for _, row in rows for name in row)], task.labels or ()
+    for name in sorted({*columns}.difference(task.label_columns)):
+        given, expected = ([str(row.get(name)) for _, row in part] for part in (rows, labelled))
+        # A column with few different cells, such as a class, does not tell rows apart.
+        tells_apart = 2 * len({*expected}) > len(expected)
+        if tells_apart and given != expected and sorted(given) == sorted(expected):
+            raise SubtuneError(
+                f"{source}: column {name!r} has the cells of the table in another order, expected "
+                "predictions in the order of the table's rows"
+            )
     own = {*task.text, *task.label_columns}.difference(NAMES)
     by_folded = {column.strip().casefold(): column for column in reversed(columns)}
     named = [[f"{before}{label}" for label in labels] for before in BEFORE_LABEL if labels]

@@ -228,6 +228,12 @@ def test_a_file_with_labels_alone_is_refused(tmp_path, text):
         checked(tmp_path / "gpt.csv")
 
 
+def test_predictions_in_the_order_of_other_rows_are_refused(tmp_path):
+    (tmp_path / "gpt.csv").write_text("text,gpt\nb,bad\na,good\n")
+    with refused(f"{tmp_path}/gpt.csv: column 'text' has the cells", "in another order"):
+        checked(tmp_path / "gpt.csv")
+
+
 @pytest.mark.parametrize("given", ["label", "text"])
 def test_a_text_or_label_column_of_the_table_is_refused(given):
     with refused("--predictions: ", f"found {given}, which the table has as text or label"):
