@@ -117,10 +117,10 @@ def find_prediction_columns(
         raise SubtuneError(f"{source}: found {len(rows):,} rows, {expected}")
     columns, labels = [*dict.fromkeys(name for _, row in rows for name in row)], task.labels or ()
     for name in sorted({*columns}.difference(task.label_columns)):
-        given, expected = ([str(row.get(name)) for _, row in part] for part in (rows, labelled))
+        given, wanted = ([str(row.get(name)) for _, row in part] for part in (rows, labelled))
         # A column with few different cells, such as a class, does not tell rows apart.
-        tells_apart = 2 * len({*expected}) > len(expected)
-        if tells_apart and given != expected and sorted(given) == sorted(expected):
+        tells_apart = 2 * len({*wanted}) > len(wanted)
+        if tells_apart and given != wanted and sorted(given) == sorted(wanted):
             raise SubtuneError(
                 f"{source}: column {name!r} has the cells of the table in another order, expected "
                 "predictions in the order of the table's rows"
