@@ -46,7 +46,7 @@ class Layout:
 
     def tables(self, task: str) -> str:
         """Return the directory of the rows that a user passed to `compare` in memory."""
-        return f"{self.results}/tables/{task}"
+        return f"{self.results}/table-{task}"
 
     def split_tables(self) -> str:
         """Return the directory of the tables that are written when a dev set is drawn."""

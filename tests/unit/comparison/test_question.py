@@ -158,7 +158,7 @@ def test_a_table_in_memory_gives_predictions_its_labels(answer):
     words = ["entailment", "not_entailment"]
     assert {*answer.predict("layernorm", PAIRS)["prediction"]} <= {*words}
     rows = pd.DataFrame({"label": [f" {word}" for word in words]})
-    write_splits(find_splits(rows), answer.results, answer.results / "tables" / "rte")
+    write_splits(find_splits(rows), answer.results, answer.results / "table-rte")
     assert {*answer.predict("layernorm", PAIRS)["prediction"]} <= {*rows["label"]}
 
 
@@ -419,7 +419,7 @@ def test_a_converted_table_has_its_own_directory_and_the_users_lines(tmp_path, u
         for place, row in read_rows(Path(task.files[split])):
             number = int(row["text"].split("\n")[1])
             assert place == f"line {3 + 2 * number}"
-    assert len([*read_rows(out / "tables" / name / "train.jsonl")]) == 40
+    assert len([*read_rows(out / f"table-{name}" / "train.jsonl")]) == 40
 
 
 def test_a_row_in_another_encoding_is_refused_with_its_line(tmp_path, untrained):
