@@ -287,37 +287,39 @@ def _compare_methods(
     rivals = [reference, *(title for title in trainable if title != reference)]
     found = []
     for title, own in runs.groupby("title", sort=False):
-        pairs = [
-            pair for both in _pair_runs(runs_of, str(title), reference).values() for pair in both
-        ]
-        if pairs:
-            ids = [[run.id for run in side] for side in zip(*pairs, strict=True)]
+        if pairs := _pair_runs(runs_of, str(title), reference):
+            every = [pair for both in pairs.values() for pair in both]
+            ids = [[run.id for run in side] for side in zip(*every, strict=True)]
             with locate_errors(f"{title} and {reference}"):
                 require_same_rows(pseudo_values, *ids)
-            found.append(_compare_method(own, runs, runs_of, rivals))
+            found.append(_compare_method(own, pairs, runs, runs_of, rivals))
     # External predictions come last. The size of their encoder is NaN.
     found = sorted(found, key=lambda c: (math.isnan(c.encoder_size), *c.sort_key, -c.score))
     return {candidate.title: candidate for candidate in found}
 
 
 def _compare_method(
-    own: pd.DataFrame, runs: pd.DataFrame, runs_of: _RunsOf, rivals: Sequence[str]
+    own: pd.DataFrame,
+    pairs: _Pairs,
+    runs: pd.DataFrame,
+    runs_of: _RunsOf,
+    rivals: Sequence[str],
 ) -> Candidate:
     """Compare one method with the reference and with its rivals.
 
     Args:
         own: the method's runs.
+        pairs: the method's runs with those of the reference.
         runs: the runs of all methods.
         rivals: the titles of the methods that can be trained, the reference first.
     """
     title, reference, model = own["title"].iloc[0], rivals[0], own["model"].iloc[0]
     margin, trained = runs["margin"].min(), int(own["trained"].median())
     full = runs.loc[runs["is_full"] & (runs["model"] == model), "trained"]
-    pairs = _pair_runs(runs_of, title, reference)
     means = [np.mean([(run.value, of.value) for run, of in both], 0) for both in pairs.values()]
     score, reference_score = np.mean(means, 0).round(DIGITS).tolist()
     studies_of = {
-        rival: _estimate_studies(_pair_runs(runs_of, title, rival))
+        rival: _estimate_studies(pairs if rival == reference else _pair_runs(runs_of, title, rival))
         for rival in rivals
         if title not in (reference, rival)
     }

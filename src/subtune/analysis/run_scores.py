@@ -378,7 +378,7 @@ def require_same_rows(
     Raises:
         SubtuneError: two runs are scored on different rows.
     """
-    # Tables of earlier versions have no hashes.
+    # The recorded scores in `results/example`, from which the pages are made, have no hashes.
     hashes = pseudo_values.get("rows_hash", pd.Series(dtype=object)).dropna()
     for run, other in zip(runs, others, strict=True):
         if run in hashes and other in hashes and hashes[run] != hashes[other]:
