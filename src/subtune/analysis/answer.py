@@ -294,7 +294,7 @@ def _find_step(answer: Answer) -> str:
         return "No more runs are needed."
     if not answer.is_finished:
         done, unit = len(candidate.seeds), f"{answer.unit}s"
-        few = f"Only {done} of {answer.planned} {unit} are compared"
+        few = f"Only {done} of {answer.planned} {unit} {'is' if done == 1 else 'are'} compared"
         missing = few if done < answer.planned else f"Some {unit} are missing"
         return f"{missing}: run the same command with more minutes."
     if len(candidate.seeds) == 1:
