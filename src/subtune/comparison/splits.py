@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -157,6 +158,8 @@ def find_splits(
         splits["validation"] = find("dev", dev, DEV)
     if test is not None:
         splits["test"] = find("test", test, [])
+    elif isinstance(train, Mapping) and "test" in train and dev != "test":
+        print('the split test is not read; to score methods on it, add test="test"', file=sys.stderr)
     return splits
 
 

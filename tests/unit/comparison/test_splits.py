@@ -99,6 +99,17 @@ def test_a_mapping_gives_its_splits_by_name(tmp_path):
         find_splits({"train": ROWS, "validate": ROWS})
 
 
+def test_a_test_split_that_is_not_read_is_said(capsys):
+    rows = {"train": ROWS, "test": ROWS}
+    find_splits(rows)
+    assert 'the split test is not read; to score methods on it, add test="test"' in (
+        capsys.readouterr().err
+    )
+    find_splits(rows, test="test")
+    find_splits(rows, "test")
+    assert not capsys.readouterr().err
+
+
 def test_rows_need_no_dev_rows(tmp_path, monkeypatch):
     for train in (ROWS, {"train": ROWS, "test": ROWS}):
         assert [*find_splits(train)] == ["train"]
