@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
 import yaml
 
 from subtune.comparison import DEFAULTS, Options, loop, with_options
@@ -198,6 +199,7 @@ def _normalise_arguments(
         raise SubtuneError(
             f"--dev: found {dev_share}, expected a share between 0 and 1, such as 0.2"
         )
+    _check_order_of_index(options.predictions, train if dev_share or dev is None else dev)
     splits = find_splits(train, None if dev_share else dev, test, revision, **how)
     if dev_share:
         splits.pop("validation", None)
@@ -214,6 +216,23 @@ def _normalise_arguments(
         model=_name_models(options.model),
     )
     return ComparisonRequest(task_name(train), splits, named, dev_share)
+
+
+def _check_order_of_index(predictions: Any, scored: Any) -> None:
+    """Raise an error if predictions have the index of the scored rows, but in another order.
+
+    Predictions are read by position, and pandas would read them by index.
+    """
+    several = predictions.values() if isinstance(predictions, Mapping) else [predictions]
+    index = getattr(scored, "index", None)
+    for one in several:
+        own = getattr(one, "index", None)
+        both = isinstance(index, pd.Index) and isinstance(own, pd.Index)
+        if both and not index.equals(own) and {*index} == {*own}:
+            raise SubtuneError(
+                "--predictions: the index is that of the table in another order, expected "
+                "predictions in the order of the table's rows"
+            )
 
 
 def _name_models(models: Any) -> list[str] | None:

@@ -343,6 +343,17 @@ def test_predictions_stay_if_more_rows_may_be_drawn(tmp_path, untrained, form):
     assert numbers[0] == numbers[1] < numbers[2] == 1490
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_predictions_with_the_index_in_another_order_are_refused(tmp_path, untrained, named):
+    rows = pd.DataFrame({"x": [f"text {n}" for n in range(40)], "y": ["a", "b"] * 20})
+    rows, shuffled = rows.sample(frac=1, random_state=0), rows["y"]
+    own, other = ({"mine": cells} if named else cells for cells in (rows["y"], shuffled))
+    call = partial(compare, rows, results=tmp_path / "out", say=lambda line: None)
+    with pytest.raises(SubtuneError, match=r"predictions: the index .* in another order"):
+        call(predictions=other)
+    call(predictions=own)
+
+
 def test_models_in_another_order_are_the_same_call(tmp_path, untrained, directory_of):
     rows = pd.DataFrame({"x": [f"the film {n}" for n in range(40)], "y": ["a", "b"] * 20})
     models = [directory_of("bert"), str(directory_of("roberta"))]
