@@ -358,8 +358,9 @@ def test_an_answer_says_that_folds_are_missing(folds):
     table = runs({method: values[:folds] for method, values in scores.items()})
     table = table.assign(fold=table["seed"], planned=5)
     row = answer_of(table, row_scores=numbers_of(table, 0.3, rows=80))
-    said = f"Only {folds} of 5 folds {'is' if folds == 1 else 'are'} compared: run the same command with more minutes."
-    assert row["next"] == said and row[["more_seeds", "more_rows"]].isna().all()
+    said = f"Only {folds} of 5 folds {'is' if folds == 1 else 'are'} compared: "
+    assert row["next"] == f"{said}run the same command with more minutes."
+    assert row[["more_seeds", "more_rows"]].isna().all()
     row = answer_of(table[table["method"] != "full"], row_scores=numbers_of(table, 0.3, rows=80))
     assert row["next"].startswith("Full fine-tuning has no score yet: run the same command")
 
