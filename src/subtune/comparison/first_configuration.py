@@ -105,9 +105,12 @@ def write_first_configuration(
         split: draw_rows(task, rows.columns[split], count, numbers[split])
         for split, count in chosen.count_rows(numbers).items()
     }
-    experiment = chosen.experiment
+    experiment, part = chosen.experiment, ""
     if seeds:
         planned = tuple(range(min(seeds, folds or seeds)))
+        if len(experiment.seeds) < len(planned):
+            unit = "folds" if folds else "seeds"
+            part = f" for {len(experiment.seeds)} of {len(planned)} {unit}"
         experiment = experiment.model_copy(update={"seeds": planned})
     if "validation" not in numbers:
         yield from messages.describe_folds(facts, folds or 0, len(experiment.seeds))
@@ -116,7 +119,7 @@ def write_first_configuration(
     are_counted = facts.lengths.are_counted
     lengths = describe_lengths(look.most_tokens, experiment.max_length, are_counted)
     yield from messages.reduction_lines(usual, experiment, lengths, options.minutes)
-    yield from messages.time_lines(models.values(), times, options.minutes)
+    yield from messages.time_lines(models.values(), times, part, options.minutes)
     if any(len(drawn[split]) < len(numbers[split]) for split in numbers):
         rows = rows.write(drawn, Path(Layout(results).sample()))
     scored = rows.rows[rows.scored_split]

@@ -310,13 +310,17 @@ def reduction_lines(
 
 
 def time_lines(
-    models: Iterable[StartingModel], times: EstimatedSeconds | None, minutes: float
+    models: Iterable[StartingModel],
+    times: EstimatedSeconds | None,
+    part: str,
+    minutes: float,
 ) -> Iterator[str]:
     """Yield lines about the estimated time on this machine.
 
     Args:
         models: the models.
         times: the estimated times; None if they are unknown.
+        part: what is estimated, such as `` for 3 of 5 folds``; empty for all planned runs.
         minutes: the time limit.
     """
     unknown = " and ".join(model.reference for model in models if model.dimensions is None)
@@ -325,7 +329,7 @@ def time_lines(
         return
     without = f", without {unknown}, which is not downloaded yet" if unknown else ""
     how = f"estimated from training steps on this machine{without}"
-    yield f"time: about {format_duration(times.all)}, {how}"
+    yield f"time: about {format_duration(times.all)}{part}, {how}"
     asked = format_duration(60 * minutes)
     if times.first > 60 * minutes:
         yield (

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import re
 from functools import partial
 from pathlib import Path
 
@@ -352,6 +353,15 @@ def test_predictions_with_the_index_in_another_order_are_refused(tmp_path, untra
     with pytest.raises(SubtuneError, match=r"predictions: the index .* in another order"):
         call(predictions=other)
     call(predictions=own)
+
+
+@pytest.mark.parametrize(("minutes", "part"), [(10_000, ""), (0.1, " for 3 of 5 folds")])
+def test_the_time_is_that_of_the_runs_that_it_names(tmp_path, untrained, minutes, part):
+    rows = pd.DataFrame({"x": [f"text {n}" for n in range(40)], "y": ["a", "b"] * 20})
+    said: list[str] = []
+    compare(rows, minutes=minutes, results=tmp_path / "out", say=said.append)
+    assert any(re.fullmatch(rf"time: about [^,]*\w{part}, estimated .*", line) for line in said)
+    assert any("× 5 folds" in line for line in said)
 
 
 def test_models_in_another_order_are_the_same_call(tmp_path, untrained, directory_of):
