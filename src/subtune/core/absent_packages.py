@@ -20,20 +20,28 @@ from subtune.core.errors import SubtuneError
 PACKAGES = ("huggingface_hub", "numpy", "pandas", "pyarrow", "safetensors", "tokenizers")
 
 
-class Absent:
-    """Stand-in for a name from an absent package. It is valid in annotations, but calls fail."""
+class Absent(ModuleType):
+    """Stand-in for an absent package, one of its modules, or a name from it.
 
-    def __init__(self, name: str):
-        self._name = name
+    A stand-in is valid in annotations, but calls fail.
+    """
 
     def __getattr__(self, name: str) -> Any:
-        return _make_attribute(self._name, name)
+        """Create a stand-in for an attribute.
+
+        A name that ends with ``Error`` becomes an exception class that nothing raises, because
+        ``except`` accepts only exceptions. Every other name becomes an `Absent`.
+        """
+        if name.startswith("__"):
+            raise AttributeError(name)
+        is_error = name.endswith("Error")
+        return type(name, (Exception,), {}) if is_error else Absent(f"{self.__name__}.{name}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Never:
-        package = self._name.split(".")[0]
+        package = self.__name__.split(".")[0]
         raise SubtuneError(
             f"{package}: not installed in Snakemake's environment, and planning this configuration "
-            f"needs it ({self._name}); call Snakemake from an environment with subtune (`make "
+            f"needs it ({self.__name__}); call Snakemake from an environment with subtune (`make "
             "install`)"
         )
 
@@ -44,24 +52,6 @@ class Absent:
 
     def __getitem__(self, item: Any) -> "Absent":
         return self
-
-
-def _make_attribute(owner: str, name: str) -> Any:
-    """Create a stand-in for the attribute ``owner.name``.
-
-    A name that ends with ``Error`` becomes an exception class that nothing raises, because
-    ``except`` accepts only exceptions. Every other name becomes an `Absent`.
-    """
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return type(name, (Exception,), {}) if name.endswith("Error") else Absent(f"{owner}.{name}")
-
-
-class _AbsentModule(ModuleType):
-    __path__: list[str] = []  # noqa: RUF012
-
-    def __getattr__(self, name: str) -> Any:
-        return _make_attribute(self.__name__, name)
 
 
 class _Finder(MetaPathFinder, Loader):
@@ -76,7 +66,7 @@ class _Finder(MetaPathFinder, Loader):
         return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return _AbsentModule(spec.name)
+        return Absent(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         """Do nothing, because a stand-in creates its attributes when they are read."""
@@ -95,5 +85,5 @@ def absent_packages() -> Iterator[None]:
     finally:
         sys.meta_path.remove(finder)
         for name, module in [*sys.modules.items()]:
-            if isinstance(module, _AbsentModule):
+            if isinstance(module, Absent):
                 del sys.modules[name]
