@@ -34,13 +34,10 @@ class Metric(NamedTuple):
     Attributes:
         title: the heading in tables.
         compute: computes the score from predictions and references.
-        is_coefficient: true if the metric is a coefficient between -1 and 1, which is undefined if
-            all references are equal.
     """
 
     title: str
     compute: Callable[[Sequence, Sequence], float]
-    is_coefficient: bool = False
 
 
 def accuracy(predictions: Sequence, labels: Sequence) -> float:
@@ -144,9 +141,7 @@ METRICS = {
         "accuracy": Metric("accuracy", accuracy),
         "f1": Metric("F1", f1("binary")),
         "f1_macro": Metric("macro F1", f1("macro")),
-        "matthews_correlation": Metric(
-            "Matthews correlation", sklearn_metric("matthews_corrcoef"), is_coefficient=True
-        ),
+        "matthews_correlation": Metric("Matthews correlation", sklearn_metric("matthews_corrcoef")),
     },
     "label_sets": {
         "f1_micro": Metric("micro F1", f1("micro")),
@@ -154,8 +149,8 @@ METRICS = {
         "accuracy": Metric("accuracy", accuracy),
     },
     "numbers": {
-        "pearsonr": Metric("Pearson correlation", correlation("pearsonr"), is_coefficient=True),
-        "spearmanr": Metric("Spearman correlation", correlation("spearmanr"), is_coefficient=True),
+        "pearsonr": Metric("Pearson correlation", correlation("pearsonr")),
+        "spearmanr": Metric("Spearman correlation", correlation("spearmanr")),
     },
     "answers": {
         "exact_match": Metric("exact match", partial(mean_over_questions, exact_match)),
@@ -163,9 +158,8 @@ METRICS = {
     },
 }
 TITLES = {name: metric.title for table in METRICS.values() for name, metric in table.items()}
-COEFFICIENTS = frozenset(
-    name for table in METRICS.values() for name, metric in table.items() if metric.is_coefficient
-)
+# Coefficients between -1 and 1, which are undefined if all references are equal.
+COEFFICIENTS = frozenset({"matthews_correlation", "pearsonr", "spearmanr"})
 
 
 def compute_metrics(
