@@ -26,7 +26,7 @@ bucket ``m`` examples, ``s`` tokens, ``l`` tokens of the longest example.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -189,11 +189,9 @@ def _find_tokens_read(
     Returns:
         The attributes ``reads`` and ``read_of`` of a `PackedBatch` without a tail.
     """
-    numbers = np.arange(len(index))
+    read_of = np.arange(len(index)).repeat(examples.read_counts[index])
     if examples.reads is None:
-        return None, numbers
-    counts = [len(examples.reads[number]) for number in index]
-    read_of = numbers.repeat(counts)
+        return None, read_of
     return _concatenate(examples.reads, index) + starts[read_of], read_of
 
 
@@ -221,9 +219,11 @@ def _make_buckets(lengths: np.ndarray, encoder: Encoder) -> tuple[AttentionBucke
     """
     if encoder.transformers is not None or encoder.device.type == "cuda":
         return ()
-    heads, tensor = encoder.config.num_attention_heads, partial(_to_tensor, encoder.device)
-    lengths_per_bucket = split_by_length(lengths, SCORES_PER_BUCKET, power=2)
-    return tuple(make_bucket(each, heads, tensor) for each in lengths_per_bucket)
+    heads = encoder.config.num_attention_heads
+    parts = map(torch.from_numpy, split_by_length(lengths, SCORES_PER_BUCKET, power=2))
+    return tuple(
+        make_bucket(part, torch.repeat_interleave(part), int(part.max()), heads) for part in parts
+    )
 
 
 def compute_fixed_size(lengths: np.ndarray, maximum: int, encoder: Encoder) -> tuple[int, int]:
@@ -305,31 +305,27 @@ def split_into_micro_batches(
     return np.split(index, np.cumsum(counts)[:-1])
 
 
-def make_bucket(
-    lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], Tensor]
-) -> AttentionBucket:
-    """Build the bucket of some neighbouring examples.
+def make_bucket(lengths: Tensor, example: Tensor, longest: int, heads: int) -> AttentionBucket:
+    """Build the bucket of some neighbouring examples, on the device of ``lengths``.
 
     Args:
-        lengths: the number of tokens of each example.
+        lengths: the number of tokens of each example, ``[m]``.
+        example: for each token, the index of its example, ``[s]``.
+        longest: the number of tokens to which the examples are padded.
         heads: the number of attention heads.
-        tensor: a function that copies an array to a tensor on the model's device.
     """
-    longest = int(lengths.max())
-    is_token = np.arange(longest) < lengths[:, None]
-    # The example and the position of each token, in the order of the batch.
-    example, position = is_token.nonzero()
-    index = example[:, None], np.arange(heads), position[:, None]
-    padding = np.where(is_token, np.float32(0), np.float32("-inf"))
+    device, starts = lengths.device, lengths.cumsum(0) - lengths
+    is_padding = torch.arange(longest, device=device) >= lengths[:, None]
+    padding = torch.zeros(is_padding.shape, device=device).masked_fill(is_padding, -math.inf)
+    positions = torch.arange(len(example), device=device) - starts.index_select(0, example)
+    rows = example[:, None] * heads + torch.arange(heads, device=device)
     return AttentionBucket(
         examples=len(lengths),
         tokens=len(example),
         longest=longest,
         heads=heads,
-        padding=tensor(padding.repeat(heads, axis=0)[:, None]),
-        padded_positions=tensor(
-            np.ravel_multi_index(index, (len(lengths), heads, longest)).ravel()
-        ),
+        padding=padding[:, None].expand(-1, heads, -1).reshape(-1, 1, longest),
+        padded_positions=(rows * longest + positions[:, None]).flatten(),
     )
 
 
@@ -338,20 +334,8 @@ def make_single_bucket(batch: PackedBatch, heads: int) -> AttentionBucket:
 
     The bucket is built on the batch's device. Its shape depends only on the shape of the batch.
     """
-    tokens, device, longest = len(batch.ids), batch.ids.device, batch.longest
-    lengths = functional.pad(batch.starts, (0, 1), value=tokens).diff()
-    is_padding = torch.arange(longest, device=device) >= lengths[:, None]
-    padding = torch.zeros(is_padding.shape, device=device).masked_fill(is_padding, -math.inf)
-    positions = torch.arange(tokens, device=device) - batch.starts.index_select(0, batch.example)
-    rows = batch.example[:, None] * heads + torch.arange(heads, device=device)
-    return AttentionBucket(
-        examples=len(batch.starts),
-        tokens=tokens,
-        longest=longest,
-        heads=heads,
-        padding=padding[:, None].expand(-1, heads, -1).reshape(-1, 1, longest),
-        padded_positions=(rows * longest + positions[:, None]).flatten(),
-    )
+    lengths = functional.pad(batch.starts, (0, 1), value=len(batch.ids)).diff()
+    return make_bucket(lengths, batch.example, batch.longest, heads)
 
 
 def split_by_length(lengths: np.ndarray, cost: int, power: int) -> list[np.ndarray]:

@@ -359,10 +359,15 @@ def drawn(lengths):
     return torch.randn(3, RUNS, sum(lengths), WIDTH, generator=generator)
 
 
+def bucket_of(lengths):
+    counts = torch.tensor(lengths)
+    return make_bucket(counts, torch.repeat_interleave(counts), max(lengths), HEADS)
+
+
 @settings(max_examples=40)
 @given(LENGTHS)
 def test_without_padding_padded_tokens_are_the_tokens(lengths):
-    bucket = make_bucket(np.array(lengths), HEADS, torch.from_numpy)
+    bucket = bucket_of(lengths)
     tokens = drawn(lengths)[0]
     padded = pad(tokens, bucket)
     assert padded.shape == (RUNS * len(lengths) * HEADS, max(lengths), WIDTH // HEADS)
@@ -383,8 +388,7 @@ def test_examples_attend_as_if_they_were_alone(first_only, lengths):
         query.split(queries, 1), key.split(lengths, 1), value.split(lengths, 1), strict=True
     )
     expected = torch.cat([plain(*piece) for piece in pieces], 1)
-    bucket = make_bucket(counts, HEADS, torch.from_numpy)
-    in_bucket = bucket_attention(query, key, value, bucket, None, 0.0)
+    in_bucket = bucket_attention(query, key, value, bucket_of(lengths), None, 0.0)
     torch.testing.assert_close(in_bucket, expected, rtol=1e-4, atol=1e-5)
     jagged = jagged_attention(query, key, value, HEADS, starts, max(lengths), 0.0)
     torch.testing.assert_close(jagged, expected, rtol=1e-4, atol=1e-5)
