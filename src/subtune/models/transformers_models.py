@@ -56,8 +56,7 @@ def load_transformers_encoder(
         raise SubtuneError(NO_POOLING.format("first"))
     if pooling and field:
         setattr(config, field, {"first": "cls", "mean": "mean"}[pooling])
-    module = _load_module(directory, config, head)
-    names = transformers_names(module, lacks_head(directory))
+    module, names = _load_module(directory, config, head)
     parameters = {
         name: torch.zeros(value.shape)
         if is_classifier(name)
@@ -77,13 +76,11 @@ def make_transformers_model(encoder: Encoder, **settings: Any) -> PreTrainedMode
     with silence_transformers():
         model = AUTO_CLASSES[encoder.head].from_config(encoder.config, **settings)
     exported = encoder.export_parameters()
-    # A tied parameter has several names, of which ``exported`` contains only one.
-    values = {id(value): exported[own] for own, value in model.named_parameters()}
-    all_names = model.named_parameters(remove_duplicate=False)
-    buffers = encoder.transformers.buffers if encoder.transformers else {}
-    tensors = dict(buffers) | {own: values[id(value)] for own, value in all_names}
     model.to(next(iter(exported.values())).dtype)
-    model.load_state_dict({own: tensors[own] for own in model.state_dict()})
+    # A tied parameter has several names, of which ``exported`` contains only one.
+    assert exported.keys() >= dict(model.named_parameters()).keys()
+    buffers = encoder.transformers.buffers if encoder.transformers else {}
+    model.load_state_dict(dict(buffers) | exported, strict=False)
     return model
 
 
@@ -139,13 +136,12 @@ def describe_parameters(
             the model, or weights in the directory do not match the configuration.
     """
     config = _read_config_with_head(directory, outputs, head)
-    has_weights = any((directory / name).is_file() for name in (WEIGHTS, INDEX))
-    if has_weights:
-        module = _load_module(directory, config, head, "meta")
+    if any((directory / name).is_file() for name in (WEIGHTS, INDEX)):
+        module, names = _load_module(directory, config, head, "meta")
     else:
         with convert_errors(f"{directory / CONFIG} does not describe a model that can be built"):
             module = make_empty_model(config, head)
-    names = transformers_names(module, has_weights and lacks_head(directory))
+        names = transformers_names(module)
     parameters = canonical_parameters(module, names)
     return names, {name: tuple(value.shape) for name, value in parameters.items()}
 
@@ -180,8 +176,17 @@ def initialise_classifier(encoder: Encoder, seed: int) -> dict[str, Tensor]:
 
 def _load_module(
     directory: Path, config: PretrainedConfig, head: str, device: str | None = None
-) -> PreTrainedModel:
-    """Load transformers' model. On the device ``meta``, parameters have shapes but no values."""
+) -> tuple[PreTrainedModel, dict[str, str]]:
+    """Load transformers' model, and check that its weights match the configuration.
+
+    On the device ``meta``, parameters have shapes but no values.
+
+    Returns:
+        The model, and its parameter names by canonical name.
+
+    Raises:
+        SubtuneError: a weight is missing, has the wrong shape, or is unknown to the model.
+    """
     # For some decoders, the pretrained part has a different name in transformers' class for
     # question answering.
     prefixes = {
@@ -202,8 +207,22 @@ def _load_module(
             ignore_mismatched_sizes=True,
             output_loading_info=True,
         )
-    _check_loaded_weights(directory, module, loading)
-    return module
+    names = transformers_names(module, lacks_head(directory))
+    pretrained = {own for name, own in names.items() if not is_classifier(name)}
+    unexpected = sorted(loading["unexpected_keys"])
+
+    def module_in_any_layer(own: str) -> str:
+        inner = own.removeprefix(f"{module.base_model_prefix}.")
+        return LAYER_NUMBER.sub(".*.", f".{inner}").rpartition(".")[0]
+
+    modules = set(map(module_in_any_layer, pretrained))
+    require_matching_weights(
+        directory,
+        missing=sorted(pretrained.intersection(loading["missing_keys"])),
+        mismatched=[key for key in sorted(loading["mismatched_keys"]) if key[0] in pretrained],
+        unknown=[own for own in unexpected if module_in_any_layer(own) in modules],
+    )
+    return module, names
 
 
 def transformers_names(module: PreTrainedModel, lacks_head: bool = False) -> dict[str, str]:
@@ -243,34 +262,6 @@ def transposed_matrices(module: nn.Module) -> frozenset[str]:
     """Return the names of a module's matrices that are stored as ``[i, o]``."""
     convolutions = (name for name, inner in module.named_modules() if isinstance(inner, Conv1D))
     return frozenset(f"{name}.weight" for name in convolutions)
-
-
-def _check_loaded_weights(
-    directory: Path, module: PreTrainedModel, loading: Mapping[str, Any]
-) -> None:
-    """Check by transformers' loading info that the loaded weights match the configuration.
-
-    Raises:
-        SubtuneError: a weight is missing, has the wrong shape, or is unknown to the model.
-    """
-    prefix = f"{module.base_model_prefix}."
-    pretrained = {
-        own
-        for name, own in transformers_names(module, lacks_head(directory)).items()
-        if not is_classifier(name)
-    }
-    unexpected = sorted(loading["unexpected_keys"])
-
-    def module_in_any_layer(own: str) -> str:
-        return LAYER_NUMBER.sub(".*.", f".{own.removeprefix(prefix)}").rpartition(".")[0]
-
-    modules = set(map(module_in_any_layer, pretrained))
-    require_matching_weights(
-        directory,
-        missing=sorted(pretrained.intersection(loading["missing_keys"])),
-        mismatched=[key for key in sorted(loading["mismatched_keys"]) if key[0] in pretrained],
-        unknown=[own for own in unexpected if module_in_any_layer(own) in modules],
-    )
 
 
 def strip_values(module: PreTrainedModel, names: Mapping[str, str]) -> TransformersModule:
