@@ -42,8 +42,7 @@ def transformers_logits(
     Raises:
         SubtuneError: transformers' code fails, or vmap cannot vectorise it.
     """
-    theirs = encoder.transformers
-    assert theirs is not None, "this model has subtune's own forward pass"
+    theirs = _require_transformers(encoder)
     shared = {theirs.transformers_names[name]: value for name, value in encoder.parameters.items()}
     own: dict[str, Tensor] = {}
     updates: dict[str, tuple[Tensor, Tensor]] = {}
@@ -59,7 +58,7 @@ def transformers_logits(
             case Tensor():
                 shared[own_name] = weight
     theirs.module.train(masks is not None)
-    compute = partial(_compute_run_logits, encoder, theirs, batch, shared)
+    compute = partial(_compute_run_logits, encoder, batch, shared)
     with _ReplacedFunctions(masks), _seed_generator(theirs, masks), _shorten_errors(encoder):
         runs = [len(values) for values in (*own.values(), *(a for a, _ in updates.values()))]
         if max(runs, default=1) > 1:
@@ -69,15 +68,18 @@ def transformers_logits(
         return compute(first, {name: (a[0], b[0]) for name, (a, b) in updates.items()})[None]
 
 
+def _require_transformers(encoder: Encoder) -> TransformersModule:
+    assert encoder.transformers is not None, "this model has subtune's own forward pass"
+    return encoder.transformers
+
+
 def transformers_hidden_states(encoder: Encoder, batch: PackedBatch) -> Tensor:
     """Compute hidden states, as `subtune.models.forward.compute_hidden_states` does.
 
     Raises:
         SubtuneError: transformers' code fails.
     """
-    theirs = encoder.transformers
-    assert theirs is not None, "this model has subtune's own forward pass"
-    _, states = _run_head(encoder, theirs, _pad_inputs(encoder, batch))
+    _, states = _run_head(encoder, _pad_inputs(encoder, batch))
     reads = batch.first_tokens if batch.reads is None else batch.reads
     return _pick_tokens(states, batch, reads)
 
@@ -92,8 +94,7 @@ def find_token_read(encoder: Encoder) -> Reads:
     Raises:
         SubtuneError: transformers' code fails.
     """
-    theirs, config = encoder.transformers, encoder.config
-    assert theirs is not None, "this model has subtune's own forward pass"
+    config = encoder.config
     ends = getattr(config, "eos_token_id", None)
     ends = ends if isinstance(ends, list) else [ends]
     # The first ids are often special tokens.
@@ -103,7 +104,7 @@ def find_token_read(encoder: Encoder) -> Reads:
     ids = torch.tensor([[*words[:3], last]], device=encoder.device)
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     with torch.enable_grad():
-        logits, states = _run_head(with_new_classifier(encoder, seed=0), theirs, inputs, True)
+        logits, states = _run_head(with_new_classifier(encoder, seed=0), inputs, True)
         if not logits.requires_grad:
             return "first"
         [gradient] = torch.autograd.grad(logits.square().sum(), states)
@@ -112,16 +113,14 @@ def find_token_read(encoder: Encoder) -> Reads:
 
 
 def _run_head(
-    encoder: Encoder,
-    theirs: TransformersModule,
-    inputs: Mapping[str, Tensor],
-    needs_gradient: bool = False,
+    encoder: Encoder, inputs: Mapping[str, Tensor], needs_gradient: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Compute logits, and the last hidden states ``[n, l, h]`` that the head receives.
 
     Args:
         needs_gradient: whether the logits can be differentiated with respect to the hidden states.
     """
+    theirs = _require_transformers(encoder)
     states = []
 
     def keep_states(module: nn.Module, arguments: Any, outputs: Any) -> Any:
@@ -144,7 +143,6 @@ def _run_head(
 
 def _compute_run_logits(
     encoder: Encoder,
-    theirs: TransformersModule,
     batch: PackedBatch,
     shared: Mapping[str, Tensor],
     own: Mapping[str, Tensor],
@@ -154,13 +152,12 @@ def _compute_run_logits(
 
     Args:
         encoder: the model.
-        theirs: the model's `TransformersModule`.
         batch: the batch.
         shared: maps transformers' parameter names to the values that all runs share.
         own: maps transformers' parameter names to the run's own values, which replace shared ones.
         updates: maps transformers' module names to the run's low-rank updates.
     """
-    tensors = {**shared, **own}
+    theirs, tensors = _require_transformers(encoder), {**shared, **own}
     # GPT-2's linear layers store their matrices as [i, o].
     tensors |= {name: tensors[name].mT for name in theirs.transposed}
     inputs = _pad_inputs(encoder, batch)
