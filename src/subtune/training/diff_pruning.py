@@ -34,47 +34,6 @@ from subtune.training.training_step import AdamW, learning_rate_at
 LOWER, UPPER, FIRST_GATE, MARGIN = -1.5, 1.5, 5.0, 1e-4
 
 
-def select_entries(
-    model: Encoder,
-    train: Examples,
-    task: TaskSpec,
-    recipe: Recipe,
-    seed: int,
-    settings: DiffPruningSettings,
-    keeper: CheckpointStore | None = None,
-) -> tuple[Entries, dict[str, Tensor], float]:
-    """Run the first training, which selects the entries for the second training.
-
-    The second training is an ordinary run that trains these entries and the classifier. As in the
-    published code, the initial value of an entry in the second training is its pretrained value
-    plus ``w``; the gate is dropped.
-
-    Args:
-        recipe: the hyperparameters. A learning rate in ``settings`` takes precedence.
-        seed: the seed of the classifier, the order of examples, dropout, and the gates.
-        keeper: an object that writes checkpoints between steps and after the last step. If an
-            earlier attempt left a checkpoint, training continues from it.
-
-    Returns:
-        The selected entries and the initial tensors of the second training, both by tensor name,
-        and the seconds that all attempts of the first training took.
-
-    Raises:
-        StoppedError: the job was asked to stop.
-    """
-    training = GateTraining(model, train, task, recipe, seed, settings)
-    earlier = keeper.read_newest() if keeper else None
-    if earlier is not None:
-        training.restore(*earlier)
-    while training.step < len(training.batches):
-        training.take_step()
-        if keeper:
-            keeper.write_if_due(training.states)
-    if keeper:
-        keeper.write(training.states())
-    return *training.select_entries(settings.share), training.seconds
-
-
 def compute_gates(alpha: Tensor, uniform: Tensor) -> Tensor:
     """Compute the gates ``z`` from their parameters ``α`` and uniform draws (section 3.1)."""
     stretched = torch.sigmoid(torch.logit(uniform, eps=MARGIN) + alpha) * (UPPER - LOWER) + LOWER
@@ -86,6 +45,10 @@ class GateTraining:
 
     Each entry has a gate. With structured gates, each tensor has an additional gate, which
     multiplies the differences of all its entries. The classifier has no gates.
+
+    Args:
+        recipe: the hyperparameters. A learning rate in ``settings`` takes precedence.
+        seed: the seed of the classifier, the order of examples, dropout, and the gates.
 
     Attributes:
         batches: for each step, the indices of its training examples.
@@ -133,6 +96,37 @@ class GateTraining:
         # The gates of all entries come before the gates of whole tensors.
         self._gates_optimizer = AdamW([*chain(*zip(*self._alpha.values(), strict=True))], 0.0)
 
+    def run(
+        self, keeper: CheckpointStore | None = None
+    ) -> tuple[Entries, dict[str, Tensor], float]:
+        """Take all steps, and select the entries for the second training.
+
+        The second training is an ordinary run that trains these entries and the classifier. As in
+        the published code, the initial value of an entry in the second training is its pretrained
+        value plus ``w``; the gate is dropped.
+
+        Args:
+            keeper: an object that writes checkpoints between steps and after the last step. If an
+                earlier attempt left a checkpoint, training continues from it.
+
+        Returns:
+            The selected entries and the initial tensors of the second training, both by tensor
+            name, and the seconds that all attempts of the first training took.
+
+        Raises:
+            StoppedError: the job was asked to stop.
+        """
+        earlier = keeper.read_newest() if keeper else None
+        if earlier is not None:
+            self.restore(*earlier)
+        while self.step < len(self.batches):
+            self.take_step()
+            if keeper:
+                keeper.write_if_due(self.states)
+        if keeper:
+            keeper.write(self.states())
+        return *self.select_entries(), self.seconds
+
     def take_step(self) -> None:
         """Update ``w`` and ``α`` with the next batch."""
         started = time.monotonic()
@@ -176,13 +170,11 @@ class GateTraining:
             total = total + math.prod(probability.sum() for probability in open_gates)
         return total
 
-    def select_entries(self, share: float) -> tuple[Entries, dict[str, Tensor]]:
+    def select_entries(self) -> tuple[Entries, dict[str, Tensor]]:
         """Select the classifier and the entries with the largest differences (section 3.2).
 
-        The differences are computed with newly drawn gates.
-
-        Args:
-            share: the fraction of the entries outside the classifier to select.
+        The differences are computed with newly drawn gates. The settings contain the fraction of
+        the entries outside the classifier to select.
 
         Returns:
             The selected entries and the initial tensors of the second training, by tensor name.
@@ -190,7 +182,8 @@ class GateTraining:
         with torch.no_grad():
             differences = self._draw_differences()
         sizes = torch.cat([differences[name].abs().flatten() for name in self._alpha])
-        largest = sizes.argsort(descending=True, stable=True)[: int(share * len(sizes))]
+        count = int(self._settings.share * len(sizes))
+        largest = sizes.argsort(descending=True, stable=True)[:count]
         kept = torch.zeros_like(sizes, dtype=torch.bool).index_fill(0, largest, True) & (sizes > 0)
         parts = kept.split([differences[name].numel() for name in self._alpha])
         masks = dict(zip(self._alpha, parts, strict=True))
@@ -214,16 +207,11 @@ class GateTraining:
 
     def states(self) -> list[State]:
         """Return a list of one state, from which `restore` continues this training."""
-        state = {
-            "step": self.step,
-            "seconds": self.seconds,
-            "masks": self._masks.state(),
-            "draws": self._gate_generator.get_state(),
-        }
-        return [
-            state
-            | {"values": self._weights_optimizer.state(), "gates": self._gates_optimizer.state()}
-        ]
+        state: State = {"step": self.step, "seconds": self.seconds, "masks": self._masks.state()}
+        state["draws"] = self._gate_generator.get_state()
+        state["values"] = self._weights_optimizer.state()
+        state["gates"] = self._gates_optimizer.state()
+        return [state]
 
     def restore(self, state: State) -> None:
         """Continue from a state that `states` returned."""

@@ -23,7 +23,7 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import CPU_TRAINING_TOKENS, Examples, split_off_fold
 from subtune.training import embeddings, tf_idf
 from subtune.training.checkpoints import Checkpoints, CheckpointStore
-from subtune.training.diff_pruning import select_entries
+from subtune.training.diff_pruning import GateTraining
 from subtune.training.evaluation import TrainingResult, check_padding, epoch_line
 from subtune.training.recipe import Run, train
 from subtune.training.values import TrainedValues, is_matrix
@@ -308,7 +308,8 @@ def _resolve_entries(
         keeper = CheckpointStore(checkpoints, [f"{spec.id}/first"], report) if checkpoints else None
         task, settings = spec.tokens.data.task, spec.selection.diff_pruning
         model, train = check_padding(model, examples.values()), examples["train"]
-        return select_entries(model, train, task, spec.training_recipe, spec.seed, settings, keeper)
+        recipe, seed = spec.training_recipe, spec.seed
+        return GateTraining(model, train, task, recipe, seed, settings).run(keeper)
     ranks = rankings[spec.selection.ranking] if spec.selection.ranking else None
     return spec.selection.resolve(model.shapes, spec.seed, ranks), {}, 0.0
 

@@ -17,7 +17,7 @@ from subtune.models.encoder import draw_classifier, load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints, CheckpointStore
-from subtune.training.diff_pruning import GateTraining, select_entries
+from subtune.training.diff_pruning import GateTraining
 from subtune.training.groups import train_runs
 from subtune.training.values import INDEX, changed_tensors
 from tests.helpers import examples, families, plain_diff_pruning, reference
@@ -64,8 +64,8 @@ def test_both_trainings_end_where_plain_ones_end(structured, family, directory, 
     selection = SELECTION.validate_python({"diff_pruning": settings})
     rows = examples.examples_of(TASK, examples.tokens(TASK, directory))
     spec = examples.run_spec(selection, **RECIPE).replace(seed=SEED)
-    once = Mock(wraps=select_entries)
-    monkeypatch.setattr("subtune.training.groups.select_entries", once)
+    once = Mock(wraps=GateTraining)
+    monkeypatch.setattr("subtune.training.groups.GateTraining", once)
     named = {"run": spec, "the same run": spec}
     [(_, result, _)] = train_runs(model, rows, named, {}, lambda of: None)
     once.assert_called_once()
@@ -102,12 +102,13 @@ def test_a_first_training_that_was_stopped_goes_on_to_the_same_differences(tiny_
     settings = DiffPruningSettings(share=SHARE)
     recipe = examples.recipe(**RECIPE)
     arguments = model, rows["train"], TASK, recipe, SEED, settings
-    whole = select_entries(*arguments)
+    whole = GateTraining(*arguments).run()
     steps = iter([None, "a signal"])
     stopping = Checkpoints(tmp_path, 0, lambda: next(steps))
     with pytest.raises(StoppedError):
-        select_entries(*arguments, CheckpointStore(stopping, ["run"], print))
-    resumed = select_entries(*arguments, CheckpointStore(Checkpoints(tmp_path, 0), ["run"], print))
+        GateTraining(*arguments).run(CheckpointStore(stopping, ["run"], print))
+    keeper = CheckpointStore(Checkpoints(tmp_path, 0), ["run"], print)
+    resumed = GateTraining(*arguments).run(keeper)
     assert resumed[2] > 0
     assert str(resumed[0]) == str(whole[0])
     torch.testing.assert_close(resumed[1], whole[1], rtol=0, atol=0)
@@ -122,7 +123,7 @@ def test_the_first_training_of_a_model_that_sees_padding_has_no_padding(tmp_path
     without = replace(model, transformers=replace(model.transformers, sees_padding=True))
     settings = selection.diff_pruning
     arguments = rows["train"], TASK, spec.recipe, SEED, settings
-    (expected, *_), (padded, *_) = (select_entries(m, *arguments) for m in (without, model))
+    (expected, *_), (padded, *_) = (GateTraining(m, *arguments).run() for m in (without, model))
     [(_, result, _)] = train_runs(model, rows, {"run": spec}, {}, lambda *of: None)
     chosen = {name: entry.flat for name, entry in expected.items() if not is_classifier(name)}
     assert {name: result.delta[name + INDEX].tolist() for name in chosen} == {
