@@ -180,15 +180,12 @@ def evaluate_runs(
         weights: the weights of the runs, by tensor name.
         unit: the mean and standard deviation of the labels before they were standardised.
     """
-    splits = [split for split in task.evaluation if split in examples]
-    computed = {
-        split: compute_split_logits(model, examples[split], precision, weights) for split in splits
-    }
-    scaled = {
-        split: outputs * unit.standard_deviation + unit.mean for split, outputs in computed.items()
-    }
+    computed = {}
+    for split in filter(examples.__contains__, task.evaluation):
+        logits = compute_split_logits(model, examples[split], precision, weights)
+        computed[split] = logits * unit.standard_deviation + unit.mean
     return [
-        score_splits(task, examples, {split: outputs[run] for split, outputs in scaled.items()})
+        score_splits(task, examples, {split: logits[run] for split, logits in computed.items()})
         for run in range(_count_runs(weights))
     ]
 

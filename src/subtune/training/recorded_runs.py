@@ -30,7 +30,12 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples, Reads
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.embeddings import compute_features, pooled_tokens
-from subtune.training.evaluation import TrainingResult, check_padding, compute_split_logits
+from subtune.training.evaluation import (
+    TrainingResult,
+    check_padding,
+    compute_split_logits,
+    score_splits,
+)
 from subtune.training.groups import add_adapter_modules, train_runs
 from subtune.training.training_set import draw_training_indices
 from subtune.training.values import Delta, changed_tensors
@@ -221,12 +226,11 @@ def score_training_examples(
     task = spec.tokens.data.task
     training = draw_training_indices(train, spec.recipe, np.random.default_rng(spec.seed))
     examples = train.select(np.sort(training))
+    scores: dict[str, dict[str, float]] = {}
     if delta:
-        logits = _compute_logits(spec, model, delta, examples)
-        if np.isfinite(logits).all():
-            predictions = task.of_kind.predict(examples, logits)
-            return task.of_kind.score(task, task.of_kind.prediction_table(examples, predictions))
-    return dict.fromkeys(task.metrics, math.nan)
+        computed = {records.TRAIN: _compute_logits(spec, model, delta, examples)}
+        scores = score_splits(task, {records.TRAIN: examples}, computed).scores
+    return scores.get(records.TRAIN, dict.fromkeys(task.metrics, math.nan))
 
 
 def predict_test_rows(
