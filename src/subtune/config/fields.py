@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from subtune.core.errors import format_allowed, shorten
+from subtune.core.hub import MODELS
 from subtune.data.sources import OFFICIAL_NAMES
 from subtune.runs.spec import LEARNING_RATES_BELOW
 from subtune.tasks.task import KINDS
@@ -25,11 +26,8 @@ LARGEST = 2**63 - 1
 # The learning rates from which `search` starts. The smallest are for full fine-tuning of large
 # models, the largest for selections of few parameters.
 SEARCHED = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
-HUB_MODELS = {
-    "bert-base-cased": "google-bert/bert-base-cased",
-    "bert-large-cased": "google-bert/bert-large-cased",
-    "roberta-base": "FacebookAI/roberta-base",
-}
+# Maps the names of the papers' models to their repositories.
+HUB_MODELS = {repository.rpartition("/")[2]: repository for repository in MODELS}
 
 
 # Regular expressions for text settings, and their descriptions in error messages.

@@ -21,16 +21,18 @@ from subtune.core.files import write_text
 GLUE = "nyu-mll/glue"
 SQUAD = "rajpurkar/squad"
 UNIVERSAL_DEPENDENCIES = "universal-dependencies/universal_dependencies"
-# The commits that are used if the configuration has no revision. Repositories without an entry use
-# the branch `main`.
-COMMITS = {
+# Maps the papers' models to the commits that are used if the configuration has no revision.
+MODELS = {
+    "google-bert/bert-base-cased": "cd5ef92a9fb2f889e972770a36d4ed042daf221e",
+    "google-bert/bert-large-cased": "06fa25dc1b6e034e91607fd67c247051ccaeff65",
+    "FacebookAI/roberta-base": "e2da8e2f811d1448a5b465c236feacd80ffbac7b",
+}
+# The same for all repositories. A repository without an entry uses the branch `main`.
+COMMITS = MODELS | {
     GLUE: "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
     SQUAD: "7b6d24c440a36b6815f21b70d25016731768db1f",
     # A commit of the branch `refs/convert/parquet`.
     UNIVERSAL_DEPENDENCIES: "bc04fa5dd6c03bcb03355f289f2ce385fecc7250",
-    "google-bert/bert-base-cased": "cd5ef92a9fb2f889e972770a36d4ed042daf221e",
-    "google-bert/bert-large-cased": "06fa25dc1b6e034e91607fd67c247051ccaeff65",
-    "FacebookAI/roberta-base": "e2da8e2f811d1448a5b465c236feacd80ffbac7b",
 }
 SECONDS_TO_ANSWER = 20
 COMMIT = re.compile(r"^[0-9a-f]{40}$")
