@@ -34,8 +34,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 M_TRIM_THRESHOLD = -1
 M_MMAP_MAX = -4
 NEVER = 2**31 - 1
-# If memory is used up, PyTorch may raise a plain RuntimeError with one of these texts in its
-# message. The last two are from oneDNN.
+# If memory is used up, PyTorch raises a RuntimeError with one of these texts in its message. The
+# last two are from oneDNN.
 OUT_OF_MEMORY = (
     "can't allocate memory",
     "not enough memory",
@@ -244,8 +244,5 @@ def processor_name() -> str:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error means that the GPU or the machine is out of memory."""
-    import torch
-
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    return isinstance(error, RuntimeError) and any(text in str(error) for text in OUT_OF_MEMORY)
+    has_text = any(text in str(error) for text in OUT_OF_MEMORY)
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and has_text)
