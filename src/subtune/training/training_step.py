@@ -37,7 +37,6 @@ class AdamW:
     def __init__(self, leaves: Sequence[Tensor], weight_decay: float):
         self.leaves = leaves
         self._weight_decay = weight_decay
-        self.betas = 0.9, 0.999
         self._first_moments = [torch.zeros_like(leaf, requires_grad=False) for leaf in leaves]
         self._second_moments = [torch.zeros_like(leaf, requires_grad=False) for leaf in leaves]
         self._steps = [torch.zeros((), device=leaf.device) for leaf in leaves]
@@ -62,9 +61,8 @@ class AdamW:
         leaves, grads, first, second, steps = map(list, zip(*updated, strict=True))
         norm = nn.utils.get_total_norm(grads)
         torch._foreach_mul_(grads, (max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
-        beta1, beta2 = self.betas
-        settings: dict[str, Any] = {"lr": learning_rate, "beta1": beta1, "beta2": beta2}
-        settings |= {"weight_decay": self._weight_decay, "eps": 1e-8, "fused": True}
+        settings: dict[str, Any] = {"lr": learning_rate, "weight_decay": self._weight_decay}
+        settings |= {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "fused": True}
         adamw(leaves, grads, first, second, [], steps, amsgrad=False, maximize=False, **settings)
 
     def state(self) -> list[Tensor]:
@@ -149,9 +147,7 @@ class Graphs:
     def _take_on_stream(self, step: Step, batches: Sequence[PackedBatch]) -> None:
         shape = tuple(batch.shape for batch in batches)
         if shape in self._seen and shape not in self._captured and self._can_capture:
-            captured = self._capture(step, batches)
-            if captured:
-                self._captured[shape] = captured
+            self._capture(step, batches, shape)
         self._seen.add(shape)
         if shape not in self._captured:
             step(batches, self._rates.unbind())
@@ -163,8 +159,8 @@ class Graphs:
                     getattr(old, name).copy_(values, non_blocking=True)
         graph.replay()
 
-    def _capture(self, step: Step, batches: Sequence[PackedBatch]) -> Captured | None:
-        """Capture a step without running it. Return None if it cannot be captured."""
+    def _capture(self, step: Step, batches: Sequence[PackedBatch], shape: Shape) -> None:
+        """Capture a step without running it, if it can be captured."""
         graph = torch.cuda.CUDAGraph()
         for generator in self._generators:
             graph.register_generator_state(generator)
@@ -179,8 +175,8 @@ class Graphs:
                 raise
             self._can_capture = False
             self._report(f"CUDA graphs are not used, so training is slower: {error_reason(error)}")
-            return None
-        return graph, batches
+        else:
+            self._captured[shape] = graph, batches
 
 
 @cache
