@@ -216,7 +216,7 @@ def _fit_regression(
 
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         if task.labels is None:
-            alpha = _choose_penalty(Ridge(), "alpha", features, labels, sets, task, seed) or 1
+            alpha = _choose_penalty(Ridge(), features, labels, sets, task, seed) or 1
             ridge = Ridge(alpha=alpha).fit(features, labels)
             return np.asarray(ridge.coef_[None], "f"), np.array([ridge.intercept_], "f")
         outputs = 2 if task.of_kind.has_label_columns else task.outputs
@@ -226,7 +226,7 @@ def _fit_regression(
         if len(classes) == 1:
             return weight, bias
         logistic = LogisticRegression(class_weight=recipe.class_weights, max_iter=SEARCH_STEPS)
-        penalty = _choose_penalty(logistic, "C", features, labels, sets, task, seed)
+        penalty = _choose_penalty(logistic, features, labels, sets, task, seed)
         settings = {"max_iter": STEPS} | ({"C": 1 / penalty} if penalty else {})
         logistic.set_params(**settings).fit(features, labels)
     # For two classes, scikit-learn returns one row of coefficients, which gives the difference of
@@ -238,7 +238,6 @@ def _fit_regression(
 
 def _choose_penalty(
     regression: Any,
-    name: str,
     features: np.ndarray,
     labels: np.ndarray,
     sets: np.ndarray,
@@ -253,8 +252,8 @@ def _choose_penalty(
     and Regression Trees", 1984, section 3.4.3).
 
     Args:
-        regression: scikit-learn's regression.
-        name: the parameter of the penalty: ``alpha``, or ``C`` for ``1 / penalty``.
+        regression: scikit-learn's regression. The parameter of its penalty is ``alpha``, or ``C``
+            for ``1 / penalty``.
 
     Returns:
         The penalty, or None if there are too few rows for two folds.
@@ -285,8 +284,8 @@ def _choose_penalty(
     pairs = [(others, part) for others, part in pairs if len(np.unique(labels[others])) > 1]
     if len(pairs) < 2:
         return None
-    values = 1 / PENALTIES if name == "C" else PENALTIES
-    search = GridSearchCV(regression, {name: values}, scoring=score, cv=pairs, refit=False)
+    grid = {"alpha": PENALTIES} if kind.has_numbers else {"C": 1 / PENALTIES}
+    search = GridSearchCV(regression, grid, scoring=score, cv=pairs, refit=False)
     results = search.fit(features, labels).cv_results_
     scores = np.stack([results[f"split{number}_test_score"] for number in range(len(pairs))])
     below = scores[:, [scores.mean(0).argmax()]] - scores
