@@ -100,9 +100,8 @@ def sort_components(components: Iterable[str]) -> list[str]:
 
     Components that are not in `IN_LAYER` come last.
     """
-    names = list(dict.fromkeys(components))
-    known = [name for name in IN_LAYER if name in names]
-    return known + [name for name in names if name not in known]
+    order = {name: number for number, name in enumerate(IN_LAYER)}
+    return sorted(dict.fromkeys(components), key=lambda name: order.get(name, len(order)))
 
 
 def is_embedding(name: str) -> bool:

@@ -6,7 +6,7 @@ The classifier is always trained. A selection therefore names only parameters of
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -148,7 +148,7 @@ class AbstractSelection(HashableModel):
         return None
 
 
-def match_names(patterns: Iterable[str], shapes: Shapes) -> list[str]:
+def match_names(patterns: Collection[str], shapes: Shapes) -> list[str]:
     """Return the names of the encoder's tensors that match at least one pattern.
 
     The names are in the order of ``shapes``.
@@ -157,14 +157,13 @@ def match_names(patterns: Iterable[str], shapes: Shapes) -> list[str]:
         SubtuneError: a pattern matches no tensor of the encoder.
     """
     names = [name for name in shapes if not is_classifier(name)]
-    expressions = {pattern: _compile_pattern(pattern) for pattern in patterns}
-    for pattern, expression in expressions.items():
-        if not any(map(expression.fullmatch, names)):
+    for pattern in patterns:
+        if not any(map(_compile_pattern(pattern).fullmatch, names)):
             hint = _suggest_vectors(pattern, {name: shapes[name] for name in names})
             raise SubtuneError(
                 f"selection: pattern {pattern!r} matches no parameter of the model{hint}"
             )
-    return [name for name in names if any(e.fullmatch(name) for e in expressions.values())]
+    return [name for name in names if matches_any(name, patterns)]
 
 
 def matches_any(name: str, patterns: Iterable[str]) -> bool:
