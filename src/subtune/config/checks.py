@@ -26,6 +26,7 @@ from subtune.data.sources import MINI_TASKS, OFFICIAL_NAMES, REPOSITORIES
 from subtune.methods import is_built_in
 from subtune.methods.added import FittedRegression
 from subtune.methods.selection import require_whole
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS, Task
 from subtune.tasks.task import KINDS
 
@@ -103,7 +104,7 @@ def _check_predictions(config: Config, task: str) -> Iterator[str]:
     kind = KINDS[config.tasks[task].kind_name]
     for system in config.tasks[task].predictions:
         key = f"tasks.{task}.predictions"
-        if kind.reader != "tables":
+        if kind.head != SEQUENCE_CLASSIFICATION:
             yield (
                 f"{key}: found {system!r}, but external predictions are not supported for "
                 f"{kind.name!r} tasks; remove them"

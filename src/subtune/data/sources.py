@@ -24,7 +24,11 @@ from subtune.core.hub import GLUE, SQUAD, UNIVERSAL_DEPENDENCIES
 from subtune.data import table_files
 from subtune.data.corpora import read_glue_rows, read_questions, read_sentences
 from subtune.data.table_files import is_directory, is_file
-from subtune.models.families import SEQUENCE_CLASSIFICATION
+from subtune.models.families import (
+    QUESTION_ANSWERING,
+    SEQUENCE_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
+)
 from subtune.runs.spec import DataSpec, Fold
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
 from subtune.tasks.row_sets import SET, divide_rows
@@ -66,17 +70,17 @@ class Reader(NamedTuple):
     read: Callable[[TaskSpec, Path, bool], Iterable[PlacedRow]]
 
 
-# The attribute `TaskKind.reader` of a kind of task is a key of this mapping.
+# Maps the head of a kind of task to the reader of its files.
 READERS = {
-    "tables": Reader(table_files.FORMATS, table_files.read_texts),
-    "words": Reader((".conllu", ".conll", ".txt", ".jsonl"), read_sentences),
-    "questions": Reader((".json",), read_questions),
+    SEQUENCE_CLASSIFICATION: Reader(table_files.FORMATS, table_files.read_texts),
+    TOKEN_CLASSIFICATION: Reader((".conllu", ".conll", ".txt", ".jsonl"), read_sentences),
+    QUESTION_ANSWERING: Reader((".json",), read_questions),
 }
 
 
 def task_reader(task: TaskSpec) -> Reader:
     """Return the reader for the files of a task."""
-    return READERS[task.of_kind.reader]
+    return READERS[task.of_kind.head]
 
 
 def user_task_files(files: Mapping[str, str], task: Task, may_lack: str = "") -> SplitFiles:

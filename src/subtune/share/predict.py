@@ -314,7 +314,7 @@ def predict_rows(
 
     store, kind = Path(layout.records()), task.of_kind
     has_text = [any(str(row.get(c) or "").strip() for c in task.text) for _, row in rows]
-    if kind.reader == "tables" and not all(has_text) and any(has_text):
+    if kind.head == SEQUENCE_CLASSIFICATION and not all(has_text) and any(has_text):
         without = (place for (place, _), filled in zip(rows, has_text, strict=True) if not filled)
         _print_line(f"{source}: rows without text get no prediction: {join_names(without, 12)}")
         filled = [*itertools.compress(rows, has_text)]

@@ -191,8 +191,6 @@ def separate_texts(pairs: Columns) -> Columns:
 class Sentences(TaskKind):
     """Base class for tasks on texts or pairs of texts. Each row is one example."""
 
-    text_columns = (1, 2)
-    reader = "tables"
     head = "sequence_classification"
     # The type of the label column.
     label_type: ClassVar[str | list[str]]
@@ -270,7 +268,6 @@ class Classification(Sentences):
 
     name = "classification"
     metrics = tuple(METRICS["classes"])
-    has_label_words = True
     problem_type = "single_label_classification"
     label_type = "int32"
 
@@ -290,7 +287,6 @@ class Regression(Sentences):
     name = "regression"
     metrics = tuple(METRICS["numbers"])
     value_type = "numbers"
-    has_label_words = False
     outputs = 1
     problem_type = "regression"
     label_type = "float32"
@@ -332,7 +328,6 @@ class MultiLabel(Sentences):
     value_type = "label_sets"
     metrics = tuple(METRICS["label_sets"])
     default_metrics = metrics
-    has_label_words = True
     has_label_columns = True
     problem_type = "multi_label_classification"
     label_type: ClassVar[list[str]] = ["int32"]

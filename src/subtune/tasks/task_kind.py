@@ -68,13 +68,11 @@ class TaskKind(ABC):
         text: the text columns of all tasks of this kind. If empty, a task lists its own columns.
         text_columns: the allowed numbers of text columns.
         label: the default label column.
-        has_label_words: true if labels are words from a fixed list, such as ``positive``.
         has_label_columns: true if a row may have any number of labels. The labels may then be in
             one column for each label word.
         outputs: the number of outputs ``o`` of the head; None means the number of label words.
         labels_are: the end of the error message if all labels of a split are equal. Empty if equal
             labels are allowed.
-        reader: the name of the reader in `subtune.data.sources.READERS`.
         head: the type of the head, a name in `subtune.models.families`.
         problem_type: the ``problem_type`` of exported models in transformers.
         overlaps: true if long rows are cut into overlapping examples.
@@ -85,16 +83,19 @@ class TaskKind(ABC):
     metrics: tuple[str, ...]
     default_metrics: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
-    text_columns: tuple[int, ...]
+    text_columns: tuple[int, ...] = (1, 2)
     label: str = "label"
-    has_label_words: bool
     has_label_columns: bool = False
     outputs: int | None = None
     labels_are: str = "in every row"
-    reader: str
     head: str
     problem_type: str | None = None
     overlaps: bool = False
+
+    @property
+    def has_label_words(self) -> bool:
+        """True if labels are words from a fixed list, such as ``positive``."""
+        return self.outputs is None
 
     @property
     def has_numbers(self) -> bool:

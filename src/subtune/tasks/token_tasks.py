@@ -47,9 +47,7 @@ class Tokens(TaskKind):
     metrics = ("accuracy", "f1_macro")
     default_metrics = ("accuracy",)
     text_columns = (1,)
-    has_label_words = True
     labels_are = "of every word"
-    reader = "words"
     head = "token_classification"
 
     def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
@@ -187,12 +185,9 @@ class Span(TaskKind):
     default_metrics = metrics
     value_type = "answers"
     text = ("question", "context")
-    text_columns = (2,)
     label = "answers"
-    has_label_words = False
     outputs = 2
     labels_are = ""
-    reader = "questions"
     head = "question_answering"
     overlaps = True
 
