@@ -290,16 +290,14 @@ def find_weighting_error(task: TaskSpec, train: Columns, fold: Fold | None = Non
         train: the columns of the training set.
         fold: the fold whose rows do not train; None if all rows train.
     """
-    kind, number = task.of_kind, len(train["label"])
-    trains = np.full(number, True)
+    kind, labels = task.of_kind, train["label"]
     by_row = kind.head == SEQUENCE_CLASSIFICATION
     if fold:
-        labels = np.array(train["label"] if by_row else range(number))
-        parts = divide_rows(task, np.array(train[SET]), labels, fold.of, fold.partition)
-        trains[parts[fold.number]] = False
-    used = [label for label, is_used in zip(train["label"], trains, strict=True) if is_used]
+        strata = np.array(labels if by_row else range(len(labels)))
+        parts = divide_rows(task, np.array(train[SET]), strata, fold.of, fold.partition)
+        labels = [labels[row] for row in np.setdiff1d(range(len(labels)), parts[fold.number])]
     try:
-        kind.balanced_weights(task, np.array(used) if by_row else np.concatenate(used))
+        kind.balanced_weights(task, np.array(labels) if by_row else np.concatenate(labels))
     except SubtuneError as error:
         return f"fold {fold.number + 1} of {fold.of}: {error}" if fold else str(error)
     return None
@@ -313,11 +311,10 @@ def measure_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
     counts = {together: len({*columns["train"][SET]})}
     weighting_error = None
     if task.labels:
-        by_row, every = task.of_kind.head == SEQUENCE_CLASSIFICATION, columns["train"]["label"]
-        labels = np.array(every) if by_row else np.concatenate(every)
-        if by_row:
+        if task.of_kind.head == SEQUENCE_CLASSIFICATION:
             # Every fold must contain the most frequent label, but need not contain rarer labels.
-            [(label, rows)] = Counter(task.of_kind.strata(labels).tolist()).most_common(1)
+            strata = task.of_kind.strata(np.array(columns["train"]["label"]))
+            [(label, rows)] = Counter(strata.tolist()).most_common(1)
             name = "none" if label == NO_LABEL else shorten(task.labels[label])
             counts[f"rows of label {name!r}"] = rows
         weighting_error = find_weighting_error(task, columns["train"])
