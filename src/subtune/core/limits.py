@@ -20,11 +20,9 @@ def _list_control_groups(controller: str, root: Path) -> Iterator[Path]:
     lines = _read_lines(root / "proc/self/cgroup")
     for _, controllers, path in (line.split(":", 2) for line in lines):
         if controller in controllers.split(",") or not controllers:
-            top = root / "sys/fs/cgroup"
-            top = top / controller if controllers else top
+            top = root / "sys/fs/cgroup" / (controller if controllers else "")
             group = top / path.strip("/")
-            yield group
-            yield from (parent for parent in group.parents if parent.is_relative_to(top))
+            yield from (each for each in (group, *group.parents) if each.is_relative_to(top))
 
 
 def _read_lines(path: Path) -> list[str]:

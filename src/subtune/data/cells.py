@@ -19,13 +19,12 @@ def cell_text(cell: Any) -> Any:
     # Excel stores integers as floats, and so does pandas in columns with missing values.
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
-    match cell:
-        case bytes():
-            with contextlib.suppress(UnicodeDecodeError):
-                return cell.decode()
-            return {"bytes that are not UTF-8": str(cell)}
-        case list():
-            return [cell_text(part) if isinstance(part, bytes) else part for part in cell]
+    if isinstance(cell, bytes):
+        with contextlib.suppress(UnicodeDecodeError):
+            return cell.decode()
+        return {"bytes that are not UTF-8": str(cell)}
+    if isinstance(cell, list):
+        return [cell_text(part) if isinstance(part, bytes) else part for part in cell]
     return cell if isinstance(cell, str | dict) else str(cell)
 
 

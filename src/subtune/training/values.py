@@ -336,8 +336,7 @@ class StackedMatrix:
             return None
         gradient, index = self._working_copies.grad[position], self._indices[position]
         if index is not None:
-            gradient = gradient.flatten()[index]
-            return gradient.to(self._master_weights.dtype)
+            return gradient.flatten()[index].to(self._master_weights.dtype)
         return gradient if self._gradient_buffer is None else self._gradient_buffer.copy_(gradient)
 
     def clear_gradients(self) -> None:
