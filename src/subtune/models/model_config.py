@@ -301,9 +301,9 @@ def _peft_shapes(
         config = transformers_models.make_config(dimensions, outputs)
         family, shapes = dimensions.family, dimensions.shapes(1, head)
         names = {name: family.exported_name(name, head) for name in shapes}
-        return peft.peft_shapes(config, head, settings, names)
-    config = transformers_models.read_transformers_config(dimensions.directory, outputs)
-    names, _ = transformers_models.describe_parameters(dimensions.directory, outputs, head)
+    else:
+        config = transformers_models.read_transformers_config(dimensions.directory, outputs)
+        names, _ = transformers_models.describe_parameters(dimensions.directory, outputs, head)
     return peft.peft_shapes(config, head, settings, names)
 
 
