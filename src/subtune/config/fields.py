@@ -18,6 +18,7 @@ from subtune.core.errors import format_allowed, shorten
 from subtune.core.hub import MODELS
 from subtune.data.sources import OFFICIAL_NAMES
 from subtune.runs.spec import LEARNING_RATES_BELOW
+from subtune.tasks.metrics import TITLES
 from subtune.tasks.task import KINDS
 
 ALL_ROWS: Literal["all"] = "all"
@@ -85,7 +86,6 @@ def _require_search(given: str) -> str:
 
 
 Name = Annotated[str, Field(pattern=NAME, max_length=64)]
-METRICS = tuple(dict.fromkeys(metric for kind in KINDS.values() for metric in kind.metrics))
 # In files without column names, a column is named by its position, a number.
 ColumnName = Annotated[str, Field(coerce_numbers_to_str=True)]
 OfficialTask = Annotated[
@@ -98,7 +98,7 @@ KindName = Annotated[
     AfterValidator(lambda name: _require_one_of(name, KINDS)),
     WithJsonSchema({"enum": [*KINDS], "type": "string"}),
 ]
-Metric = Annotated[str, AfterValidator(lambda name: _require_one_of(name, METRICS))]
+Metric = Annotated[str, AfterValidator(lambda name: _require_one_of(name, TITLES))]
 Count = Annotated[int, Field(ge=1, le=LARGEST)]
 FromZero = Annotated[int, Field(ge=0, le=LARGEST)]
 # File names contain the name of a method, and have at most 255 characters.

@@ -62,13 +62,16 @@ class Dimensions(NamedTuple):
     intermediate_size: int
     max_position_embeddings: int
     type_vocab_size: int
-    # Tokens of BERT and RoBERTa also attend to later tokens.
-    is_decoder = False
 
     @property
     def model_type(self) -> str:
         """The model's type in ``config.json``."""
         return self.family.model_type
+
+    @property
+    def is_decoder(self) -> bool:
+        """False, because tokens of BERT and RoBERTa also attend to later tokens."""
+        return False
 
     @property
     def parameters(self) -> int:

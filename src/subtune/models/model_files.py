@@ -20,6 +20,7 @@ from subtune.models.families import FAMILIES, TOKEN_CLASSIFICATION, Dimensions
 from subtune.models.folders import ADAPTER, CONFIG
 from subtune.models.model_config import MODULES, POOLING, read_model_config
 from subtune.runs.spec import ModelSpec
+from subtune.tasks.token_tasks import WORD_START
 
 TOKENIZER = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -41,9 +42,6 @@ VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
 MAX_UNKNOWN_SHARE = 0.2
 # Unknown tokens are counted in the first `MAX_LETTERS` characters of each text.
 MAX_LETTERS = 1000
-# SentencePiece's mark for the start of a word. Before an unknown word, the mark is a separate
-# token.
-WORD_START = "▁"
 WEIGHTS = "model.safetensors"
 # If the weights are in several files, the index maps each weight to its file.
 INDEX = "model.safetensors.index.json"
@@ -319,6 +317,7 @@ def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> 
     with convert_errors(f"{model}: the tokenizer fails on the texts"):
         encoded = tokenizer.encode_batch_fast(starts, add_special_tokens=False)
     counts = Counter[int | None](chain.from_iterable(encoding.ids for encoding in encoded))
+    # Before an unknown word, SentencePiece's mark for the start of a word is a separate token.
     counts.pop(tokenizer.token_to_id(WORD_START), None)
     if isinstance(tokenizer.model, Unigram):
         # A Unigram tokenizer stores the id of its unknown token only in its JSON form. For other
