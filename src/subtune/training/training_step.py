@@ -97,8 +97,6 @@ def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:
 # A function that takes a training step, given packed batches and one learning rate per run.
 Step = Callable[[Sequence[PackedBatch], Sequence[Tensor]], None]
 Shape = tuple[tuple[int, ...], ...]
-# The graph of a captured step, and the batches that contain its input tensors.
-Captured = tuple[torch.cuda.CUDAGraph, Sequence[PackedBatch]]
 
 
 class Graphs:
@@ -116,7 +114,8 @@ class Graphs:
         self._generators, self._report = generators, report
         self._rates = torch.zeros(runs, device="cuda")
         self._seen: set[Shape] = set()
-        self._captured: dict[Shape, Captured] = {}
+        # The graphs of captured steps, and the batches that contain their input tensors.
+        self._captured: dict[Shape, tuple[torch.cuda.CUDAGraph, Sequence[PackedBatch]]] = {}
         # All steps use the same stream, because a capture must not wait for another stream.
         self._stream = _shared_stream()
         self._pool = torch.cuda.graph_pool_handle()
