@@ -118,59 +118,17 @@ def train(
     return group.results
 
 
-class _RunningGroup:
-    """The unfinished runs of a group, with their trained values and optimizers.
+class _Group:
+    """The state of a group of runs between two steps.
 
     A *position* is an index among the ``k`` unfinished runs. A *number* is an index among all runs
     of the group.
 
     Attributes:
-        numbers: the number of the run at each position.
-        losses: the losses of each run, summed over the current epoch, ``[k]``.
-        graphs: the CUDA graphs that replay steps of these runs; None on a CPU.
-    """
-
-    def __init__(self, count: int, recipe: Recipe, values: TrainedValues, graphs: Graphs | None):
-        self.numbers = [*range(count)]
-        self.values, self.graphs = values, graphs
-        self.optimizers = [
-            AdamW(values.leaves(position), recipe.weight_decay) for position in self.numbers
-        ]
-        self.losses = torch.zeros(count, device=values.device)
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def keep(self, positions: Sequence[int]) -> None:
-        """Keep only the runs at these positions, and reset their losses to 0."""
-        self.numbers = [self.numbers[position] for position in positions]
-        if not positions:
-            return
-        self.values = self.values.select_runs(positions)
-        self.optimizers = [self.optimizers[position] for position in positions]
-        for position, optimizer in enumerate(self.optimizers):
-            optimizer.leaves = self.values.leaves(position)
-        self.losses = torch.zeros(len(positions), device=self.values.device)
-        self.graphs = self.graphs and self.graphs.copy_for_fewer_runs(len(positions))
-
-    def state(self, position: int) -> State:
-        """Return the state of the run at a position, from which `restore` continues."""
-        return {"optimizer": self.optimizers[position].state(), "loss": self.losses[position]}
-
-    def restore(self, states: Sequence[State]) -> None:
-        """Continue from the states of the runs, in the order of their positions."""
-        for position, state in enumerate(states):
-            self.optimizers[position].restore(state["optimizer"])
-            self.losses[position] = state["loss"]
-        self.values.update_weights()
-
-
-class _Group:
-    """The state of a group of runs between two steps.
-
-    Attributes:
         results: the result of each run so far, by the number of the run.
-        running: the unfinished runs.
+        running: the number of the unfinished run at each position.
+        values: the trained values of the unfinished runs.
+        graphs: the CUDA graphs that replay steps of the unfinished runs; None on a CPU.
         epoch: the current epoch, from 1 to ``last_epoch``.
         step: the number of completed steps, from 0 to ``steps``.
     """
@@ -208,11 +166,17 @@ class _Group:
         self.epoch, self.step = 1, 0
         # The seconds that the steps of this epoch took, divided by the number of runs.
         self._seconds = sum(run.seconds for run in runs) / len(runs)
-        values, graphs = self._build_values(), None
+        self.running = [*range(len(runs))]
+        self.values = self._build_values()
+        self._optimizers = [
+            AdamW(self.values.leaves(position), recipe.weight_decay) for position in self.running
+        ]
+        # The losses of each unfinished run, summed over the current epoch, [k].
+        self._losses = torch.zeros(len(runs), device=self.device)
+        self.graphs: Graphs | None = None
         if self.device.type == "cuda":
             self._compile_operations(report)
-            graphs = Graphs(len(runs), self._masks.generators, report)
-        self.running = _RunningGroup(len(runs), recipe, values, graphs)
+            self.graphs = Graphs(len(runs), self._masks.generators, report)
 
     def _build_values(self) -> TrainedValues:
         initial = with_new_classifier(self._model, self._seed)
@@ -249,17 +213,17 @@ class _Group:
         train = self._training.examples
         index = sort_by_length(self._training.index[batch], train.lengths)
         parts = split_into_micro_batches(index, train.lengths[index], self._model)
-        graphs, module = self.running.graphs, self._model.transformers
+        module = self._model.transformers
         sees_padding = module is not None and module.sees_padding
         # CUDA graphs need batches of a fixed shape, which end with padding.
-        fixed_shape = graphs is not None and not sees_padding
+        fixed_shape = self.graphs is not None and not sees_padding
         batches = [pack_batch(train, part, self._model, fixed_shape) for part in parts]
-        recipes = [self._runs[number].recipe for number in self.running.numbers]
+        recipes = [self._runs[number].recipe for number in self.running]
         rates = [learning_rate_at(self.step, self.steps, recipe) for recipe in recipes]
-        if graphs is None:
+        if self.graphs is None:
             self._update_values(batches, rates)
         else:
-            graphs.take_step(self._update_values, batches, rates)
+            self.graphs.take_step(self._update_values, batches, rates)
         self.step += 1
         self._seconds += (time.monotonic() - started) / len(self.running)
 
@@ -267,7 +231,7 @@ class _Group:
         self, batches: Sequence[PackedBatch], rates: Sequence[float | Tensor]
     ) -> None:
         """Compute the gradients of every run, and update its trained values."""
-        running, values = self.running, self.running.values
+        values = self.values
         kind, weights = self._task.of_kind, self._training.label_weights
         labels = sum(kind.loss_divisor(packed.labels, weights) for packed in batches)
         # A failed capture of this step may have left gradients.
@@ -279,17 +243,17 @@ class _Group:
                 )
             losses = kind.losses(predicted, packed.labels, packed.read_of, weights)
             (losses.sum() / labels).backward()
-            running.losses += losses.detach()
+            self._losses += losses.detach()
         for position, rate in enumerate(rates):
             gradients, norm = values.gradients(position), self._recipe.max_grad_norm
-            running.optimizers[position].step(gradients, rate, norm)
+            self._optimizers[position].step(gradients, rate, norm)
         values.clear_gradients()
         values.update_weights()
 
     def passes_left(self) -> list[list[int]]:
         """List the positions of the runs in each remaining evaluation pass of this epoch."""
         # After a checkpoint is read, some runs may have been evaluated in this epoch already.
-        epochs = [len(self.results[number].history) for number in self.running.numbers]
+        epochs = [len(self.results[number].history) for number in self.running]
         left = [position for position, done in enumerate(epochs) if done < self.epoch]
         # On a CPU, evaluating several runs in one pass saves no time.
         size = 1 if self.device.type == "cpu" else len(self.running)
@@ -303,20 +267,20 @@ class _Group:
             The numbers of these runs in the group.
         """
         started = time.monotonic()
-        running, unit = self.running, self._training.unit
+        unit = self._training.unit
         # Reading the losses waits for the GPU, so the measured time includes all work of the GPU.
-        means = (running.losses / self._loss_divisor).tolist()
+        means = (self._losses / self._loss_divisor).tolist()
         shared = self._frozen, self._examples, self._task, self._recipe.precision
-        evaluations = evaluate_runs(*shared, running.values.weights(positions), unit)
+        evaluations = evaluate_runs(*shared, self.values.weights(positions), unit)
         seconds = self._seconds + (time.monotonic() - started) / len(positions)
-        numbers = [running.numbers[position] for position in positions]
+        numbers = [self.running[position] for position in positions]
         for position, number, evaluation in zip(positions, numbers, evaluations, strict=True):
             result, mean = self.results[number], means[position] * unit.standard_deviation**2
             if not math.isfinite(mean):
                 evaluation = make_empty_evaluation(self._task)
             result.end_epoch(self.epoch, mean, seconds, evaluation)
             if result.best_epoch == self.epoch:
-                result.delta = running.values.delta(position)
+                result.delta = self.values.delta(position)
             if result.has_ended(self._runs[number].recipe):
                 parameters = self._model.parameters
                 # After a checkpoint is read, the delta is on the CPU.
@@ -330,7 +294,7 @@ class _Group:
         """Drop runs that have ended, and begin the next epoch."""
         self._drop_ended_runs()
         # The losses are zeroed in place, because CUDA graphs keep the address of this tensor.
-        self.running.losses.zero_()
+        self._losses.zero_()
         self.epoch += 1
         self._seconds = 0.0
         self._batches = self._draw_batches()
@@ -338,19 +302,29 @@ class _Group:
     def _drop_ended_runs(self) -> None:
         left = [
             position
-            for position, number in enumerate(self.running.numbers)
+            for position, number in enumerate(self.running)
             if not self.results[number].has_ended(self._runs[number].recipe)
         ]
-        if len(left) < len(self.running):
-            self.running.keep(left)
+        if len(left) == len(self.running):
+            return
+        self.running = [self.running[position] for position in left]
+        if not left:
+            return
+        self.values = self.values.select_runs(left)
+        self._optimizers = [self._optimizers[position] for position in left]
+        for position, optimizer in enumerate(self._optimizers):
+            optimizer.leaves = self.values.leaves(position)
+        self._losses = torch.zeros(len(left), device=self.device)
+        self.graphs = self.graphs and self.graphs.copy_for_fewer_runs(len(left))
 
     def states(self) -> list[State]:
         """Return the state of each run, from which `restore` continues."""
         shared: State = {"epoch": self.epoch, "step": self.step, "seconds": self._seconds}
         shared |= {"order": self._order_state, "masks": self._masks.state()}
         states = [shared | result.state() for result in self.results]
-        for position, number in enumerate(self.running.numbers):
-            states[number] |= self.running.state(position)
+        for position, number in enumerate(self.running):
+            states[number]["optimizer"] = self._optimizers[position].state()
+            states[number]["loss"] = self._losses[position]
         return states
 
     def restore(self, states: Sequence[State]) -> str:
@@ -370,7 +344,10 @@ class _Group:
         for result, state in zip(self.results, states, strict=True):
             result.restore(state)
         self._drop_ended_runs()
-        self.running.restore([states[number] for number in self.running.numbers])
+        for position, number in enumerate(self.running):
+            self._optimizers[position].restore(states[number]["optimizer"])
+            self._losses[position] = states[number]["loss"]
+        self.values.update_weights()
         line = f"continues from step {self.step} of {self.steps}"
         masks, generators = shared["masks"]
         was, now = masks["device"], self.device.type

@@ -119,7 +119,7 @@ def train_with_graphs(monkeypatch):
 
     def with_graphs(group, model, examples, task, runs, report):
         initialise(group, model, examples, task, runs, report)
-        group.running.graphs = training_step.Graphs(len(runs), group._masks.generators, report)
+        group.graphs = training_step.Graphs(len(runs), group._masks.generators, report)
 
     monkeypatch.setattr(recipe._Group, "__init__", with_graphs)
 
