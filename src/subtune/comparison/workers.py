@@ -32,15 +32,13 @@ class EndedJob(NamedTuple):
 
     Attributes:
         job: the job.
-        error: the error message if the job failed, or None.
-        stopped: whether the job stopped because it was asked to.
+        error: the error message if the job failed, or None, also if the job stopped on request.
         exit_status: the exit status of the worker process if the process ended, or None. It is
             ``-n`` after signal ``n``.
     """
 
     job: Job
     error: str | None = None
-    stopped: bool = False
     exit_status: int | None = None
 
 
@@ -148,21 +146,17 @@ class Workers:
             return None
         return EndedJob(ended, exit_status=status)
 
-    def stop(self, seconds: float) -> list[EndedJob]:
-        """Stop all running jobs and return them. Kill workers that are busy after ``seconds``."""
-        until, ended = time.monotonic() + seconds, []
+    def stop(self, seconds: float) -> None:
+        """Stop all running jobs. Kill workers that are busy after ``seconds``."""
+        until = time.monotonic() + seconds
         while self._busy and time.monotonic() < until:
             for process in self._busy:
                 process.send_signal(signal.SIGUSR1)
-            wait = min(SECONDS_BETWEEN_REQUESTS, until - time.monotonic())
-            if found := self.next_end(wait):
-                ended.append(found)
+            self.next_end(min(SECONDS_BETWEEN_REQUESTS, until - time.monotonic()))
         for process in self._busy:
             process.kill()
         while self._busy:
-            if found := self.next_end(SECONDS_BETWEEN_REQUESTS):
-                ended.append(found)
-        return ended
+            self.next_end(SECONDS_BETWEEN_REQUESTS)
 
     def close(self) -> None:
         """End all workers, without waiting for those that still write a checkpoint."""

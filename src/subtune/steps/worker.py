@@ -1,9 +1,9 @@
 """A worker process of `subtune.compare`, which runs one job after another until its caller ends.
 
 Each line of standard input is a JSON object with a job and the path of its log. The worker answers
-with a line of JSON: ``error`` is an error message or null, and ``stopped`` is true if the job was
-stopped by a signal. SIGUSR1 stops a job. SIGTERM, or the end of the caller, also ends the worker.
-A job that trains writes a checkpoint before it stops.
+with a line of JSON: ``error`` is an error message, or null if the job has ended or stopped. SIGUSR1
+stops a job. SIGTERM, or the end of the caller, also ends the worker. A job that trains writes a
+checkpoint before it stops.
 """
 
 import contextlib
@@ -75,15 +75,14 @@ def _run_order(job: Job, log: Path) -> dict[str, Any]:
             run_job(job)
         except StoppedError as error:
             log_line(str(error))
-            return {"error": None, "stopped": True}
         except Exception as error:
             message = message_for_user(error)
             if message is None:
                 traceback.print_exc()
                 message = f"{type(error).__name__}: {error} (log: {log})"
             log_line(f"error: {message}")
-            return {"error": message, "stopped": False}
-    return {"error": None, "stopped": False}
+            return {"error": message}
+    return {"error": None}
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def test_a_run_whose_worker_ended_twice_is_left_out_in_any_company(state, lines)
 
 
 def test_a_job_that_was_stopped_is_not_left_out(state, lines):
-    loop._handle_ended_job(state, EndedJob(job_of(state, "embeddings"), stopped=True))
+    loop._handle_ended_job(state, EndedJob(job_of(state, "embeddings")))
     assert not state.left_out and not lines
 
 
@@ -118,7 +118,7 @@ def test_a_second_interrupt_ends_the_call(monkeypatch, lines):
     monkeypatch.setattr(Loop, "next_jobs", lambda state: [TOKENS])
     monkeypatch.setattr(loop, "_train_until_stopped", lambda *_: signal.raise_signal(signal.SIGINT))
     monkeypatch.setattr(loop.ResultsWriter, "finish", interrupt)
-    workers = SimpleNamespace(stop=lambda seconds: [])
+    workers = SimpleNamespace(stop=lambda seconds: None)
     with pytest.raises(KeyboardInterrupt):
         loop.train_within_time_limit(context, Clock(0, 60), workers)
     assert [line.split(":")[0] for line in lines] == ["stopping"]
