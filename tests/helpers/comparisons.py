@@ -60,4 +60,4 @@ def progress(
     if len(models) > 1:
         names |= {"model_name": models[0], "method": "tf-idf"}
         planned += [PlannedRun(spec=run_of("tf-idf", fold, models[0]), **names) for fold in (0, 1)]
-    return Progress(planned, searches, scores or {}, left_out)
+    return Progress(planned, searches, scores or {}, set(left_out))

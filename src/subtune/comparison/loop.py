@@ -48,14 +48,14 @@ NO_ANSWER = AnswerSoFar("", set())
 
 
 class Clock(NamedTuple):
-    """The start and the deadline of a call, as values of `time.monotonic`.
+    """The start of a call, as a value of `time.monotonic`, and its time limit in seconds.
 
     Attributes:
         is_process: whether the process consists of this call, and may be ended.
     """
 
     start: float
-    deadline: float
+    time_limit: float
     is_process: bool = False
 
     @classmethod
@@ -66,17 +66,12 @@ class Clock(NamedTuple):
             minutes: the time limit. The shortest limit is `LEAST_MINUTES`.
         """
         start = time.monotonic() - (process_age() if is_process else 0)
-        return cls(start, start + 60 * max(minutes, LEAST_MINUTES), is_process)
+        return cls(start, 60 * max(minutes, LEAST_MINUTES), is_process)
 
     @property
     def elapsed_seconds(self) -> float:
         """The seconds since the start."""
         return time.monotonic() - self.start
-
-    @property
-    def time_limit(self) -> float:
-        """The seconds between the start and the deadline."""
-        return self.deadline - self.start
 
     @property
     def remaining_seconds(self) -> float:
@@ -90,9 +85,7 @@ class Loop:
 
     Attributes:
         context: the plan.
-        clock: the start and the deadline of the call.
-        scores: the score of each recorded run, by the run's id; NaN if the run diverged.
-        left_out: the methods that are left out because they failed.
+        clock: the start and the time limit of the call.
         crashed: the ids of runs, and of jobs without runs, that are repeated because their worker
             process crashed.
         answer: the answer from the runs that are recorded so far.
@@ -103,8 +96,6 @@ class Loop:
 
     context: Context
     clock: Clock
-    scores: dict[str, float] = field(default_factory=dict)
-    left_out: set[Method] = field(default_factory=set)
     crashed: set[str] = field(default_factory=set)
     answer: AnswerSoFar = NO_ANSWER
     recorded: int = 0
@@ -117,14 +108,10 @@ class Loop:
         return ResultsWriter(self.context)
 
     @cached_property
-    def planned_runs(self) -> list[PlannedRun]:
-        """The planned runs of all experiments."""
-        return [run for runs in self.context.plan.experiments.values() for run in runs]
-
-    @property
     def progress(self) -> Progress:
-        """The planned runs and searches, and the scores of the recorded runs."""
-        return Progress(self.planned_runs, self.context.plan.searches, self.scores, self.left_out)
+        """The planned runs and searches, the scores of the recorded runs, and failed methods."""
+        plan = self.context.plan
+        return Progress([*chain(*plan.experiments.values())], plan.searches, {}, set())
 
     @property
     def seconds_of_training(self) -> float:
@@ -143,16 +130,14 @@ class Loop:
         jobs = chain(*(step.jobs(self.context) for step in steps))
         return {path: job for job in jobs for path in list_files(job.outputs)}
 
-    def log_path(self, *parts: str) -> Path:
-        return Path(self.context.paths.log(*parts))
-
     def read_scores(self) -> None:
         """Read the scores of the runs that were recorded since the last call of this method."""
-        store, task = Path(self.context.paths.records()), self.planned_runs[0].spec.tokens.data.task
-        for run_id in {*list_run_ids(store)} - self.scores.keys():
+        store, scores = Path(self.context.paths.records()), self.progress.scores
+        task = self.progress.planned[0].spec.tokens.data.task
+        for run_id in {*list_run_ids(store)} - scores.keys():
             outcome = read_outcome(store, run_id)
             of_split = outcome["scores"].get(task.evaluation[0], {})
-            self.scores[run_id] = of_split.get(task.metrics[0], math.nan)
+            scores[run_id] = of_split.get(task.metrics[0], math.nan)
 
     def next_jobs(self, running: Iterable[Job] = ()) -> Iterator[Job]:
         """Yield the jobs that can start now, the most useful first.
@@ -182,7 +167,7 @@ class Loop:
         """Return the methods that depend on a job, as pairs of a model name and a method name."""
         runs = _read_runs(job)
         if job.step != "train":
-            runs = [run for run in self.planned_runs if job in self._find_required_jobs(run)]
+            runs = [run for run in self.progress.planned if job in self._find_required_jobs(run)]
         return {(run.model_name, run.method) for run in runs}
 
     def _find_required_jobs(self, run: PlannedRun) -> list[Job]:
@@ -234,7 +219,7 @@ def train_within_time_limit(context: Context, clock: Clock, workers: Workers) ->
     state.read_scores()
     is_complete = not [*state.next_jobs()]
     if is_complete:
-        _print_line(f"all {len(state.planned_runs)} runs are already recorded")
+        _print_line(f"all {len(state.progress.planned)} runs are already recorded")
     # Interrupts are caught, because an interrupt during an import may raise an error other than
     # KeyboardInterrupt.
     is_main = threading.current_thread() is threading.main_thread()
@@ -313,7 +298,7 @@ def _start_jobs(state: Loop, workers: Workers) -> None:
                 _print_line(lack)
             state.lacks_memory = True
             return
-        workers.start(job, state.log_path(job.step, job.id))
+        workers.start(job, Path(state.context.paths.log(job.step, job.id)))
 
 
 def _handle_ended_job(state: Loop, ended: EndedJob) -> None:
@@ -332,7 +317,7 @@ def _handle_ended_job(state: Loop, ended: EndedJob) -> None:
 def _name_methods(state: Loop, job: Job) -> str:
     """Format the methods that depend on a job, with their models if several models are compared."""
     needing = state.methods_needing(job)
-    models = {run.model_name for run in state.planned_runs}
+    models = {run.model_name for run in state.progress.planned}
     if len(models) == 1:
         return join_names(sorted(method for _, method in needing))
     return join_names(sorted(f"{method} of {model}" for model, method in needing))
@@ -346,15 +331,16 @@ def _leave_out(state: Loop, job: Job, why: str) -> None:
     Raises:
         SubtuneError: no model is left with full fine-tuning and another method.
     """
-    every = {(run.model_name, run.method) for run in state.planned_runs}
-    of_texts = {(r.model_name, r.method) for r in state.planned_runs if r.spec.reads_texts}
+    planned, left_out = state.progress.planned, state.progress.left_out
+    every = {(run.model_name, run.method) for run in planned}
+    of_texts = {(run.model_name, run.method) for run in planned if run.spec.reads_texts}
     failed = state.methods_needing(job)
-    kept = every - state.left_out - failed
+    kept = every - left_out - failed
     kept_models = {model for model, method in kept if method == FULL}
     kept = {each for each in kept if each[0] in kept_models or each in of_texts}
     if len(kept) <= len(kept_models):
         raise SubtuneError(why if failed == every else f"{_name_methods(state, job)}: {why}")
-    state.left_out = every - kept
+    left_out.update(every - kept)
     lost_models = join_names(sorted({model for model, _ in failed} - kept_models))
     _print_line(f"left out {lost_models or _name_methods(state, job)}: {why}")
 

@@ -61,8 +61,8 @@ class Progress(NamedTuple):
 
     planned: Sequence[PlannedRun]
     searches: Mapping[str, SearchSpec]
-    scores: Mapping[str, float]
-    left_out: Collection[Method] = ()
+    scores: dict[str, float]
+    left_out: set[Method]
 
     def tried_rates(self, search: str) -> dict[float, float]:
         """Return the scores of a search so far, by learning rate."""

@@ -50,7 +50,7 @@ def job_of(state: Loop, *methods: str, model: str = "a") -> Job:
 def test_a_method_that_fails_is_left_out_with_one_line(state, lines):
     loop._handle_ended_job(state, EndedJob(job_of(state, "bitfit", "layernorm"), error="no rows"))
     assert lines == ["left out bitfit, layernorm: no rows"]
-    assert state.left_out == {("a", "bitfit"), ("a", "layernorm")}
+    assert state.progress.left_out == {("a", "bitfit"), ("a", "layernorm")}
 
 
 def test_without_full_or_a_second_method_there_is_no_comparison(state):
@@ -72,7 +72,7 @@ def test_a_model_that_fails_is_left_out_and_the_other_goes_on(lines):
     state = made("a", "b")
     loop._handle_ended_job(state, EndedJob(job_of(state, "full", model="b"), error="no weights"))
     assert lines == ["left out b: no weights"]
-    assert {model for model, _ in state.left_out} == {"b"}
+    assert {model for model, _ in state.progress.left_out} == {"b"}
     loop._handle_ended_job(state, EndedJob(job_of(state, "bitfit"), error="no rows"))
     assert lines[1:] == ["left out bitfit of a: no rows"]
 
@@ -81,14 +81,14 @@ def test_tf_idf_stays_without_the_model_for_which_it_is_planned(lines):
     state = made("a", "b")
     loop._handle_ended_job(state, EndedJob(job_of(state, "full"), error="no weights"))
     assert lines == ["left out a: no weights"]
-    assert ("a", "tf-idf") not in state.left_out
-    assert ("a", "bitfit") in state.left_out
+    assert ("a", "tf-idf") not in state.progress.left_out
+    assert ("a", "bitfit") in state.progress.left_out
 
 
 def test_a_job_whose_worker_ended_is_done_once_more_by_itself(state, lines):
     end = EndedJob(job_of(state, "embeddings"), exit_status=-signal.SIGKILL)
     loop._handle_ended_job(state, end)
-    assert not state.left_out
+    assert not state.progress.left_out
     loop._handle_ended_job(state, end)
     killed = "the worker process was killed, probably because it ran out of memory"
     assert lines == [
@@ -101,12 +101,12 @@ def test_a_run_whose_worker_ended_twice_is_left_out_in_any_company(state, lines)
     both = job_of(state, "bitfit", "layernorm")
     loop._handle_ended_job(state, EndedJob(both, exit_status=1))
     loop._handle_ended_job(state, EndedJob(job_of(state, "bitfit"), exit_status=1))
-    assert state.left_out == {("a", "bitfit")}
+    assert state.progress.left_out == {("a", "bitfit")}
 
 
 def test_a_job_that_was_stopped_is_not_left_out(state, lines):
     loop._handle_ended_job(state, EndedJob(job_of(state, "embeddings")))
-    assert not state.left_out and not lines
+    assert not state.progress.left_out and not lines
 
 
 def test_a_second_interrupt_ends_the_call(monkeypatch, lines):

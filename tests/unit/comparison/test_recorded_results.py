@@ -8,7 +8,7 @@ from tests.helpers import comparisons
 def test_a_recorded_run_that_does_not_depend_on_the_seed_counts_for_every_seed():
     [run, *_] = [one for one in comparisons.progress().planned if one.method == "embeddings"]
     planned = [run.replace(seed=seed) for seed in range(3)]
-    progress = Progress(planned, {}, {run.spec.id: 0.5})
+    progress = Progress(planned, {}, {run.spec.id: 0.5}, set())
     joined = join_recorded_runs([one.columns() for one in planned], progress)
     assert [(entry["seed"], entry["run"]) for entry in joined] == [
         (seed, run.spec.id) for seed in range(3)

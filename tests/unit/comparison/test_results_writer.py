@@ -27,7 +27,7 @@ def written(monkeypatch) -> list[int]:
 
 
 def recorded(count: int) -> Progress:
-    return Progress([], {}, {str(number): 0.5 for number in range(count)})
+    return Progress([], {}, {str(number): 0.5 for number in range(count)}, set())
 
 
 def wait(writer: ResultsWriter) -> None:
