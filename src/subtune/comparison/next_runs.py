@@ -146,16 +146,14 @@ def rank_missing_runs(
         first = Rank(model, Stage.FIRST_RUNS, 0, after_full)
         repeated = Rank(model, Stage.REPETITIONS, position, after_full)
         if isinstance(planned.spec.recipe, Fit):
-            rank = repeated if position else first._replace(model=0)
+            first = first._replace(model=0)
             if planned.spec.recipe.train_rows is not None:
-                rank = Rank(model, Stage.FEWER_ROWS, position, after_full)
-                rank = rank if position else rank._replace(stage=Stage.RATES, position=1)
-            add_run(rank, planned.spec, planned)
-            continue
-        search = progress.searches[planned.search] if planned.search else None
-        if search is None:
+                first = Rank(model, Stage.RATES, 1, after_full)
+                repeated = Rank(model, Stage.FEWER_ROWS, position, after_full)
+        if not planned.search:
             add_run(repeated if position else first, planned.spec, planned)
             continue
+        search = progress.searches[planned.search]
         if position == 0:
             add_run(first, planned.spec.with_learning_rate(_middle_rate(search)), planned)
         tried = progress.tried_rates(search.id)
