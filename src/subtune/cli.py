@@ -112,7 +112,8 @@ def compare(
 
     asked = replace(options, kind=kind.kind)
     clock = loop.Clock.start_now(asked.minutes, is_process=True)
-    found = question.run_comparison(train, dev, test, revision, results, print, asked, clock)
+    request = question.normalise_arguments(train, dev, test, revision, asked)
+    found = question.run_comparison(request, results, print, clock)
     answers = Layout(str(found.results)).summary("answers", "csv")
     print(format_answers(Path(answers)))
 

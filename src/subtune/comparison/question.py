@@ -28,7 +28,6 @@ from subtune.comparison.splits import (
     column_names,
     find_splits,
     name_arguments,
-    name_arguments_in_errors,
     name_options_in_errors,
     task_name,
     write_splits,
@@ -129,27 +128,22 @@ def compare(
     def say_in_python(line: str) -> None:
         (say or partial(print, flush=True))(name_arguments(line))
 
-    with name_arguments_in_errors():
+    try:
         if unknown := [*options.keys() - Options.__dataclass_fields__.keys()]:
             names = inspect.signature(compare).parameters
             raise SubtuneError(f"arguments: {format_allowed(unknown[0], names)}")
         asked = Options(**options)
         clock = loop.Clock.start_now(asked.minutes)
-        return run_comparison(train, dev, test, revision, results, say_in_python, asked, clock)
+        question = normalise_arguments(train, dev, test, revision, asked)
+        return run_comparison(question, results, say_in_python, clock)
+    except SubtuneError as error:
+        raise SubtuneError(name_arguments(str(error))) from None
 
 
 def run_comparison(
-    train: Rows | Mapping[str, Rows],
-    dev: Rows | float | None,
-    test: Rows | None,
-    revision: str | None,
-    results: str | Path | None,
-    say: Say,
-    options: Options,
-    clock: loop.Clock,
+    question: ComparisonRequest, results: str | Path | None, say: Say, clock: loop.Clock
 ) -> Comparison:
     """Run `compare` with messages that name options of the terminal, such as ``--minutes``."""
-    question = _normalise_arguments(train, dev, test, revision, options)
     default_name = f"{question.name}-{content_id(question.identity)[:6]}"
     place = Path(results or Path("results") / default_name).resolve()
     say = partial(_say_in_time, say, clock, place / CONFIGURATION)
@@ -185,14 +179,17 @@ def _say_in_time(say: Say, clock: loop.Clock, configuration: Path, line: str) ->
         raise SubtuneError(OUT_OF_TIME)
 
 
-def _normalise_arguments(
+def normalise_arguments(
     train: Rows | Mapping[str, Rows],
     dev: Rows | float | None,
     test: Rows | None,
     revision: str | None,
     options: Options,
 ) -> ComparisonRequest:
-    """Normalise the arguments: column names become text, and model directories absolute paths."""
+    """Normalise the arguments: column names become text, and model directories absolute paths.
+
+    The paths are absolute, because the workers run in another directory.
+    """
     how = {"encoding": options.encoding, "sheet": options.sheet}
     dev_share = dev if isinstance(dev, float) else None
     if dev_share is not None and not 0 < dev_share < 1:
@@ -207,13 +204,17 @@ def _normalise_arguments(
     if isinstance(texts, str):
         texts = [texts]
     text, text2 = [*texts, column_names(options.text2), None][:2]
+    models: Any = options.model
+    several = [models] if isinstance(models, str | Path) else models or ()
+    names = (Path(name).resolve() if is_directory(Path(name)) else name for name in several)
     named = replace(
         options,
         text=text,
         text2=text2,
         label=column_names(options.label),
         group=column_names(options.group),
-        model=_name_models(options.model),
+        # The order of the models changes nothing.
+        model=sorted({*map(str, names)}) or None,
     )
     return ComparisonRequest(task_name(train), splits, named, dev_share)
 
@@ -233,19 +234,6 @@ def _check_order_of_index(predictions: Any, scored: Any) -> None:
                 "--predictions: the index is that of the table in another order, expected "
                 "predictions in the order of the table's rows"
             )
-
-
-def _name_models(models: Any) -> list[str] | None:
-    """Return the names of models as text.
-
-    Paths of directories become absolute, because the workers run in another directory.
-    """
-    if models is None:
-        return None
-    several = [models] if isinstance(models, str | Path) else models
-    names = (Path(name).resolve() if is_directory(Path(name)) else name for name in several)
-    # The order of the models changes nothing.
-    return sorted({*map(str, names)})
 
 
 def _configure(place: Path, question: ComparisonRequest, say: Say) -> None:

@@ -89,15 +89,6 @@ def name_options_in_errors(folder: Path) -> Iterator[None]:
         raise SubtuneError(text) from None
 
 
-@contextmanager
-def name_arguments_in_errors() -> Iterator[None]:
-    """In error messages, replace options of the terminal by arguments of Python."""
-    try:
-        yield
-    except SubtuneError as error:
-        raise SubtuneError(name_arguments(str(error))) from None
-
-
 def name_arguments(text: str) -> str:
     """Replace options of the terminal in a message: ``--minutes 5`` becomes ``minutes=5``."""
     return re.sub(
