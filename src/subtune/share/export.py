@@ -102,14 +102,12 @@ def export_model(layout: Layout, run: str, target: Path, minutes: float = MINUTE
                 )
             else:
                 whole.save_pretrained(draft)
-        _write_other_files(
-            draft, layout, spec, model, model_card(layout, spec.id, target.name, adapter=False)
-        )
+        _write_other_files(draft, layout, spec, model, target.name)
     return spec.id
 
 
 def _write_other_files(
-    draft: Path, layout: Layout, spec: RunSpec, model: Encoder, card: str
+    draft: Path, layout: Layout, spec: RunSpec, model: Encoder, place: str, adapter: bool = False
 ) -> None:
     """Write the run's spec, the tokenizer and the model card to the folder of an export.
 
@@ -117,6 +115,8 @@ def _write_other_files(
         draft: the folder, which already contains the weights.
         layout: the paths of the results that contain the run.
         model: the pretrained model.
+        place: the name of the folder, from which the card's code loads the model.
+        adapter: whether the export is a PEFT adapter instead of a whole model.
     """
     text = json.dumps(spec.to_json_types(), indent=2, ensure_ascii=False)
     (draft / SPEC).write_text(text + "\n", encoding="utf-8")
@@ -126,7 +126,7 @@ def _write_other_files(
             shutil.copyfile(path, draft / name)
     if model.transformers is not None or model.averages_logits:
         _complete_tokenizer(draft, model.config, spec.tokens.data.task.of_kind.head)
-    (draft / README).write_text(card, encoding="utf-8")
+    (draft / README).write_text(model_card(layout, spec.id, place, adapter), encoding="utf-8")
 
 
 def _complete_tokenizer(directory: Path, config: PretrainedConfig, head: str) -> None:
@@ -192,9 +192,7 @@ def export_adapter(layout: Layout, run: str, target: Path, minutes: float = MINU
             base = {"base_model_name_or_path": name, "revision": revision}
             fields = json.loads(path.read_text()) | base
             path.write_text(json.dumps(fields, indent=2) + "\n")
-        _write_other_files(
-            draft, layout, spec, model, model_card(layout, spec.id, target.name, adapter=True)
-        )
+        _write_other_files(draft, layout, spec, model, target.name, adapter=True)
     return spec.id
 
 
@@ -217,10 +215,9 @@ def _choose_peft_settings(run: str, spec: RunSpec, delta: Delta, model: Encoder)
     others = [name for name in changed if name not in updates and not is_classifier(name)]
     modules = sorted({_module_name(name, model) for name in others})
     if isinstance(selection, Lora):
-        fields: dict[str, Any] = {"type": "LORA", "r": selection.lora.rank}
-        fields["lora_alpha"] = selection.lora.alpha
-        fields["target_modules"] = [_module_name(name, model) for name in updates]
-        fields["modules_to_save"] = modules
+        targets = [_module_name(name, model) for name in updates]
+        fields = {"type": "LORA", "r": selection.lora.rank, "lora_alpha": selection.lora.alpha}
+        fields |= {"target_modules": targets, "modules_to_save": modules}
     elif others and all(map(is_norm, others)):
         fields = {"type": "LN_TUNING", "target_modules": modules}
     else:
