@@ -83,13 +83,11 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     facts: dict[str, Any] = {key: escape_markdown(name) for key, name in names.items()}
     facts |= {"trainable": outcome["trainable"], "scores": scores, "folds": folds}
     facts |= {"encodes": encodes, "averages": averages, "fitted": is_fitted, "adapter": adapter}
-    facts |= {"place": place, "repository": repository, "revision": revision}
-    facts |= {"auto_class": AUTO_CLASSES[head].__name__, "pipeline": pipeline, "repr": repr}
-    facts |= {"cosine_factor": COSINE_FACTOR}
-    facts |= {"outputs": task.outputs, "labels": list(task.labels or ())}
-    facts |= {"several": task.of_kind.problem_type == "multi_label_classification"}
-    facts |= {"texts": EXAMPLE_TEXTS[: len(task.text)], "max_length": spec.tokens.max_length}
-    facts |= {"token_types": has_token_types(config), "longest_answer": LONGEST_ANSWER}
+    facts |= {"place": place, "repository": repository, "revision": revision, "repr": repr}
+    facts |= {"auto_class": AUTO_CLASSES[head].__name__, "token_types": has_token_types(config)}
+    facts |= {"pipeline": pipeline, "spec": spec, "task_spec": task, "kind": task.of_kind}
+    facts |= {"labels": list(task.labels or ()), "texts": EXAMPLE_TEXTS[: len(task.text)]}
+    facts |= {"cosine_factor": COSINE_FACTOR, "longest_answer": LONGEST_ANSWER}
     template = read_package_text("subtune.share", "card.md")
     return f"{ModelCard.from_template(data, template_str=template, **facts)}".strip() + "\n"
 
