@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import datasets
 import numpy as np
@@ -122,20 +122,8 @@ def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[Ru
     return spec.replace(tokens=tokens), f"{len(chosen):,} of {whole.rows:,} examples"
 
 
-class Refit(NamedTuple):
-    """The refit of a cross-validated method, which trains on the examples of all folds.
-
-    Attributes:
-        seconds_per_row: the estimated time of the refit, in seconds per training example.
-    """
-
-    method: str
-    spec: RunSpec
-    seconds_per_row: float
-
-
-def find_refit(layout: Layout, run_id: str) -> Refit:
-    """Build the refit for a cross-validated run.
+def find_refit(layout: Layout, run_id: str) -> tuple[str, RunSpec, float]:
+    """Build the refit for a cross-validated run, which trains on the examples of all folds.
 
     The refit uses the method's first seed and chosen learning rate. The number of epochs is the
     median of the best epochs on the folds, rounded up.
@@ -143,6 +131,9 @@ def find_refit(layout: Layout, run_id: str) -> Refit:
     Args:
         layout: the paths of the results that contain the run.
         run_id: the run's id.
+
+    Returns:
+        The method, the spec of the refit, and its estimated seconds per training example.
 
     Raises:
         SubtuneError: the run does not have its method's chosen learning rate, all runs of the
@@ -163,7 +154,7 @@ def find_refit(layout: Layout, run_id: str) -> Refit:
                 first = records.read_spec(store, scored["run"].iloc[0])
                 epochs = math.ceil(scored["best_epoch"].median())
                 seconds = scored["seconds"] / (scored["train_rows"] * first.recipe.epochs)
-                return Refit(method, first.make_refit(epochs), epochs * seconds.median())
+                return method, first.make_refit(epochs), epochs * seconds.median()
             other = records.read_spec(store, runs["run"].iloc[0])
             if (other.model, other.selection) == (given.model, given.selection):
                 similar_ids.append(other.id)
