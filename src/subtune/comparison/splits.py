@@ -254,8 +254,6 @@ def to_frame(rows: Any, source: str) -> pd.DataFrame:
         frame = rows
         if not isinstance(rows, pd.DataFrame):
             table = pyarrow.table(rows)
-            # Repeated columns would be lost in the dicts of `to_pylist`.
-            require_unique_columns(table.column_names, source)
             frame = pd.DataFrame(table.to_pylist(), columns=table.column_names, dtype=object)
         require_unique_columns([*map(str, frame.columns)], source)
         return frame
