@@ -22,7 +22,7 @@ from subtune.comparison.first_configuration import EXPERIMENT
 from subtune.comparison.next_runs import FULL, Method, Progress, rank_missing_runs
 from subtune.comparison.recorded_results import AnswerSoFar, find_answer_so_far
 from subtune.comparison.results_writer import ResultsWriter
-from subtune.comparison.workers import LONGEST_WAIT, EndedJob, Workers, describe_exit
+from subtune.comparison.workers import LONGEST_WAIT, EndedJob, Workers
 from subtune.core.errors import SubtuneError, format_count, join_names
 from subtune.core.ids import content_id
 from subtune.core.process import process_age, stop_requests
@@ -31,7 +31,7 @@ from subtune.runs.records import list_run_ids, read_outcome
 from subtune.runs.spec import Fit, PlannedRun
 from subtune.steps import dataset, fisher, model, ranking, tokens
 from subtune.steps.context import Context
-from subtune.steps.jobs import Job, list_files
+from subtune.steps.jobs import Job, Paths, list_files
 
 # The shortest time limit. Reading tables and measuring the machine may take half of it.
 LEAST_MINUTES = 0.5
@@ -167,18 +167,14 @@ class Loop:
         """Return the methods that depend on a job, as pairs of a model name and a method name."""
         runs = _read_runs(job)
         if job.step != "train":
-            runs = [run for run in self.progress.planned if job in self._find_required_jobs(run)]
+            inputs_of = self.context.training_inputs
+            runs = [run for run in self.progress.planned if self._needs(inputs_of([run]), job)]
         return {(run.model_name, run.method) for run in runs}
 
-    def _find_required_jobs(self, run: PlannedRun) -> list[Job]:
-        """Return all jobs that directly or indirectly write the input files of a run."""
-        jobs = list[Job]()
-        paths = list_files(self.context.training_inputs([run]))
-        while paths:
-            required = [self.jobs_by_output[path] for path in paths]
-            jobs += required
-            paths = [path for job in required for path in list_files(job.inputs)]
-        return jobs
+    def _needs(self, inputs: Paths, job: Job) -> bool:
+        """Return whether a job directly or indirectly writes one of the input files."""
+        writers = [self.jobs_by_output[path] for path in list_files(inputs)]
+        return any(writer == job or self._needs(writer.inputs, job) for writer in writers)
 
 
 def _read_runs(job: Job) -> list[PlannedRun]:
@@ -288,8 +284,7 @@ def _start_jobs(state: Loop, workers: Workers) -> None:
         job = next(waiting, None)
         if job is None:
             return
-        others = (other.step for other in workers.running if other.step != "train")
-        if job.step != "train" and any(others):
+        if job.step != "train" and any(other.step != "train" for other in workers.running):
             return
         if running and not state.crashed.isdisjoint(_list_ids(job, *workers.running)):
             return
@@ -303,15 +298,13 @@ def _start_jobs(state: Loop, workers: Workers) -> None:
 
 def _handle_ended_job(state: Loop, ended: EndedJob) -> None:
     """Repeat a job once if its worker process crashed; leave out the methods of a failed job."""
-    job = ended.job
-    if ended.exit_status is not None and state.crashed.isdisjoint(_list_ids(job)):
+    job, error = ended.job, ended.error
+    if ended.has_crashed and state.crashed.isdisjoint(_list_ids(job)):
         state.crashed |= _list_ids(job)
-        line = f"{_name_methods(state, job)}: {describe_exit(ended.exit_status)}"
+        line = f"{_name_methods(state, job)}: {error}"
         _print_line(f"{line}; the job will be repeated when no other job is running")
-    elif ended.exit_status is not None:
-        _leave_out(state, job, describe_exit(ended.exit_status))
-    elif ended.error is not None:
-        _leave_out(state, job, ended.error)
+    elif error is not None:
+        _leave_out(state, job, error)
 
 
 def _name_methods(state: Loop, job: Job) -> str:

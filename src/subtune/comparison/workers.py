@@ -33,13 +33,12 @@ class EndedJob(NamedTuple):
     Attributes:
         job: the job.
         error: the error message if the job failed, or None, also if the job stopped on request.
-        exit_status: the exit status of the worker process if the process ended, or None. It is
-            ``-n`` after signal ``n``.
+        has_crashed: whether the worker process ended.
     """
 
     job: Job
     error: str | None = None
-    exit_status: int | None = None
+    has_crashed: bool = False
 
 
 def _hub_cache(job: Job) -> str | None:
@@ -144,7 +143,7 @@ class Workers:
         if ended is None:
             self._idle = [other for other in self._idle if other is not process]
             return None
-        return EndedJob(ended, exit_status=status)
+        return EndedJob(ended, describe_exit(status), has_crashed=True)
 
     def stop(self, seconds: float) -> None:
         """Stop all running jobs. Kill workers that are busy after ``seconds``."""
@@ -176,7 +175,7 @@ class Workers:
 
 
 def describe_exit(exit_status: int) -> str:
-    """Describe how a worker process ended, from its exit status."""
+    """Describe how a worker process ended, from its exit status, ``-n`` after signal ``n``."""
     if exit_status == -signal.SIGKILL:
         return "the worker process was killed, probably because it ran out of memory"
     if exit_status < 0:

@@ -8,7 +8,7 @@ import pytest
 from subtune.comparison import loop
 from subtune.comparison.loop import Clock, Loop
 from subtune.comparison.next_runs import rank_missing_runs
-from subtune.comparison.workers import EndedJob
+from subtune.comparison.workers import EndedJob, describe_exit
 from subtune.core.errors import SubtuneError
 from subtune.core.process import process_age
 from subtune.steps.jobs import Job
@@ -86,11 +86,12 @@ def test_tf_idf_stays_without_the_model_for_which_it_is_planned(lines):
 
 
 def test_a_job_whose_worker_ended_is_done_once_more_by_itself(state, lines):
-    end = EndedJob(job_of(state, "embeddings"), exit_status=-signal.SIGKILL)
+    killed = describe_exit(-signal.SIGKILL)
+    end = EndedJob(job_of(state, "embeddings"), killed, has_crashed=True)
     loop._handle_ended_job(state, end)
     assert not state.progress.left_out
     loop._handle_ended_job(state, end)
-    killed = "the worker process was killed, probably because it ran out of memory"
+    assert killed == "the worker process was killed, probably because it ran out of memory"
     assert lines == [
         f"embeddings: {killed}; the job will be repeated when no other job is running",
         f"left out embeddings: {killed}",
@@ -99,8 +100,9 @@ def test_a_job_whose_worker_ended_is_done_once_more_by_itself(state, lines):
 
 def test_a_run_whose_worker_ended_twice_is_left_out_in_any_company(state, lines):
     both = job_of(state, "bitfit", "layernorm")
-    loop._handle_ended_job(state, EndedJob(both, exit_status=1))
-    loop._handle_ended_job(state, EndedJob(job_of(state, "bitfit"), exit_status=1))
+    loop._handle_ended_job(state, EndedJob(both, "the process ended", has_crashed=True))
+    again = EndedJob(job_of(state, "bitfit"), "the process ended", has_crashed=True)
+    loop._handle_ended_job(state, again)
     assert state.progress.left_out == {("a", "bitfit")}
 
 
