@@ -23,6 +23,7 @@ from subtune.comparison.own_task import (
     make_task,
     read_tables_and_models,
 )
+from subtune.comparison.predictions import read_predictions, write_predictions
 from subtune.comparison.settings import (
     CandidateSettings,
     EstimatedSeconds,
@@ -80,7 +81,8 @@ def write_first_configuration(
     yield from messages.look_lines(facts)
     task = make_task(facts, options)
     results = results or f"results/{task.name}"
-    rows = choose_rows(look, task, options.predictions, results, dev_share)
+    rows = choose_rows(look, task, results, dev_share)
+    predictions = read_predictions(options.predictions, look.tables[facts.judges], task)
     task, numbers = rows.task, rows.numbers
     if dev_share:
         yield from messages.dev_set_lines(numbers, dev_share, task.group)
@@ -124,8 +126,8 @@ def write_first_configuration(
         rows = rows.write(drawn, Path(Layout(results).sample()))
     scored = rows.rows[rows.scored_split]
     places = [scored[number][0] for number in drawn[rows.scored_split]]
-    predictions = rows.write_predictions(places, results)
-    rows = rows._replace(task=rows.task.replace(predictions=tuple(predictions.items())))
+    systems = tuple(write_predictions(predictions, places, results).items())
+    rows = rows._replace(task=rows.task.replace(predictions=systems))
     experiment = add_learning_curves(experiment, len(drawn["train"]))
     config = _make_config(results, rows, models, timed, experiment)
     text = _render(config, rows.task, models, timed, target, len(drawn["train"]), lengths)
@@ -149,12 +151,11 @@ def _list_timed_choices(
     texts = rows.columns["train"]
     with hold_gpu(partial(print, file=sys.stderr)):
         timed = measure_paces(look.models, rows.task, texts, look.windows[0], rates, seconds)
-    models = {name: model for name, model in look.models.items() if name not in timed.problems}
-    rates = {name: rates[name] for name in models}
-    fixed: dict[str, Any] = {"models": [*models], "tasks": [rows.task.name], "folds": folds}
+    rates = {name: own for name, own in rates.items() if name not in timed.problems}
+    fixed: dict[str, Any] = {"models": [*rates], "tasks": [rows.task.name], "folds": folds}
     fixed |= {"margin": options.margin or MARGIN, "precision": timed.precision}
     if rows.task.of_kind.has_numbers:
-        labels = {model.labels for model in models.values()}
+        labels = {look.models[name].labels for name in rates}
         fixed["labels"] = "standard" if labels == {"standard"} else "raw"
     fewest = DEFAULTS.rows_per_class * len(look.facts.parts["train"].labels)
     number = len(rows.numbers["train"])

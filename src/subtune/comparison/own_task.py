@@ -1,9 +1,8 @@
 """Builds the task for a user's tables: reads tables, guesses columns, chooses models and rows."""
 
-import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from subtune.comparison.look import (
     describe_tables,
     require_labels,
 )
-from subtune.comparison.predictions import check_predictions, list_predictions
 from subtune.comparison.settings import (
     StartingModel,
     choose_max_lengths,
@@ -44,7 +42,7 @@ from subtune.data.table_files import drop_incomplete_rows, fill_empty_flags
 from subtune.tasks import Task
 from subtune.tasks.sentences import parse_flag, parse_number
 from subtune.tasks.task import TEST, TaskSize
-from subtune.tasks.task_kind import Cells, Columns, PlacedRow
+from subtune.tasks.task_kind import Columns, PlacedRow
 
 
 class TablesAndModels(NamedTuple):
@@ -120,8 +118,7 @@ def read_tables_and_models(
             split: table._replace(rows=fill_empty_flags(table.rows, label))
             for split, table in tables.items()
         }
-    cells = (train.cells(column) for column in text)
-    texts = [tuple(str(cell or "") for cell in row) for row in zip(*cells, strict=True)]
+    texts = [tuple(str(row.get(column) or "") for column in text) for _, row in train.rows]
     models, problems = find_starting_models(options.model, texts)
     counted = {name: model.token_counts(texts) for name, model in models.items()}
     counts = {name: lengths for name, (lengths, _) in counted.items()}
@@ -147,8 +144,6 @@ class ChosenRows(NamedTuple):
         columns: for each split, the texts and labels that the task reads from the rows.
         numbers: for each split, the indices of the rows that may be used. The indices of a drawn
             dev set refer to the training table.
-        predictions: the external predictions of each system, by the system's name. They are mapped
-            from the place of each row of the table with the rows of ``scored_split``.
     """
 
     task: Task
@@ -156,7 +151,6 @@ class ChosenRows(NamedTuple):
     rows: dict[str, list[PlacedRow]]
     columns: dict[str, Columns]
     numbers: dict[str, np.ndarray]
-    predictions: dict[str, dict[str, Cells]]
 
     @property
     def scored_split(self) -> str:
@@ -184,53 +178,31 @@ class ChosenRows(NamedTuple):
         write_table_description(folder, whole)
         return self._replace(task=self.task.replace(encoding=None, sheet=None), files=files)
 
-    def write_predictions(self, places: Collection[str], results: str) -> dict[str, str]:
-        """Write the external predictions for some rows, and return the file of each system.
-
-        The predictions for all rows are written to another directory, for later calls.
-        """
-        layout, files = Layout(results), dict[str, str]()
-        shutil.rmtree(layout.given_predictions(), ignore_errors=True)
-        for system, cells in self.predictions.items():
-            for folder, chosen in {
-                layout.given_predictions(): cells,
-                layout.predictions(): places,
-            }.items():
-                rows = [(place, cells[place]) for place in chosen]
-                files |= write_drawn_rows({system: rows}, {system: range(len(rows))}, Path(folder))
-        return files
-
 
 def choose_rows(
-    look: TablesAndModels, task: Task, predictions: Any, results: str, dev_share: float | None
+    look: TablesAndModels, task: Task, results: str, dev_share: float | None
 ) -> ChosenRows:
-    """Collect a task's rows and the external predictions for them, and draw a dev set if needed.
+    """Collect a task's rows, and draw a dev set if needed.
 
     Args:
-        predictions: the value of the option ``predictions``, as for `list_predictions`.
         dev_share: the share of the training set that is drawn as the dev set; None to draw no dev
             set.
     """
     files = {split: part.path for split, part in look.facts.parts.items()}
     by_split = sources.user_task_files(files, task, may_lack="validation")
     columns = sources.read_columns(task, by_split)
-    scored = look.tables[look.facts.judges]
     # In a multi-label task, a row without a label has none of the labels.
     filled = () if look.facts.kind == "multilabel" else label_columns(look.facts.label)
     labelled = {
         split: drop_incomplete_rows(table.rows, look.facts.text, filled)[0]
         for split, table in look.tables.items()
     }
-    external, places = dict[str, dict[str, Cells]](), [place for place, _ in scored.rows]
-    for name, one in list_predictions(predictions, scored, task):
-        system, predicted = check_predictions(one, scored.rows, task, [*external], name)
-        external[system] = dict(zip(places, predicted, strict=True))
     numbers = {split: np.arange(len(placed)) for split, placed in labelled.items()}
     if dev_share:
         with locate_errors(f"--dev: {files['train']}"):
             numbers |= draw_dev_set(task, columns["train"], dev_share)
         labelled["validation"], columns["validation"] = labelled["train"], columns["train"]
-    chosen = ChosenRows(task, files, labelled, columns, numbers, external)
+    chosen = ChosenRows(task, files, labelled, columns, numbers)
     return chosen.write(numbers, Path(Layout(results).split_tables())) if dev_share else chosen
 
 

@@ -1,10 +1,11 @@
 """Reads and checks the external predictions that a user passes to `compare`."""
 
+import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,12 +14,14 @@ from pandas.api.types import is_scalar
 from subtune.comparison.splits import frame_cells, is_table, to_frame
 from subtune.comparison.user_table import UserTable, make_name
 from subtune.core.errors import SubtuneError, format_allowed, join_names, shorten
+from subtune.core.files import Layout
 from subtune.data.predictions import (
     find_prediction_columns,
     format_columns_read,
     parse_predictions,
     read_prediction_rows,
 )
+from subtune.data.sample import write_drawn_rows
 from subtune.data.table_files import FORMATS, is_file
 from subtune.methods import is_built_in
 from subtune.tasks import TaskSpec
@@ -28,17 +31,39 @@ from subtune.tasks.task_kind import Cells, PlacedRow, pair_with_places
 LISTS = (list, tuple, set, np.ndarray)
 
 
-class CheckedPredictions(NamedTuple):
-    """The predictions of an external system.
+def read_predictions(given: Any, table: UserTable, task: TaskSpec) -> dict[str, dict[str, Cells]]:
+    """Read the option ``predictions``: the predictions of external systems for all rows of a table.
 
-    Attributes:
-        system: the name of the system, derived from the name of its file, column or Series.
-        rows: for each row of the table, a mapping with the single key ``prediction``, or from each
-            label to its probability.
+    Returns:
+        For each system, by name, a mapping from the place of each row to its predictions: a mapping
+        with the single key ``prediction``, or from each label to its probability.
     """
+    found = dict[str, dict[str, Cells]]()
+    for name, one in list_predictions(given, table, task):
+        system, predicted = check_predictions(one, table.rows, task, [*found], name)
+        found[system] = dict(zip((place for place, _ in table.rows), predicted, strict=True))
+    return found
 
-    system: str
-    rows: list[Cells]
+
+def write_predictions(
+    predictions: Mapping[str, Mapping[str, Cells]], places: Collection[str], results: str
+) -> dict[str, str]:
+    """Write the external predictions for some rows, and return the file of each system.
+
+    The predictions for all rows are written to another directory, for later calls.
+
+    Args:
+        predictions: the predictions for all rows, from `read_predictions`.
+        places: the places of the rows.
+    """
+    layout, files = Layout(results), dict[str, str]()
+    shutil.rmtree(layout.given_predictions(), ignore_errors=True)
+    for system, cells in predictions.items():
+        by_folder = {layout.given_predictions(): cells, layout.predictions(): places}
+        for folder, chosen in by_folder.items():
+            rows = [(place, cells[place]) for place in chosen]
+            files |= write_drawn_rows({system: rows}, {system: range(len(rows))}, Path(folder))
+    return files
 
 
 def list_predictions(given: Any, table: UserTable, task: TaskSpec) -> list[tuple[str | None, Any]]:
@@ -74,7 +99,7 @@ def check_predictions(
     task: TaskSpec,
     taken: Collection[str] = (),
     name: str | None = None,
-) -> CheckedPredictions:
+) -> tuple[str, list[Cells]]:
     """Read and check the predictions of one system for the rows of a table.
 
     A line on stderr says which columns were read.
@@ -86,6 +111,9 @@ def check_predictions(
             are the probabilities of the labels.
         taken: the names of other systems, which this system cannot have.
         name: the name of the system; default: derived from the predictions.
+
+    Returns:
+        The name of the system, and the predictions of each row, as in `read_predictions`.
 
     Raises:
         SubtuneError: the numbers of predictions and rows differ, the predictions have no suitable
@@ -110,7 +138,7 @@ def check_predictions(
     # The columns of the written file have standard names, which may differ from the user's names.
     names = ["prediction"] if len(columns) == 1 else task.labels or ()
     named = [*zip(names, columns, strict=True)]
-    return CheckedPredictions(system, [{n: row[c] for n, c in named} for _, row in table])
+    return system, [{n: row[c] for n, c in named} for _, row in table]
 
 
 def _read_rows(predictions: Any, task: TaskSpec, number: int) -> tuple[str, str, list[PlacedRow]]:

@@ -20,7 +20,7 @@ import yaml
 
 from subtune.comparison import DEFAULTS, Options, loop, with_options
 from subtune.comparison.first_configuration import EXPERIMENT, write_first_configuration
-from subtune.comparison.own_task import choose_rows, make_task, read_tables_and_models
+from subtune.comparison.predictions import read_predictions, write_predictions
 from subtune.comparison.results import CONFIGURATION, Comparison
 from subtune.comparison.splits import (
     Rows,
@@ -46,6 +46,7 @@ from subtune.core.errors import (
 from subtune.core.files import Layout, hash_text, write_text
 from subtune.core.ids import content_id
 from subtune.core.process import end_late_process
+from subtune.data.sources import task_reader
 from subtune.data.table_files import is_directory
 from subtune.plan.inputs import scored_file
 from subtune.steps.context import plan_and_check
@@ -328,14 +329,13 @@ def _set_predictions(text: str, written: Config, place: Path, question: Comparis
     _set_value(text, "predictions", {}, place / CONFIGURATION)
     paths = write_splits(question.splits, place, Path(Layout(str(place)).tables(question.name)))
     options, experiment = question.options, written.experiments[EXPERIMENT]
-    look = read_tables_and_models(paths, options)
-    task = make_task(look.facts, options)
-    rows = choose_rows(look, task, options.predictions, str(place), question.dev_share)
-    labelled = {place for place, _ in rows.rows[rows.scored_split]}
-    # The places of the rows on which the earlier call scored the methods.
-    file = scored_file(written, written.all_tasks()[experiment.tasks[0]], experiment.folds)
-    scored = (place for place, _ in read_user_table(file, options.encoding, options.sheet).rows)
-    files = rows.write_predictions([*filter(labelled.__contains__, scored)], str(place))
+    task = written.all_tasks()[experiment.tasks[0]]
+    # Methods are scored on the last split.
+    table = read_user_table([*paths.values()][-1], options.encoding, options.sheet)
+    predictions = read_predictions(options.predictions, table, task)
+    # The rows on which the earlier call scored the methods.
+    scored = task_reader(task).read(task, scored_file(written, task, experiment.folds), True)
+    files = write_predictions(predictions, [place for place, _ in scored], str(place))
     return _set_value(text, "predictions", files, place / CONFIGURATION)
 
 

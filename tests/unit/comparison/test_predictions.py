@@ -37,7 +37,7 @@ def systems(given, task=CLASSES):
 def labels_read(given, task=CLASSES):
     """Return the labels of each row, after `list_predictions` has found a single system."""
     [(name, one)] = systems(given, task)
-    rows = [*pair_with_places(check_predictions(one, ROWS, task, name=name).rows)]
+    rows = [*pair_with_places(check_predictions(one, ROWS, task, name=name)[1])]
     logits = parse_predictions(task, rows, [*rows[0][1]], "")
     return [
         [label for label, logit in zip(task.labels, row, strict=True) if logit > 0]
@@ -50,16 +50,17 @@ def test_a_column_of_the_table_is_a_system():
 
 
 def test_columns_of_the_table_are_probabilities_in_the_order_of_the_labels():
-    found = checked("p_bad,p_good")
-    assert found.system == "p_bad-p_good"
-    assert found.rows[0] == {"bad": "0.1", "good": "0.9"}
+    system, rows = checked("p_bad,p_good")
+    assert system == "p_bad-p_good"
+    assert rows[0] == {"bad": "0.1", "good": "0.9"}
 
 
 def test_a_label_that_is_a_usual_name_has_a_column_of_its_own(tmp_path):
     path = tmp_path / "gpt.csv"
     path.write_text("answer,question\n0.1,0.9\n0.8,0.2\n")
     task = CLASSES.replace(labels=("question", "answer"))
-    assert checked(path, task).rows[0] == {"question": "0.9", "answer": "0.1"}
+    _, rows = checked(path, task)
+    assert rows[0] == {"question": "0.9", "answer": "0.1"}
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_a_file_has_a_usual_column_or_a_single_one(text, tmp_path):
 def test_a_file_may_have_a_column_for_each_label(before, tmp_path):
     path = tmp_path / "old.csv"
     path.write_text(f"{before}good,{before}bad\n0.9,0.1\n0.2,0.8\n")
-    first, second = checked(str(path)).rows
+    _, (first, second) = checked(str(path))
     assert first == {"bad": "0.1", "good": "0.9"}
     assert [*second.values()] == ["0.8", "0.2"]
 
@@ -119,9 +120,9 @@ def test_a_missing_file_is_refused():
 
 
 def test_a_system_has_not_the_name_of_a_method_or_of_another_system(tmp_path):
-    assert checked(pd.Series(["bad", "good"], name="full")).system == "full-predictions"
+    assert checked(pd.Series(["bad", "good"], name="full"))[0] == "full-predictions"
     rows = [*pair_with_places([{"text": "a", "gpt": "bad"}])]
-    assert check_predictions("gpt", rows, CLASSES, taken=["gpt"]).system == "gpt-predictions"
+    assert check_predictions("gpt", rows, CLASSES, taken=["gpt"])[0] == "gpt-predictions"
 
 
 def test_each_word_of_the_option_is_a_system():
@@ -190,7 +191,8 @@ def test_labels_are_numbers_or_booleans_of_any_type(dtype):
 def test_a_dict_names_the_systems(capsys):
     given = {"gpt 4": ["good", "bad"], "old": [[0.1, 0.9], [0.8, 0.2]]}
     for name, one in systems(given):
-        assert check_predictions(one, ROWS, CLASSES, name=name).system == name.replace(" ", "-")
+        system, _ = check_predictions(one, ROWS, CLASSES, name=name)
+        assert system == name.replace(" ", "-")
     assert capsys.readouterr().err.splitlines() == [
         "predictions gpt-4: column prediction of the given values",
         "predictions old: columns bad, good of the given values",
@@ -251,12 +253,12 @@ def test_an_empty_prediction_of_several_labels_is_no_label(tmp_path, ending):
         frame.to_csv(path, index=False, sep="," if ending == ".csv" else "\t")
     else:
         (frame.to_excel if ending == ".xlsx" else frame.to_parquet)(path, index=False)
-    found = check_predictions(path, rows, TOPICS).rows
+    _, found = check_predictions(path, rows, TOPICS)
     assert [row["prediction"] for row in found] == ["good", None, "bad", None]
 
 
 def test_an_empty_line_is_a_prediction_of_no_label_and_the_last_ones_may_be_more(tmp_path):
     (tmp_path / "gpt.csv").write_text("prediction\ngood\n\nbad\n\n\n")
     rows = [("line", {"text": "a", "label": "good"})] * 3
-    found = check_predictions(tmp_path / "gpt.csv", rows, TOPICS).rows
+    _, found = check_predictions(tmp_path / "gpt.csv", rows, TOPICS)
     assert [row["prediction"] for row in found] == ["good", None, "bad"]
