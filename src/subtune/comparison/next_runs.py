@@ -5,6 +5,7 @@ A run is finished when it is recorded. Processes and the time limit are handled 
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
@@ -126,12 +127,14 @@ def rank_missing_runs(
     Returns:
         The runs of each rank, by rank. Each run has one learning rate instead of a search.
     """
-    order, ranked = progress.model_order(), dict[str, tuple[Rank, PlannedRun]]()
+    order, known = progress.model_order(), {*progress.scores}
     positions: dict[tuple, int] = {}
+    ranked = defaultdict[Rank, list[PlannedRun]](list)
 
     def add_run(rank: Rank, run: RunSpec, planned: PlannedRun) -> None:
-        if run.id not in progress.scores and run.id not in ranked:
-            ranked[run.id] = rank, planned.replace(spec=run, search=None)
+        if run.id not in known:
+            known.add(run.id)
+            ranked[rank].append(planned.replace(spec=run, search=None))
 
     for planned in progress.planned:
         method = planned.model_name, planned.method
@@ -164,7 +167,4 @@ def rank_missing_runs(
             add_run(rank, search.run.with_learning_rate(rate), planned)
         if not missing:
             add_run(repeated, planned.spec.with_learning_rate(best_rate(search, tried)), planned)
-    groups: dict[Rank, list[PlannedRun]] = {}
-    for rank, planned in ranked.values():
-        groups.setdefault(rank, []).append(planned)
-    return sorted(groups.items(), key=lambda group: group[0])
+    return sorted(ranked.items(), key=lambda group: group[0])
