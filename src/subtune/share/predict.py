@@ -23,7 +23,7 @@ from subtune.core.process import prepare_device
 from subtune.data.load import read_examples, row_encoder
 from subtune.data.sample import draw_rows, read_table_description, write_drawn_rows
 from subtune.data.sources import files_version, read_columns, task_reader
-from subtune.data.table_files import is_file, read_rows, read_texts
+from subtune.data.table_files import is_file
 from subtune.models.encoder import load_spec_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
@@ -264,9 +264,6 @@ def read_new_rows(task: TaskSpec, table: Path) -> list[PlacedRow]:
     reader = task_reader(task)
     if table.suffix.lower() not in reader.endings:
         raise SubtuneError(f"{table}: {format_allowed(table.suffix, reader.endings)}")
-    if reader.read is read_texts:
-        # All columns are checked before the first row, and not only the text columns.
-        next(read_rows(table, encoding=task.encoding, sheet=task.sheet), None)
     return [*reader.read(task, table, False)]
 
 
