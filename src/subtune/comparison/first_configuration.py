@@ -56,7 +56,7 @@ def write_first_configuration(
     target: Path,
     results: str | None = None,
     dev_share: float | None = None,
-    seeds: int | None = None,
+    every_seed: bool = False,
 ) -> Iterator[str]:
     """Write a configuration, and yield lines that describe the tables and the chosen settings.
 
@@ -69,8 +69,8 @@ def write_first_configuration(
         results: the directory of the results; default: ``results/`` followed by the task's name.
         dev_share: the share of the training set that is drawn as the dev set; None to draw no dev
             set.
-        seeds: the number of seeds, or of folds in cross-validation; default: as many as fit into
-            the time limit.
+        every_seed: whether the configuration has all seeds, or all folds in cross-validation;
+            default: as many as fit into the time limit.
 
     Raises:
         SubtuneError: a table cannot be used for training, an option cannot be guessed, or the
@@ -108,12 +108,11 @@ def write_first_configuration(
         for split, count in chosen.count_rows(numbers).items()
     }
     experiment, part = chosen.experiment, ""
-    if seeds:
-        planned = tuple(range(min(seeds, folds or seeds)))
-        if len(experiment.seeds) < len(planned):
+    if every_seed:
+        if len(experiment.seeds) < len(usual.seeds):
             unit = "folds" if folds else "seeds"
-            part = f" for {len(experiment.seeds)} of {len(planned)} {unit}"
-        experiment = experiment.model_copy(update={"seeds": planned})
+            part = f" for {len(experiment.seeds)} of {len(usual.seeds)} {unit}"
+        experiment = experiment.model_copy(update={"seeds": usual.seeds})
     if "validation" not in numbers:
         yield from messages.describe_folds(facts, folds or 0, len(experiment.seeds))
     yield from messages.sample_lines(numbers, drawn, experiment)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 import yaml
 
-from subtune.comparison import DEFAULTS, Options, loop, with_options
+from subtune.comparison import Options, loop, with_options
 from subtune.comparison.first_configuration import EXPERIMENT, write_first_configuration
 from subtune.comparison.predictions import read_predictions, write_predictions
 from subtune.comparison.results import CONFIGURATION, Comparison
@@ -34,8 +34,7 @@ from subtune.comparison.splits import (
 )
 from subtune.comparison.user_table import read_user_table
 from subtune.comparison.workers import Workers
-from subtune.config import parse_config_file
-from subtune.config.checks import check_config, read_config
+from subtune.config.checks import read_config
 from subtune.config.schema import MARGIN, Config
 from subtune.core.errors import (
     SubtuneError,
@@ -162,7 +161,7 @@ def run_comparison(
                 _continue(place, question, say)
             else:
                 _configure(place, question, say)
-            context = plan_and_check(check_config(parse_config_file(place / CONFIGURATION)))
+            context = plan_and_check(read_config(place / CONFIGURATION))
             at_end.push(on_error.pop_all())
         workers.number = context.config.jobs_at_once or 1
         loop.train_within_time_limit(context, clock, workers)
@@ -241,10 +240,8 @@ def _configure(place: Path, question: ComparisonRequest, say: Say) -> None:
     """Write the configuration, a description of the call, and all rows that are not in files."""
     paths = write_splits(question.splits, place, Path(Layout(str(place)).tables(question.name)))
     target, options = place / CONFIGURATION, question.options
-    lines = write_first_configuration(
-        paths, options, target, str(place), question.dev_share, DEFAULTS.seeds
-    )
-    for line in lines:
+    share = question.dev_share
+    for line in write_first_configuration(paths, options, target, str(place), share, True):
         say(line)
     _record_call(place, question, options.minutes, hash_text(target.read_text("utf-8")))
     say(f"{target} contains these settings")
