@@ -41,7 +41,7 @@ from subtune.core.gpus import hold_gpu
 from subtune.data.sample import draw_rows
 from subtune.data.sources import measure_columns
 from subtune.tasks import Task
-from subtune.tasks.task import TaskSize
+from subtune.tasks.task import TEST, TaskSize
 
 if TYPE_CHECKING:
     from subtune.comparison.pace import MeasuredPace
@@ -123,8 +123,8 @@ def write_first_configuration(
     yield from messages.time_lines(models.values(), times, part, options.minutes)
     if any(len(drawn[split]) < len(numbers[split]) for split in numbers):
         rows = rows.write(drawn, Path(Layout(results).sample()))
-    scored = rows.rows[rows.scored_split]
-    places = [scored[number][0] for number in drawn[rows.scored_split]]
+    scored = next(split for split in (TEST, "validation", "train") if split in numbers)
+    places = [rows.rows[scored][number][0] for number in drawn[scored]]
     systems = tuple(write_predictions(predictions, places, results).items())
     rows = rows._replace(task=rows.task.replace(predictions=systems))
     experiment = add_learning_curves(experiment, len(drawn["train"]))
@@ -291,10 +291,8 @@ def _render(
     environment.filters |= {"quoted": quote_yaml, "flow": flow, "command": format_run_command}
     experiment = config.experiments[EXPERIMENT]
     train_rows = count_training_rows(rows, experiment.folds)
-    others = [name for name in task.of_kind.metrics if name not in task.metrics]
-    if task.outputs != 2:
-        # The metric `f1` is defined for two classes only.
-        others = [name for name in others if name != "f1"]
+    # The metric `f1` is defined for two classes only.
+    hidden = {*task.metrics} if task.outputs == 2 else {*task.metrics, "f1"}
     return environment.get_template("first_configuration.yaml").render(
         config=config,
         name=EXPERIMENT,
@@ -306,7 +304,7 @@ def _render(
         train_rows=train_rows,
         steps=math.ceil(train_rows / experiment.batch_size) * experiment.epochs,
         cut_share=messages.describe_cut_texts(lengths),
-        other_metrics=others,
+        other_metrics=[name for name in task.of_kind.metrics if name not in hidden],
         defaults=DEFAULTS,
     )
 

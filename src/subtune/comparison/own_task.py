@@ -152,11 +152,6 @@ class ChosenRows(NamedTuple):
     columns: dict[str, Columns]
     numbers: dict[str, np.ndarray]
 
-    @property
-    def scored_split(self) -> str:
-        """The split on which methods are scored."""
-        return next(s for s in (TEST, "validation", "train") if s in self.numbers)
-
     def write(self, numbers: Mapping[str, np.ndarray], folder: Path) -> "ChosenRows":
         """Write some rows of each split to new files, with a description of the original table.
 
