@@ -131,19 +131,19 @@ class Workers:
         except Empty:
             return None
         ended = self._busy.pop(process, None)
-        if ended:
-            self._memory.measure(process.pid, ended, has_ended=True)
-        if line:
-            if ended and _hub_cache(ended):
-                process.terminate()
-            else:
-                self._idle.append(process)
-            return EndedJob(ended, **json.loads(line)) if ended else None
-        status = process.wait()
         if ended is None:
+            # An idle worker process has ended.
+            process.wait()
             self._idle = [other for other in self._idle if other is not process]
             return None
-        return EndedJob(ended, describe_exit(status), has_crashed=True)
+        self._memory.measure(process.pid, ended, has_ended=True)
+        if not line:
+            return EndedJob(ended, describe_exit(process.wait()), has_crashed=True)
+        if _hub_cache(ended):
+            process.terminate()
+        else:
+            self._idle.append(process)
+        return EndedJob(ended, **json.loads(line))
 
     def stop(self, seconds: float) -> None:
         """Stop all running jobs. Kill workers that are busy after ``seconds``."""
