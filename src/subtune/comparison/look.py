@@ -257,10 +257,8 @@ def _find_deciding_columns(
             most, second = [*sorted(counts.values(), reverse=True), 0][:2]
             # For a row with the most frequent label, only `most - 1` other rows have this label.
             correct += most if most - 1 > second else 0
-        if (
-            len(by_cell) > len(known) > 1
-            and known.total() - correct <= DEFAULTS.undecided * majority_errors
-        ):
+        errors = known.total() - correct
+        if len(by_cell) > len(known) > 1 and errors <= DEFAULTS.undecided * majority_errors:
             deciding[column] = len(by_cell), correct / known.total()
     return deciding
 
