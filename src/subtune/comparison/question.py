@@ -225,9 +225,9 @@ def _check_order_of_index(predictions: Any, scored: Any) -> None:
     Predictions are read by position, and pandas would read them by index.
     """
     several = predictions.values() if isinstance(predictions, Mapping) else [predictions]
-    index = getattr(scored, "index", None)
+    index: Any = getattr(scored, "index", None)
     for one in several:
-        own = getattr(one, "index", None)
+        own: Any = getattr(one, "index", None)
         both = isinstance(index, pd.Index) and isinstance(own, pd.Index)
         if both and not index.equals(own) and {*index} == {*own}:
             raise SubtuneError(
