@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Rows = Union[str, Path, pd.DataFrame, "datasets.Dataset"]
 # A dataset on the hub, with the name of its subset, if any, after a colon.
-ON_HUB = re.compile(rf"(?P<repository>{REPOSITORY[1:-1]})(:(?P<subset>[\w.+-]+))?")
+ON_HUB = re.compile(rf"{REPOSITORY[1:-1]}(:[\w.+-]+)?")
 # The usual names of a dev split.
 DEV = ("validation", "dev", "valid", "val")
 
@@ -190,9 +190,7 @@ def _find_name(names: Sequence[str], key: str, splits: Mapping[str, Any], where:
 
 @cache
 def _download_dataset(reference: str, revision: str | None, results: Path) -> Mapping[str, Any]:
-    match = ON_HUB.fullmatch(reference)
-    assert match
-    repository, subset = match["repository"], match["subset"]
+    repository, _, subset = reference.partition(":")
     kept = Path(Layout(str(results)).pinned_commits())
     commit = pin_revision(
         repository, revision, "dataset", kept, f"--train: no such file: {reference!r}"
@@ -201,7 +199,7 @@ def _download_dataset(reference: str, revision: str | None, results: Path) -> Ma
 
     advice = "add a subset after a colon, as in nyu-mll/glue:cola"
     with convert_errors(f"--train: cannot read {reference} from the hub ({advice})"):
-        return datasets.load_dataset(repository, subset, revision=commit)
+        return datasets.load_dataset(repository, subset or None, revision=commit)
 
 
 def _read_split(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
