@@ -255,10 +255,10 @@ def run_line(experiment: Experiment) -> str:
     """Format the line about the runs: their number, methods, seeds or folds, epochs, batch size."""
     seeds, unit = len(experiment.seeds), "folds" if experiment.folds else "seeds"
     runs, searches, groups = 0, False, dict[str, list[str]]()
-    for method in DEFAULTS.methods:
+    for method in filter(experiment.all_methods.__contains__, DEFAULTS.methods):
         by_model = [experiment.methods_for(model) for model in experiment.models]
         every = [methods[method] for methods in by_model if method in methods]
-        models = 1 if isinstance(METHODS[method], TfIdf) and every else len(every)
+        models = 1 if isinstance(METHODS[method], TfIdf) else len(every)
         # A method without learning rates is a deterministic regression: its result is the same for
         # all seeds, so one run is enough.
         repeated = seeds if experiment.folds or any(every) else 1
@@ -266,8 +266,7 @@ def run_line(experiment: Experiment) -> str:
         searches |= any(isinstance(rates, SearchOfRates) for rates in every)
         times = f" × {seeds} {unit}" if repeated > 1 else ""
         times += f" × {models} models" if models > 1 else ""
-        if models:
-            groups.setdefault(times, []).append(method)
+        groups.setdefault(times, []).append(method)
     methods = ", ".join(f"({', '.join(same)}){times}" for times, same in groups.items())
     own = experiment.by_method
     longer = f" ({next(iter(own.values())).epochs} for {', '.join(own)})" if own else ""
