@@ -32,12 +32,12 @@ def test_a_run_goes_on_from_its_checkpoint_in_another_group_of_runs(
     state = Loop(context, Clock(0, 60))
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(recorded_runs, "write_record", interrupt)
-        run_job(state._make_training_job(state.planned_runs))
-    first, second = [run.spec.id for run in state.planned_runs]
+        run_job(state._make_training_job(state.progress.planned))
+    first, second = [run.spec.id for run in state.progress.planned]
     folder, store = Path(context.paths.checkpoints()), Path(context.paths.records())
     assert {path.name for path in folder.iterdir()} == {first, second}
     capsys.readouterr()
-    run_job(state._make_training_job(state.planned_runs[:1]))
+    run_job(state._make_training_job(state.progress.planned[:1]))
     assert "from step 2 of 2" in capsys.readouterr().out
     # Only the checkpoints of recorded runs are removed.
     assert records.is_recorded(store, first) and not records.is_recorded(store, second)
