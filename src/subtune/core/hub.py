@@ -8,10 +8,10 @@ you delete the branch's line in the file of stored answers. If the hub cannot be
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -40,23 +40,13 @@ COMMIT = re.compile(r"^[0-9a-f]{40}$")
 KEPT = TypeAdapter(dict[str, Annotated[str, Field(pattern=r"^([0-9a-f]{40}|first|mean)$")]])
 
 
-def download_snapshot(
-    repository: str,
-    revision: str,
-    patterns: Sequence[str],
-    *,
-    repo_type: str,
-    name: str,
-    instead: str,
-) -> Path:
-    """Download a repository's files that match ``patterns``, and return the local directory.
+def download_snapshot(problem: str, instead: str, repository: str, **settings: Any) -> Path:
+    """Download a repository's files, and return the local directory.
 
     Args:
-        revision: the commit, tag or branch.
-        patterns: glob patterns of the files.
-        repo_type: ``model`` or ``dataset``.
-        name: the beginning of an error message.
+        problem: the beginning of an error message.
         instead: the end of an error message, which says what a user without a network can do.
+        settings: arguments of ``huggingface_hub.snapshot_download``, such as the revision.
 
     Raises:
         SubtuneError: the hub cannot be reached, or has no such repository or revision.
@@ -64,11 +54,8 @@ def download_snapshot(
     import huggingface_hub
 
     advice = f"check the internet connection of the machine that downloads, or {instead}"
-    with explain_hub_errors(f"{name} at {revision}", advice):
-        folder = huggingface_hub.snapshot_download(
-            repository, repo_type=repo_type, revision=revision, allow_patterns=list(patterns)
-        )
-    return Path(folder)
+    with explain_hub_errors(problem, advice):
+        return Path(huggingface_hub.snapshot_download(repository, **settings))
 
 
 @contextmanager

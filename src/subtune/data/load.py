@@ -43,12 +43,12 @@ def _download_rows(task: TaskSpec, revision: str, splits: Sequence[str]) -> data
     repository = REPOSITORIES.get(task.name, OF_GLUE)
     patterns = {split: repository.pattern(task.name, split) for split in splits}
     folder = download_snapshot(
+        f"source: could not download {repository.name} at {revision}",
+        repository.instead,
         repository.name,
-        revision,
-        [*patterns.values()],
         repo_type="dataset",
-        name=f"source: could not download {repository.name}",
-        instead=repository.instead,
+        revision=revision,
+        allow_patterns=[*patterns.values()],
     )
     result = {}
     for split, pattern in patterns.items():

@@ -239,12 +239,11 @@ def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
     if spec.source == "hub":
         weights, others = (WEIGHTS, INDEX, SHARDS), (README, MODULES, POOLING)
         source = download_snapshot(
+            f"could not download model {name_or_path} at {spec.version}",
+            "name a local `path`",
             name_or_path,
-            spec.version,
-            [CONFIG, ADAPTER, *weights, TOKENIZER, *OTHER_TOKENIZER_FILES, *others],
-            repo_type="model",
-            name=f"could not download model {name_or_path}",
-            instead="name a local `path`",
+            revision=spec.version,
+            allow_patterns=[CONFIG, ADAPTER, *weights, TOKENIZER, *OTHER_TOKENIZER_FILES, *others],
         )
     # The model's version depends neither on the model card nor on the pooling, which is in the
     # spec.
