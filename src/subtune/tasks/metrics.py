@@ -16,7 +16,6 @@ import string
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,17 +98,12 @@ def normalise_answer(text: str) -> str:
 
 def mean_over_questions(
     score: Callable[[str, Sequence[str]], float],
-    predictions: Sequence[str],
-    references: Sequence[Sequence[str]],
-) -> float:
-    """Compute the mean of a score over questions.
+) -> Callable[[Sequence, Sequence], float]:
+    """Return the mean over questions of `exact_match` or `word_f1`.
 
-    Args:
-        score: `exact_match` or `word_f1`.
-        predictions: the predicted answer to each question.
-        references: the accepted answers to each question.
+    The returned function receives the predicted answer and the accepted answers to each question.
     """
-    return float(np.mean(list(map(score, predictions, references))))
+    return lambda predictions, references: float(np.mean([*map(score, predictions, references)]))
 
 
 def exact_match(prediction: str, answers: Sequence[str]) -> float:
@@ -153,8 +147,8 @@ METRICS = {
         "spearmanr": Metric("Spearman correlation", correlation("spearmanr")),
     },
     "answers": {
-        "exact_match": Metric("exact match", partial(mean_over_questions, exact_match)),
-        "f1": Metric("F1", partial(mean_over_questions, word_f1)),
+        "exact_match": Metric("exact match", mean_over_questions(exact_match)),
+        "f1": Metric("F1", mean_over_questions(word_f1)),
     },
 }
 TITLES = {name: metric.title for table in METRICS.values() for name, metric in table.items()}
