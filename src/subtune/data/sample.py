@@ -15,9 +15,6 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.row_sets import SET
 from subtune.tasks.task_kind import Columns, PlacedRow
 
-# In regression tasks, the strata are this number of ranges of the label, each with about the same
-# number of rows.
-RANGES = 10
 # In the directory of a sample, this file describes the table from which the sample was drawn.
 WHOLE = "drawn_from.json"
 
@@ -37,7 +34,7 @@ def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) 
     """
     if number >= len(among):
         return among
-    rows = pd.DataFrame({"stratum": _find_strata(task, columns)}).loc[among]
+    rows = pd.DataFrame({"stratum": task.of_kind.strata(np.array(columns["label"]))}).loc[among]
     by_stratum = rows.sample(frac=1, random_state=0).groupby("stratum")["stratum"]
     wanted = by_stratum.transform("size") * number / len(among)
     return np.sort(wanted.index[by_stratum.cumcount() < wanted.round().clip(lower=1)])
@@ -56,7 +53,8 @@ def draw_dev_set(task: TaskSpec, columns: Columns, share: float) -> dict[str, np
     Raises:
         SubtuneError: all rows are in one set.
     """
-    rows = pd.DataFrame({"set": columns[SET], "stratum": _find_strata(task, columns)})
+    strata = task.of_kind.strata(np.array(columns["label"]))
+    rows = pd.DataFrame({"set": columns[SET], "stratum": strata})
     counts = rows.value_counts("stratum", sort=False)
     exact = counts * share
     missing = np.floor(exact)
@@ -88,14 +86,6 @@ def draw_dev_set(task: TaskSpec, columns: Columns, share: float) -> dict[str, np
         drawn.append(nearest)
     is_dev = rows["set"].isin(contents.index[drawn]).to_numpy()
     return {"train": np.flatnonzero(~is_dev), "validation": np.flatnonzero(is_dev)}
-
-
-def _find_strata(task: TaskSpec, columns: Columns) -> np.ndarray:
-    """Return the stratum of each row: its label or, in regression tasks, its range of labels."""
-    labels = np.array(columns["label"])
-    if task.of_kind.has_numbers:
-        return labels.argsort(kind="stable").argsort() * RANGES // len(labels)
-    return task.of_kind.strata(labels)
 
 
 class WholeTable(NamedTuple):

@@ -73,11 +73,8 @@ def divide_rows(
     if task.of_kind.head != "sequence_classification":
         parts = GroupKFold(**settings).split(sets, groups=sets)
     else:
-        strata = task.of_kind.strata(labels)
-        if task.of_kind.has_numbers:
-            # At most 10 bins, with at least one row per fold in each bin.
-            bins = min(10, len(strata) // folds)
-            strata = strata.argsort(kind="stable").argsort() * bins // len(strata)
+        # At most 10 ranges of the label, with at least one row per fold in each range.
+        strata = task.of_kind.strata(labels, min(10, len(labels) // folds))
         parts = StratifiedGroupKFold(**settings).split(sets, strata, sets)
     # Plans check this number, except for tasks that are read after planning.
     with convert_errors(f"task {task.name!r}: found too few different texts for {folds} folds"):

@@ -28,6 +28,7 @@ from subtune.tasks.metrics import METRICS
 from subtune.tasks.task_kind import (
     NO_CHARACTER,
     NO_LABEL,
+    RANGES,
     Cells,
     Columns,
     TaskKind,
@@ -308,6 +309,10 @@ class Regression(Sentences):
             )
         return score
 
+    def strata(self, labels: np.ndarray, ranges: int = RANGES) -> np.ndarray:
+        """Return the range of labels to which each row belongs."""
+        return labels.argsort(kind="stable").argsort() * ranges // len(labels)
+
     def losses(
         self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None
     ) -> Tensor:
@@ -363,7 +368,7 @@ class MultiLabel(Sentences):
             found = f"the labels {', '.join(words)} in every" if words else "no label in any"
             raise SubtuneError(f"{path}: found {found} row, expected rows with different labels")
 
-    def strata(self, labels: np.ndarray) -> np.ndarray:
+    def strata(self, labels: np.ndarray, ranges: int = RANGES) -> np.ndarray:
         """Return the rarest label of each row, or -1 for a row without labels."""
         counts = np.where(labels, labels.sum(0), np.inf)
         return np.where(labels.any(1), counts.argmin(1), NO_LABEL)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 # The number that stands for a missing label, as in GLUE's test sets on the hub.
 NO_LABEL = -1
+# In regression tasks, the strata are this number of ranges of the label, each with about the same
+# number of rows.
+RANGES = 10
 # The column of a split with the place of each row in its file, such as ``line 3``.
 PLACE = "place"
 # Characters that occur only in damaged files: NUL and surrogates.
@@ -222,7 +225,7 @@ class TaskKind(ABC):
         require_weightable_labels(task, counts, len(labels))
         return len(labels) / (len(counts) * counts)
 
-    def strata(self, labels: np.ndarray) -> np.ndarray:
+    def strata(self, labels: np.ndarray, ranges: int = RANGES) -> np.ndarray:
         """Return the stratum of each row for stratified sampling, by default its label."""
         return labels
 
