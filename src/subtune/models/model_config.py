@@ -308,10 +308,7 @@ def _peft_shapes(
 
 
 def shapes_of_selection(
-    selection: Selection,
-    dimensions: AnyDimensions,
-    outputs: int,
-    head: str = SEQUENCE_CLASSIFICATION,
+    selection: Selection, dimensions: AnyDimensions, outputs: int, head: str
 ) -> dict[str, Shape]:
     """Map canonical parameter names to shapes, including the parameters that a selection adds.
 

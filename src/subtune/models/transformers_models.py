@@ -94,11 +94,8 @@ def make_config(dimensions: Dimensions, outputs: int) -> PretrainedConfig:
 
 def is_decoder(config: PretrainedConfig) -> bool:
     """Return whether the model is a decoder, in which a token attends only to earlier tokens."""
-    is_causal, is_masked = (
-        type(config) in auto_class._model_mapping
-        for auto_class in (transformers.AutoModelForCausalLM, transformers.AutoModelForMaskedLM)
-    )
-    return is_causal and not is_masked
+    is_causal = type(config) in transformers.AutoModelForCausalLM._model_mapping
+    return is_causal and type(config) not in transformers.AutoModelForMaskedLM._model_mapping
 
 
 def model_classes(config: PretrainedConfig) -> dict[str, type[PreTrainedModel]]:

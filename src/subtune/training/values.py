@@ -118,8 +118,7 @@ class TrainedValues:
         for name in names:
             pretrained, dtype = model.parameters[name], forward[name].dtype
             entries = [member[name] for member in members]
-            is_whole = isinstance(entries[0], Whole)
-            read = rows.get(name) if is_whole else None
+            read = rows.get(name) if isinstance(entries[0], Whole) else None
             self._parts.append(StackedMatrix(name, pretrained, entries, dtype, read))
 
     def leaves(self, position: int) -> list[Tensor]:

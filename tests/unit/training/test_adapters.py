@@ -72,11 +72,12 @@ def theirs_of(name, base):
 )
 def test_the_adapters_of_bert_large_have_as_many_parameters_as_published(method, parameters):
     selection, dimensions = METHODS[method], known_dimensions("bert-large-cased")
-    shapes = shapes_of_selection(selection, dimensions, 2)
+    shapes = shapes_of_selection(selection, dimensions, 2, SEQUENCE_CLASSIFICATION)
     assert count_trained_parameters(selection.resolve(shapes, seed=0), shapes) == parameters
 
 
 def test_a_model_of_another_family_has_no_adapters(directory_of):
-    shapes = shapes_of_selection(METHODS["adapter"], read_dimensions(directory_of("modernbert")), 2)
+    dimensions = read_dimensions(directory_of("modernbert"))
+    shapes = shapes_of_selection(METHODS["adapter"], dimensions, 2, SEQUENCE_CLASSIFICATION)
     with pytest.raises(SubtuneError, match="adapters support only BERT, RoBERTa and XLM-RoBERTa"):
         METHODS["adapter"].resolve(shapes, seed=0)

@@ -109,7 +109,7 @@ def test_a_plan_knows_what_trains_without_weights(of_type, family, directory):
     if (family, of_type) in SKIPPED:
         pytest.skip(REFUSED)
     selection = selection_of(of_type, family)
-    planned = shapes_of_selection(selection, read_dimensions(directory), 2)
+    planned = shapes_of_selection(selection, read_dimensions(directory), 2, SEQUENCE_CLASSIFICATION)
     model = inject_peft(load_encoder(directory, SEQUENCE_CLASSIFICATION, 2), selection.peft, SEED)
     assert planned == model.shapes
 
@@ -139,7 +139,7 @@ def test_a_plan_knows_what_trains_without_weights(of_type, family, directory):
 def test_a_configuration_that_peft_refuses_is_one_line_before_any_work(fields, message, tiny_bert):
     selection = SELECTION.validate_python({"peft": fields})
     with pytest.raises(SubtuneError, match=message) as error:
-        shapes_of_selection(selection, read_dimensions(tiny_bert), 2)
+        shapes_of_selection(selection, read_dimensions(tiny_bert), 2, SEQUENCE_CLASSIFICATION)
     assert "\n" not in str(error.value)
 
 
