@@ -188,7 +188,10 @@ class DropoutMasks:
         return {"device": self.device.type, "masks": plain}, states
 
     def restore(self, facts: Mapping[str, Any], states: Sequence[Tensor]) -> None:
-        """Restore the states that `state` returned on the same type of device."""
+        """Restore the states that `state` returned, if it was called on this type of device."""
+        # The state of a GPU's random generator cannot be restored on a CPU, nor vice versa.
+        if facts["device"] != self.device.type:
+            return
         bits: Any = dict(facts["masks"])
         bits["state"] = {"state": np.array(bits["state"]["state"], np.uint64)}
         self._bits.state = bits

@@ -217,9 +217,6 @@ class GateTraining:
         """Continue from a state that `states` returned."""
         self.step, self.seconds = state["step"], state["seconds"]
         self._gate_generator.set_state(state["draws"])
-        masks, generators = state["masks"]
-        # The state of a GPU's random generator cannot be restored on a CPU, nor vice versa.
-        if masks["device"] == self._model.device.type:
-            self._masks.restore(masks, generators)
+        self._masks.restore(*state["masks"])
         self._weights_optimizer.restore(state["values"])
         self._gates_optimizer.restore(state["gates"])

@@ -349,11 +349,9 @@ class _Group:
             self._losses[position] = states[number]["loss"]
         self.values.update_weights()
         line = f"continues from step {self.step} of {self.steps}"
-        masks, generators = shared["masks"]
-        was, now = masks["device"], self.device.type
-        if was == now:
-            self._masks.restore(masks, generators)
-        else:
+        self._masks.restore(*shared["masks"])
+        was, now = shared["masks"][0]["device"], self.device.type
+        if was != now:
             seed = self._seed + self.step
             self._masks.restore(*DropoutMasks(seed, self.device).state())
             line += f"; the device changed from {was} to {now}, so dropout masks are drawn from "
