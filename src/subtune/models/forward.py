@@ -83,7 +83,7 @@ def compute_logits(
         # Transformers' code takes seconds to import, and subtune's forward pass does not need it.
         from subtune.models.transformers_pass import transformers_logits
 
-        return transformers_logits(encoder, batch, trained, masks)
+        return transformers_logits(encoder, batch, trained or {}, masks)
     p = encoder.config.attention_probs_dropout_prob
     if masks is not None and p and not batch.buckets and not _has_flash_attention(batch.ids.device):
         batch = replace(

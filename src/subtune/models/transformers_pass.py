@@ -32,10 +32,7 @@ Updates = Mapping[str, tuple[Tensor, Tensor]]
 
 
 def transformers_logits(
-    encoder: Encoder,
-    batch: PackedBatch,
-    trained: Mapping[str, Weight] | None = None,
-    masks: DropoutMasks | None = None,
+    encoder: Encoder, batch: PackedBatch, trained: Mapping[str, Weight], masks: DropoutMasks | None
 ) -> Tensor:
     """Compute logits ``[k, q, o]``, as `subtune.models.forward.compute_logits` does.
 
@@ -46,7 +43,7 @@ def transformers_logits(
     shared = {theirs.transformers_names[name]: value for name, value in encoder.parameters.items()}
     own: dict[str, Tensor] = {}
     updates: dict[str, tuple[Tensor, Tensor]] = {}
-    for name, weight in (trained or {}).items():
+    for name, weight in trained.items():
         own_name = theirs.transformers_names[name]
         match weight:
             case _ if name in theirs.without_effect:
