@@ -150,7 +150,10 @@ def pack_batch(
         )
         counts = np.append(0, is_padding.cumsum())
         position = np.where(is_padding, -1, position - counts[1:] + counts[starts][example])
-    reads, read_of = _find_tokens_read(examples, index, starts)
+    read_of = np.arange(len(index)).repeat(examples.read_counts[index])
+    reads = None
+    if examples.reads is not None:
+        reads = _concatenate(examples.reads, index) + starts[read_of]
     labels = examples.select_labels(index)
     longest, tail, unread = int(lengths.max()), 0, 0
     if fixed_shape:
@@ -179,20 +182,6 @@ def pack_batch(
         examples=len(index),
         longest=longest,
     )
-
-
-def _find_tokens_read(
-    examples: Examples, index: np.ndarray, starts: np.ndarray
-) -> tuple[np.ndarray | None, np.ndarray]:
-    """Find the tokens that the head reads.
-
-    Returns:
-        The attributes ``reads`` and ``read_of`` of a `PackedBatch` without a tail.
-    """
-    read_of = np.arange(len(index)).repeat(examples.read_counts[index])
-    if examples.reads is None:
-        return None, read_of
-    return _concatenate(examples.reads, index) + starts[read_of], read_of
 
 
 def _concatenate(rows: Sequence[np.ndarray], index: np.ndarray) -> np.ndarray:
