@@ -433,14 +433,12 @@ def require_scores_of_predictions(
         if outcome["diverged"]:
             continue
         task = records.read_spec(store, run).tokens.data.task
-        kind, predictions = (
-            task.of_kind,
-            pd.DataFrame(records.read_recorded_predictions(store, run)),
-        )
+        predictions = pd.DataFrame(records.read_recorded_predictions(store, run))
         recorded = records.read_epochs(store, run)[outcome["best_epoch"] - 1]
         for split in task.evaluation:
-            predicted, references = kind.metric_inputs(predictions[predictions["split"] == split])
-            scores = compute(kind.value_type, task.metrics, predicted, references)
+            of_split = predictions[predictions["split"] == split]
+            predicted, references = task.of_kind.metric_inputs(of_split)
+            scores = compute(task.of_kind.value_type, task.metrics, predicted, references)
             for name, again in scores.items():
                 on_record = recorded[f"{split}/{name}"]
                 if not abs(on_record - again) <= TOLERANCE:

@@ -225,10 +225,8 @@ def read_row(store: Path, run_id: str) -> dict[str, Any]:
     """Read a run's row for the table of runs. The values may be nested mappings."""
     spec = records.read_spec(store, run_id)
     row, split = _read_short_row(store, spec), spec.tokens.data.task.evaluation[0]
-    history, predicted = (
-        records.read_epochs(store, run_id),
-        records.read_recorded_predictions(store, run_id),
-    )
+    history = records.read_epochs(store, run_id)
+    predicted = records.read_recorded_predictions(store, run_id)
     curve = None
     if not row["diverged"]:
         rows = records.count_examples(predicted, split)
