@@ -17,7 +17,6 @@ from subtune.analysis.candidates import sort_methods
 from subtune.analysis.chosen_runs import title_with_mask
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.tables import read_table
-from subtune.core.files import read_package_text
 from subtune.exhibits.answer_tables import list_answers, loss_table
 from subtune.exhibits.output import (
     DIVERGED,
@@ -76,15 +75,9 @@ def render_page(
         shown = [exhibit for exhibit in section["exhibits"] if exhibit not in replaced]
         number = curves["run"].nunique()
         with_runs.append({**section, "exhibits": shown, "runs": rows, "number_of_curves": number})
-    style, script = (
-        read_package_text("subtune.exhibits", f"templates/page.{ending}")
-        for ending in ("css", "js")
-    )
     return environment.get_template("page.html").render(
         answer=answer,
         sections=with_runs,
-        style=Markup(style),
-        script=Markup(script),
         first=first,
         config=config,
         cost=cost_rows(runs),
