@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from subtune.steps.jobs import Job
 
@@ -106,27 +106,18 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     write_score_tables(job, finished, outputs)
 
 
-class RunScores(NamedTuple):
-    """The scores of an experiment's finished runs.
-
-    Attributes:
-        every: the scores of all runs.
-        best: the scores at the best learning rates, for every training set size.
-        chosen: the scores at the best learning rates for the largest training set, and the scores
-            of external predictions.
-        row_scores: the pseudo-values of the scores by which methods are compared.
-    """
-
-    every: "pd.DataFrame"
-    best: "pd.DataFrame"
-    chosen: "pd.DataFrame"
-    row_scores: "pd.DataFrame"
-
-
-def collect_run_scores(job: Job, finished: Sequence[Mapping[str, Any]]) -> RunScores:
+def collect_run_scores(
+    job: Job, finished: Sequence[Mapping[str, Any]]
+) -> "tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]":
     """Collect the scores of finished runs, and choose the best learning rates.
 
     ``finished`` is the result of `subtune.analysis.tables.join_run_ids`.
+
+    Returns:
+        Four tables: the scores of all runs; the scores at the best learning rates, for every
+        training set size; the scores at the best learning rates for the largest training set, with
+        the scores of external predictions; and the pseudo-values of the scores by which methods are
+        compared.
     """
     import pandas as pd
 
@@ -165,7 +156,7 @@ def collect_run_scores(job: Job, finished: Sequence[Mapping[str, Any]]) -> RunSc
         chosen = pd.concat([chosen, external], ignore_index=True)
         # Models with identical files share their runs, which must not be counted twice.
         row_scores = pd.concat([row_scores, external_rows]).drop_duplicates("run")
-    return RunScores(every, best, chosen, row_scores)
+    return every, best, chosen, row_scores
 
 
 def write_score_tables(
