@@ -279,20 +279,17 @@ def empty_figure() -> "Figure":
     return figure
 
 
-def label_panel(
-    panel: "Axes", title: str, metric: str, model: str | None = None, grid: str = "0.9"
-) -> None:
+def label_panel(panel: "Axes", title: str, metric: str, model: str | None = None) -> None:
     """Set the title and the y label of a panel, and draw its grid.
 
     Args:
         title: usually the title of a task.
         metric: the name of the metric on the y axis.
         model: the name of the model, which is added to the title.
-        grid: the colour of the grid.
     """
     panel.set_title(f"{title} ({model})" if model else title)
     panel.set_ylabel(TITLES[metric], fontsize=7)
-    panel.grid(color=grid)
+    panel.grid(color="0.9")
     panel.tick_params(labelsize=6)
 
 
