@@ -60,15 +60,16 @@ def experiments_showing_fisher_information(config: Config) -> set[str]:
     }
 
 
-def runs_scored_on_training_set(config: Config, plan: Plan, name: str) -> set[str]:
-    """Return the keys of an experiment's runs that are also scored on their training set.
+def runs_scored_on_training_set(config: Config, plan: Plan) -> set[str]:
+    """Return the keys of the runs that are also scored on their training set.
 
     These are the runs of the methods in `Paper.scored_on_training_set` on the largest training
     set, for all tasks except `Paper.tasks_apart`.
     """
-    paper = find_paper(config.experiments[name].paper)
     return {
         run.key
+        for name, experiment in config.experiments.items()
+        for paper in [find_paper(experiment.paper)]
         for run in plan.runs_on_most_rows(name)
         if run.method in paper.scored_on_training_set and run.task_name not in paper.tasks_apart
     }

@@ -91,11 +91,7 @@ class Context:
     @cached_property
     def scored_on_training_set(self) -> set[str]:
         """The keys of the runs that are also scored on their training set."""
-        found = (
-            papers.runs_scored_on_training_set(self.config, self.plan, name)
-            for name in self.config.experiments
-        )
-        return set().union(*found)
+        return papers.runs_scored_on_training_set(self.config, self.plan)
 
     def input_files(self) -> set[Path]:
         """Return all files and directories on which the plan depends."""

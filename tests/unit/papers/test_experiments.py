@@ -148,7 +148,7 @@ def test_runs_on_parts_of_the_training_data_are_not_scored_on_it(tiny_bert):
     settings = experiment(paper="bitfit", train_rows=[16, "all"], max_length=64)
     made = config(settings, models={"minilm": {"path": str(tiny_bert)}})
     planned = make_plan(made)
-    [run] = papers.runs_scored_on_training_set(made, planned, "mine")
+    [run] = papers.runs_scored_on_training_set(made, planned)
     assert planned.runs[run].spec.recipe.train_rows is None
 
 
