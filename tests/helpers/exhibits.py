@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from subtune import papers
-from subtune.analysis.run_scores import make_empty_row_scores
+from subtune.analysis.run_scores import NO_ROW_SCORES
 from subtune.exhibits.output import ExperimentResults
 from subtune.papers.shared import all_exhibits
 from subtune.tasks.metrics import TITLES
@@ -33,7 +33,7 @@ def results(
     Args:
         titles: the titles of tasks by name, which are also the titles of their columns.
     """
-    tables = {"row_scores": make_empty_row_scores(), **tables}
+    tables = {"row_scores": NO_ROW_SCORES, **tables}
     tasks = {
         name: {"title": title, "columns": {name: title}, "metrics": TITLES}
         for name, title in titles.items()

@@ -24,7 +24,7 @@ from subtune.analysis.candidates import (
     scored_runs,
 )
 from subtune.analysis.intervals import Study
-from subtune.analysis.run_scores import make_empty_row_scores
+from subtune.analysis.run_scores import NO_ROW_SCORES
 from subtune.methods import method_title
 
 ALL_TASKS = "all tasks"
@@ -79,13 +79,12 @@ class Answer:
     is_finished: bool
 
 
-def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -> list[Answer]:
+def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROW_SCORES) -> list[Answer]:
     """Find the method to train for each task, and for all tasks together if there are several.
 
     In an experiment that reproduces a paper, each model has separate answers. If the runs come from
     experiments with different margins, the smallest margin applies.
     """
-    row_scores = make_empty_row_scores() if row_scores is None else row_scores
     pseudo_values, found = row_scores.set_index("run"), []
     for models, runs_of_models in scored_runs(chosen).groupby("models", sort=False):
         questions = [*runs_of_models.groupby(QUESTION, sort=False)]

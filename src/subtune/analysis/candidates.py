@@ -34,7 +34,7 @@ from subtune.analysis.chosen_runs import (
     title_with_mask,
 )
 from subtune.analysis.intervals import Interval, Study
-from subtune.analysis.run_scores import PART_COLUMNS, make_empty_row_scores, require_same_rows
+from subtune.analysis.run_scores import NO_ROW_SCORES, PART_COLUMNS, require_same_rows
 from subtune.analysis.tables import order_columns, set_types
 from subtune.core.errors import locate_errors
 
@@ -392,13 +392,14 @@ def _format_sample(studies: Sequence[Study], judged_by: str) -> str:
     return over
 
 
-def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -> pd.DataFrame:
+def summarise_methods(
+    chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROW_SCORES
+) -> pd.DataFrame:
     """Summarise each method in one row per model and task.
 
     ``columns.csv`` explains the columns. The method with the highest score comes first. A diverged
     method has no score.
     """
-    row_scores = make_empty_row_scores() if row_scores is None else row_scores
     pseudo_values, rows = row_scores.set_index("run"), []
     for question, runs in scored_runs(chosen).groupby(QUESTION, sort=False):
         reference, full, compared, with_full = compare_with_reference(runs, pseudo_values)

@@ -9,7 +9,7 @@ import scipy
 
 from subtune.analysis import candidates, intervals
 from subtune.analysis.answer import ALL_TASKS
-from subtune.analysis.run_scores import PART_COLUMNS
+from subtune.analysis.run_scores import NO_ROW_SCORES, PART_COLUMNS
 from subtune.exhibits.answer_tables import answers_table
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import results
@@ -41,7 +41,7 @@ def runs(scores, task="rte", fraction=1.0, scope=None):
     )
 
 
-def answer_of(table, task="rte", row_scores=None):
+def answer_of(table, task="rte", row_scores=NO_ROW_SCORES):
     titles = {name: name for name in table["task"]}
     rows = answers_table(results(titles, chosen=table, row_scores=row_scores)).table
     return rows[rows["task"] == task].iloc[0]
