@@ -259,10 +259,7 @@ def new_panels(
         most_columns: the maximum number of panels in a row.
     """
     # A row has four panels, or three if this leaves fewer cells of the grid empty.
-    columns = min(4, count)
-    if count > 4:
-        columns = min((4, 3), key=lambda width: -count % width)
-    columns = min(columns, most_columns)
+    columns = min(count, most_columns, min((4, 3), key=lambda columns: -count % columns))
     rows = math.ceil(count / columns)
     height = 0.8 + rows * height_of_panel * width / columns * 1.2
     figure = new_figure(width, height)
