@@ -30,7 +30,7 @@ SIMILARITIES = (0.0, 5.0)
 # A fixed timestamp, so that equal predictions give identical zip files.
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 # The columns of the table that describes how each file was made.
-CONTENTS = ("file", "made_of", "learning_rate", "seed", "dev_score")
+CONTENTS = ["file", "made of", "learning rate", "seed", "dev score"]
 # The columns that identify a score from the server, and all columns of the file with such scores.
 NAMES = ("experiment", "model", "method", "task")
 GIVEN = (*NAMES, "value", "scale")
@@ -148,22 +148,23 @@ def make_submission(
             ``seed``, and ``value``, which is NaN if the run diverged.
 
     Returns:
-        A mapping from file names to predictions, and a table with the columns `CONTENTS` about how
-        each file was made.
+        A mapping from file names to predictions, and a table of text with the columns `CONTENTS`:
+        which run made the predictions in each file, or why all predictions are equal.
     """
     runs = best.set_index("task")
     predictions, rows = {}, []
     for name, file in FILES.items():
         logits, made_of = _find_logits(file, predicted, runs)
-        facts = [None] * 3
+        facts = [EMPTY] * 3
         if logits is None:
             made_of = f"every example {file.constant}: {made_of}"
         else:
             predictions[name] = format_predictions(file, logits)
             run = runs.loc[file.task]
-            facts = [run["learning_rate"], run["seed"], run["value"]]
+            facts = [format_rate(run["learning_rate"]) or EMPTY, str(run["seed"])]
+            facts.append(format_number(run["value"]))
         rows.append((name, made_of, *facts))
-    return predictions, pd.DataFrame(rows, columns=list(CONTENTS))
+    return predictions, pd.DataFrame(rows, columns=CONTENTS)
 
 
 def _find_logits(
@@ -244,21 +245,3 @@ def replace_dev_scores(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFra
     sent = chosen[chosen["run"].isin(best["run"])].drop(columns="value")
     returned = scores.drop(columns="experiment").rename(columns={"task": "column"})
     return sent.merge(returned, on=["model", "method", "column"], how="inner")
-
-
-def submission_table(parts: pd.DataFrame) -> pd.DataFrame:
-    """Tabulate which run made the predictions in each file, or why all predictions are equal.
-
-    Args:
-        parts: a table with ``submission`` and the columns `CONTENTS`.
-    """
-    return pd.DataFrame(
-        {
-            "submission": parts["submission"],
-            "file": parts["file"],
-            "made of": parts["made_of"],
-            "learning rate": [format_rate(rate) or EMPTY for rate in parts["learning_rate"]],
-            "seed": [format_number(seed, "g") for seed in parts["seed"]],
-            "dev score": [format_number(score) for score in parts["dev_score"]],
-        }
-    )

@@ -23,7 +23,6 @@ from subtune.exhibits.figures import (
 )
 from subtune.exhibits.finding_tables import choices_table, claims_table, metrics_table
 from subtune.exhibits.forest_plot import draw_front
-from subtune.exhibits.glue_server import submission_table
 from subtune.exhibits.heat_maps import draw_parameter_changes
 from subtune.exhibits.output import ExperimentResults
 from subtune.exhibits.score_tables import comparison_table, sizes_table
@@ -233,7 +232,7 @@ SUBMISSION = Table(
     "For each file in a zip for the GLUE server, the table names the run that predicted the "
     "labels, or the reason why all predictions in the file are equal. Predictions are from the "
     "epoch that is best by the task's first metric.",
-    make=lambda results: submission_table(results["submission"]),
+    make=lambda results: results["submission"],
 )
 
 

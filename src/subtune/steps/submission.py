@@ -47,6 +47,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
         path = folder / f"{zip['name']}.zip"
         path.parent.mkdir(exist_ok=True)
         glue_server.write_zip(path, predictions)
-        parts.append(part.assign(submission=f"{zip['name']}.zip"))
+        part.insert(0, "submission", f"{zip['name']}.zip")
+        parts.append(part)
     contents = {"submission": pd.concat(parts, ignore_index=True)}
     write_exhibits([(SUBMISSION, contents)], folder)

@@ -10,6 +10,7 @@ from subtune.data import sources
 from subtune.data.corpora import read_glue_rows
 from subtune.exhibits import glue_server
 from subtune.exhibits.glue_server import FILES, format_predictions
+from subtune.exhibits.output import EMPTY
 from subtune.exhibits.score_tables import select_printed_scores
 from subtune.tasks import TASKS
 from tests.helpers.examples import config, experiment
@@ -39,7 +40,7 @@ def best_run(task, run, value=0.5):
 
 
 def origins(parts):
-    return dict(zip(parts["file"], parts["made_of"], strict=True))
+    return dict(zip(parts["file"], parts["made of"], strict=True))
 
 
 def test_mnli_runs_predict_the_diagnostic_set_and_files_are_reproducible(tmp_path):
@@ -49,7 +50,7 @@ def test_mnli_runs_predict_the_diagnostic_set_and_files_are_reproducible(tmp_pat
     found, parts = glue_server.make_submission(predicted, best_run("mnli", "a1"))
     assert {name: len(rows) for name, rows in found.items()} == {f.name: f.rows for f in sources}
     assert origins(parts)["AX.tsv"] == "run a1"
-    assert parts["seed"].dropna().tolist() == [0, 0, 0]
+    assert [seed for seed in parts["seed"] if seed != EMPTY] == ["0"] * 3
     for name in ("one.zip", "two.zip"):
         glue_server.write_zip(tmp_path / name, found)
     require_taken(tmp_path / "one.zip")
