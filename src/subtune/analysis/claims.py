@@ -77,25 +77,18 @@ def average_by_unit(cells: pd.Series) -> tuple[str, pd.Series]:
     Returns:
         The name of the unit, such as ``seed`` or ``model × task``, and one value per unit.
     """
-    if "seed" not in cells.index.names or cells.index.nlevels == 1:
-        return _format_varying_levels(cells), cells
-    wide = cells.unstack("seed")
-    complete = wide.dropna(axis="columns")
-    if complete.shape[1] >= FEWEST_UNITS:
-        return "seed", complete.mean()
-    means = wide.mean(axis=1)
-    return _format_varying_levels(means), means
-
-
-def _format_varying_levels(cells: pd.Series) -> str:
-    """Format the names of index levels with more than one value, such as ``model × task``.
-
-    Each of MNLI's two score columns counts as a task.
-    """
+    if "seed" in cells.index.names and cells.index.nlevels > 1:
+        wide = cells.unstack("seed")
+        complete = wide.dropna(axis="columns")
+        if complete.shape[1] >= FEWEST_UNITS:
+            return "seed", complete.mean()
+        cells = wide.mean(axis=1)
+    # The unit is named after the index levels with more than one value. Each of MNLI's two score
+    # columns counts as a task.
     levels = [level for level in cells.index.names if level]
     several = [level for level in levels if cells.index.get_level_values(level).nunique() > 1]
     names = several or levels[-1:]
-    return " × ".join("task" if name == "column" else str(name) for name in names)
+    return " × ".join("task" if name == "column" else str(name) for name in names), cells
 
 
 def claim_interval(values: Sequence[float]) -> Interval:
@@ -279,16 +272,10 @@ def _build_claim_row(
         "printed_in": claim.printed_in,
         "statistic": claim.statistic,
         "judged_by": criterion,
-        "paper": printed.value,
-        "paper_cells": printed.cells,
-        "paper_judged": printed.judged,
-        "ours": ours.value,
-        "cells": ours.cells,
-        "judged": ours.judged,
+        **dict(zip(("paper", "paper_cells", "paper_judged"), printed, strict=True)),
+        **dict(zip(("ours", "cells", "judged"), ours, strict=True)),
         "contradicted_by": claim.contradicted_by or None,
-        "mean": interval.mean,
-        "low": interval.low,
-        "high": interval.high,
+        **interval._asdict(),
         "unit": unit,
         "units": len(units),
         # If a claim is about fewer than half of the cells, the mean of all cells does not test it.
