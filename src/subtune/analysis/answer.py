@@ -106,11 +106,8 @@ def _build_answer(
     is_open = decision not in ("train", "everything") and compared.full and is_finished
     if candidate and is_open and len(candidate.seeds) > 1:
         studies = candidate.studies
-    models, task, metric = question
     return Answer(
-        models,
-        task,
-        metric,
+        *question,
         margin,
         compared.reference,
         compared.full,
@@ -120,9 +117,7 @@ def _build_answer(
         full_diverged=bool(runs["is_full"].any()) and not compared.full,
         full_learnt_nothing=bool(runs.loc[runs["is_full"], "one_answer"].any()),
         more_seeds=intervals.additional_seeds_needed(studies, margin),
-        more_rows=(
-            intervals.additional_rows_needed(studies[0], margin) if len(studies) == 1 else None
-        ),
+        more_rows=intervals.additional_rows_needed(studies, margin),
         unit="fold" if are_scored_on_folds(runs) else "seed",
         planned=int(done["planned"].max()),
         is_finished=is_finished,

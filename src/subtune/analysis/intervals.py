@@ -253,18 +253,18 @@ def additional_seeds_needed(studies: Sequence[Study], margin: float) -> int | No
     return next((more for more in tried if _would_be_sure(studies, margin, more)), None)
 
 
-def additional_rows_needed(study: Study, margin: float) -> int | None:
+def additional_rows_needed(studies: Sequence[Study], margin: float) -> int | None:
     """Compute with how many more examples the answer would be sure, as `additional_seeds_needed`.
 
-    The number is rounded up to two significant digits. The result is None if the values of examples
-    are unknown, or if more than `MOST_TIMES_THE_ROWS` times the present number of examples would be
-    needed.
+    The number is rounded up to two significant digits. The result is None for several studies, if
+    the values of examples are unknown, or if more than `MOST_TIMES_THE_ROWS` times the present
+    number of examples would be needed.
     """
-    if not study.parts:
+    if len(studies) != 1 or not studies[0].parts:
         return None
     for times in np.geomspace(1.05, MOST_TIMES_THE_ROWS, 100):
-        if _would_be_sure([study], margin, 0, times):
-            more = (times - 1) * study.rows
+        if _would_be_sure(studies, margin, 0, times):
+            more = (times - 1) * studies[0].rows
             digits = 10 ** max(0, math.floor(math.log10(more)) - 1)
             return math.ceil(more / digits) * digits
     return None

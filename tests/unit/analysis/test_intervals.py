@@ -129,11 +129,11 @@ def test_more_seeds_or_more_rows_would_decide_on_which_side_of_the_margin(sign):
     seeds = intervals.additional_seeds_needed([study], margin)
     assert sureness(margin, seeds - 1) < 0.95 <= sureness(margin, seeds)
     margin = lost + sign * 0.9 * (most - lost)
-    rows = intervals.additional_rows_needed(study, margin) / 200
+    rows = intervals.additional_rows_needed([study], margin) / 200
     assert sureness(margin, 0, 1 + rows / 2) < 0.95 <= sureness(margin, 0, 1 + rows)
     assert (
         intervals.additional_seeds_needed([study], lost) is None
-        and intervals.additional_rows_needed(study, lost) is None
+        and intervals.additional_rows_needed([study], lost) is None
     )
 
 
