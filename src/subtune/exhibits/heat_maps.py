@@ -112,14 +112,13 @@ def draw_information(results: ExperimentResults) -> "Figure":
     figure = new_figure(WIDTH, 2.6 + HEIGHT_OF_LAYER * sum(layers))
     panels = figure.subplots(2, 2, height_ratios=layers)
     percent = shares.assign(value=shares["share"] * 100)
-    labels = ("% of the task's\nLayerNorm information",
-              "as printed\n(scale not stated; BERT-large-cased)")  # fmt: skip
+    share = "% of the task's\nLayerNorm information"
+    as_printed = "as printed\n(scale not stated; BERT-large-cased)"
     rows = (
-        ("this run", percent, percent["value"].max(), "{:.1f}"),
-        ("paper", printed, 1, "{:.2g}"),
+        ("this run", percent, percent["value"].max(), "{:.1f}", share),
+        ("paper", printed, 1, "{:.2g}", as_printed),
     )
-    for axes_of_row, row, label in zip(panels, rows, labels, strict=True):
-        title, table, largest, number = row
+    for axes_of_row, (title, table, largest, number, label) in zip(panels, rows, strict=True):
         for axes, part in zip(axes_of_row, WEIGHT_AND_BIAS, strict=True):
             grid = table[table["part"] == part].pivot(index="layer", columns="task", values="value")
             tasks = [task for task in results.task_titles if task in grid.columns]
