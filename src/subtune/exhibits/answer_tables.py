@@ -124,8 +124,8 @@ def loss_table(
                 "parameters": EMPTY if pd.isna(row["encoder_size"]) else f"{row['trained']:,}",
                 "score": format_number(row["score"], ".3f", missing=DIVERGED),
                 **_reference_column(row, methods),
-                # Adding 0.0 turns -0.0 into 0.0.
-                "loss": format_number(0.0 - round(row["difference"], 3), ".3f"),
+                # With the option z, -0.000 becomes 0.000.
+                "loss": format_number(-row["difference"], "z.3f"),
                 "at most": format_number(row["most_lost"], ".3f"),
                 f"within {row['margin']:g}": (
                     EMPTY if pd.isna(row["chance"]) else format_probability(row["chance"])

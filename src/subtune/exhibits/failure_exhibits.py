@@ -86,9 +86,8 @@ def more_labels_table(results: ExperimentResults) -> StyledTable:
         scores = zip(rows["train_rows"], rows["score"], strict=True)
         cells = {"task": results.task_titles[str(task)], "method": method}
         cells |= {f"{number:,} rows": f"{score:.3f}" for number, score in scores}
-        about, interval = (
-            text.replace("-0.00", "0.00") for text in (f"{gain:.2f}", f"({low:.2f} to {high:.2f})")
-        )
+        # With the option z, -0.00 becomes 0.00.
+        about, interval = f"{gain:z.2f}", f"({low:z.2f} to {high:z.2f})"
         if high - low <= 2 * WIDEST:
             name = str(method)
             of_task = f" on {results.task_titles[str(task)]}" if table["task"].nunique() > 1 else ""
