@@ -63,14 +63,6 @@ class MethodPredictions(NamedTuple):
         """The weights of predictions ``[u]``. The weights for one example sum to 1."""
         return 1 / np.bincount(self.row)[self.row]
 
-    @property
-    def label_sets(self) -> tuple[np.ndarray, np.ndarray]:
-        """Two arrays of 0 and 1 ``[u, o]``: the given labels and the predicted labels."""
-        if self.label.ndim > 1:
-            return self.label, (self.output > 0.5).astype(int)
-        every = np.eye(self.output.shape[1], dtype=int)
-        return every[self.label], every[self.output.argmax(1)]
-
     def mean_over_seeds(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Average the outputs of each example over seeds.
 
@@ -146,7 +138,11 @@ def score_by_class(predicted: MethodPredictions) -> pd.DataFrame:
         * ``precision``, ``recall``, ``f1``, and the ends of their intervals: ``precision_low``,
           ``precision_high`` and so on
     """
-    given, found = predicted.label_sets
+    # Arrays of 0 and 1 ``[u, o]``: the given labels and the predicted labels.
+    given, found = predicted.label, (predicted.output > 0.5).astype(int)
+    if given.ndim == 1:
+        every = np.eye(predicted.output.shape[1], dtype=int)
+        given, found = every[given], every[predicted.output.argmax(1)]
     weights = predicted.weights
     both, support, count = (weights @ every for every in (given * found, given, found))
     columns: dict[str, object] = {
@@ -186,11 +182,8 @@ def count_confusions(predicted: MethodPredictions) -> pd.DataFrame:
     np.add.at(counts, (predicted.label, predicted.output.argmax(1)), predicted.weights)
     names = np.array(labels, dtype=object)
     about = {"task": predicted.task.name, "method": predicted.title}
-    return pd.DataFrame(
-        about
-        | {"label": names.repeat(outputs), "prediction": np.tile(names, outputs)}
-        | {"rows": counts.ravel()}
-    )
+    pairs = {"label": names.repeat(outputs), "prediction": np.tile(names, outputs)}
+    return pd.DataFrame(about | pairs | {"rows": counts.ravel()})
 
 
 def list_regression_predictions(predicted: MethodPredictions) -> pd.DataFrame:
