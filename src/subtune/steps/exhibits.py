@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from subtune.exhibits.output import ExperimentResults
     from subtune.papers.paper import Paper, Table
-    from subtune.plan.plan import Plan
     from subtune.steps.context import Context
 
 INDEX = "exhibits.json"
@@ -33,23 +32,19 @@ def jobs(context: "Context") -> Iterator[Job]:
 
     plan, paths = context.plan, context.paths
     for name, experiment in context.config.experiments.items():
+        # The order of these specs is that of the tasks.
+        fishers = plan.experiment_fishers[name].values()
         shown = find_paper(experiment.paper).shows_information()
-        fishers = plan.experiment_fishers[name].values() if shown else ()
         inputs: Paths = {table: paths.data(name, table) for table in SCORE_TABLES} | {
             "test_scores": context.config.test_scores or [],
-            "fisher_sums": [paths.fisher_sums(fisher.key) for fisher in fishers],
+            "fisher_sums": [paths.fisher_sums(fisher.key) for fisher in fishers if shown],
             "models": [paths.model(plan.model_ids[model]) for model in experiment.models],
             # Texts of examples are only shown in experiments without a paper.
-            "datasets": [] if experiment.paper else [*map(paths.dataset, _datasets(plan, name))],
+            "datasets": [paths.dataset(f.tokens.data.key) for f in fishers if not experiment.paper],
         }
         outputs: Paths = {"folder": paths.exhibits(name)}
         places = {"store": paths.records()}
         yield Job("exhibits", name, _describe_experiment(context, name), inputs, outputs, places)
-
-
-def _datasets(plan: "Plan", name: str) -> list[str]:
-    """Return the dataset key of each task of an experiment, in the order of the tasks."""
-    return [fisher.tokens.data.key for fisher in plan.experiment_fishers[name].values()]
 
 
 def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
@@ -138,10 +133,9 @@ def read_results(
         del tables["sizes"]
     made: dict[str, pd.DataFrame] = {}
     if "component_shares" in wanted:
-        sums = zip(tasks, inputs["fisher_sums"], strict=True)
-        made |= information_tables(
-            pd.concat([pd.read_csv(path).assign(task=task) for task, path in sums])
-        )
+        files = zip(tasks, inputs["fisher_sums"], strict=True)
+        sums = [pd.read_csv(path).assign(task=task) for task, path in files]
+        made |= information_tables(pd.concat(sums))
     if "train_scores" in wanted:
         made["train_scores"] = train_and_dev_scores(tables["chosen"], store)
     if not paper.name:
@@ -152,10 +146,8 @@ def read_results(
         returned = returned[returned["experiment"] == spec["experiment"]]
         made["test_scores"] = replace_dev_scores(tables["chosen"], returned)
     if "reproduction" in wanted:
-        printed = paper.read_printed("scores")
-        made["reproduction"] = compare_with_printed(
-            tables["chosen"], printed, made.get("test_scores")
-        )
+        printed, tested = paper.read_printed("scores"), made.get("test_scores")
+        made["reproduction"] = compare_with_printed(tables["chosen"], printed, tested)
     # Concatenation with an empty table gives columns the dtype object.
     tables |= {name: table.infer_objects() for name, table in made.items()}
     if "claims" in wanted:
