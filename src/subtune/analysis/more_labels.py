@@ -48,9 +48,8 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
     judged = judged[judged["scope"].isna() & judged["run"].isin(row_scores["run"])]
     largest = judged.groupby("task")["train_rows"].max()
     for (task, title), runs in judged.groupby(["task", "title"], sort=False):
-        every = runs.assign(fold=runs["fold"].fillna(-1)).drop_duplicates(
-            ["seed", "fold", "train_rows"]
-        )
+        every = runs.assign(fold=runs["fold"].fillna(-1))
+        every = every.drop_duplicates(["seed", "fold", "train_rows"])
         table = every.pivot(index=["seed", "fold"], columns="train_rows", values=["value", "run"])
         table = table.dropna()
         numbers = [*table["value"].columns]

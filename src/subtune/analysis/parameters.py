@@ -55,9 +55,8 @@ def information_tables(sums: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
     parameters = add_layer_parameters(sums)
     places = split_parameter_names(sums)
-    components = _mean_per_entry(
-        places.dropna(subset="layer"), ["task", "component"], "information"
-    )
+    in_layers = places.dropna(subset="layer")
+    components = _mean_per_entry(in_layers, ["task", "component"], "information")
     components["share"] = share_of_task(components)
     layers = places.query("component == 'output.LayerNorm'").astype({"layer": int})
     layers["share"] = share_of_task(layers)

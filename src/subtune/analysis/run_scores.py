@@ -320,9 +320,8 @@ def tabulate_pseudo_values(
     judged = chosen[chosen["judges"]].dropna(subset=["value"]).drop_duplicates("run")
     for row in judged.to_dict("records"):
         task, table = read_scored_predictions(store, row, split_of[row["column"]])
-        parts_of_runs += build_pseudo_value_row(
-            row["run"], make_masked_metric(task, row["metric"], table), table
-        )
+        score = make_masked_metric(task, row["metric"], table)
+        parts_of_runs += build_pseudo_value_row(row["run"], score, table)
     return pd.DataFrame(parts_of_runs, columns=[*ROW_COLUMNS])
 
 

@@ -43,9 +43,8 @@ def minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
     """Compute ``mean(first) - mean(second)`` of the scores of two families."""
     rows = drop_masked_runs(chosen)
     firsts, seconds = (match_family(rows["method"].unique(), family) for family in (first, second))
-    wide = method_scores(
-        drop_columns_with_diverged_runs(rows[rows["method"].isin(firsts + seconds)])
-    )
+    rows = drop_columns_with_diverged_runs(rows[rows["method"].isin(firsts + seconds)])
+    wide = method_scores(rows)
     means = [wide.reindex(columns=family).mean(axis=1) for family in (firsts, seconds)]
     return (means[0] - means[1]).dropna()
 

@@ -90,11 +90,8 @@ def learning_rates_table(results: ExperimentResults, printed: str, method: str) 
     table = pd.DataFrame({"task": [*task_titles.values()]})
     for model in runs["model"].unique():
         model_runs = runs[runs["model"] == model].set_index("task")
-        rates = (
-            model_runs["learning_rate"]
-            .map(format_rate)
-            .where(model_runs["value"].notna(), DIVERGED)
-        )
+        rates = model_runs["learning_rate"].map(format_rate)
+        rates = rates.where(model_runs["value"].notna(), DIVERGED)
         table[f"this run: {model}"] = [rates.get(task) for task in task_titles]
     papers = results.printed(printed).set_index("task")
     for model in papers:

@@ -67,9 +67,8 @@ def compare_with_printed(
     for split, scores in {"validation": chosen, "test": test_scores}.items():
         if scores is not None:
             whole = drop_masked_runs(scores).dropna(subset=["value"])
-            means = average_columns(whole, averaged_tasks(printed)).assign(
-                column=AVERAGE, is_average=True
-            )
+            means = average_columns(whole, averaged_tasks(printed))
+            means = means.assign(column=AVERAGE, is_average=True)
             groups = pd.concat([whole.assign(is_average=False), means])
             groups = groups.groupby(["model", "method", "column", "is_average"])["value"]
             rows = groups.agg(ours="mean", standard_deviation="std", seeds="size").reset_index()
@@ -311,17 +310,14 @@ def gap_table(results: ExperimentResults) -> pd.DataFrame:
     printed = results.printed("generalisation_gap")
     statements = printed.set_index(["method", "score"])["printed"]
     rows = []
-    for (model, method), rows_of_method in scores.groupby(["model", "method"], sort=False):
+    for (model, method), own in scores.groupby(["model", "method"], sort=False):
         for name, title in GAP_TITLES.items():
-            values = [
-                rows_of_method.loc[rows_of_method["column"] == key, name] for key in column_titles
-            ]
+            values = [own.loc[own["column"] == key, name] for key in column_titles]
             about = [model, method_title(method), title]
             statement = statements.get((method, name), EMPTY)
             rows.append([*about, *map(format_scores, values), statement])
-    return pd.DataFrame(
-        rows, columns=["model", "method", "score", *column_titles.values(), "paper"]
-    )
+    columns = ["model", "method", "score", *column_titles.values(), "paper"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def parameters_table(results: ExperimentResults, labels: int) -> StyledTable:
@@ -335,9 +331,8 @@ def parameters_table(results: ExperimentResults, labels: int) -> StyledTable:
     counts = count_parameters({m: read_dimensions(models[m]) for m in models}, selected, labels)
     numbers = counts.set_index(["model", "method"])["parameters"]
     trains = [selection.describe() for selection in selected.values()]
-    table = pd.DataFrame(
-        {"method": [method_title(method) for method in selections], "trains": trains}
-    )
+    titles = [method_title(method) for method in selections]
+    table = pd.DataFrame({"method": titles, "trains": trains})
     for model in models:
         parameters = [numbers[model, method] for method in selections]
         table[f"parameters: {model}"] = [f"{number / 1e6:.2f}M" for number in parameters]

@@ -34,13 +34,10 @@ from subtune.tasks.task import TEST, TaskSize
 
 # If a learning-rate search is scored on a fold, the training set is split into this many folds.
 SEARCH_FOLDS = 5
-# The settings of an experiment that are copied to the recipes of its runs. The settings in braces
-# are not copied, because their values in a recipe depend on the task.
-SAME_IN_RECIPES = (Recipe.model_fields.keys() & Experiment.model_fields.keys()) - {
-    "labels",
-    "train_rows",
-    "class_weights",
-}
+# The settings of an experiment whose values in a recipe depend on the task, and all other settings
+# of recipes, which are copied.
+OF_TASK = {"labels", "train_rows", "class_weights"}
+SAME_IN_RECIPES = (Recipe.model_fields.keys() & Experiment.model_fields.keys()) - OF_TASK
 # Gradients are clipped to this norm, as in the published code of BitFit.
 MAX_GRAD_NORM = 1.0
 # A planned run, and the search for its learning rate. Without a search, the second item is None.
@@ -149,11 +146,10 @@ class Grid:
         for scope, ranking in self.rankings.items():
             for rate, seed, fraction in product(rates, self.experiment.seeds, fractions.values):
                 top = Top(top=Ranked(ranking=ranking.id, fraction=fraction))
+                selection = top if fraction < 1 else self.ranked_tensors
                 names = {"method": fractions.of, "train_rows": train_rows}
                 names |= {"fraction": fraction, "scope": scope}
-                yield self._make_run(
-                    top if fraction < 1 else self.ranked_tensors, rate, seed, **names
-                )
+                yield self._make_run(selection, rate, seed, **names)
 
     def _make_run(self, selection: Selection, rate: Rate, seed: int, **names: Any) -> RunWithSearch:
         """Make the run that trains a selection, and the search for the run's learning rate, if any.

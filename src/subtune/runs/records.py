@@ -326,9 +326,8 @@ def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:
         except SubtuneError as error:
             damage[run_id] = str(error)
     records = [store / run_id for run_id in damage if (store / run_id).exists()]
-    return damage, records + [
-        table for table, runs in sweeps.items() if not runs.isdisjoint(damage)
-    ]
+    tables = [table for table, runs in sweeps.items() if not runs.isdisjoint(damage)]
+    return damage, records + tables
 
 
 def read_sweep_run_ids(table: str | Path) -> dict[str, str]:

@@ -62,9 +62,8 @@ class Context:
         """Return the inputs of a job that trains ``runs``."""
         rankings = {run.spec.selection.ranking for run in runs}
         paths = [self.paths.ranking(id) for id in sorted(filter(None, rankings))]
-        texts = {
-            self.paths.dataset(run.spec.tokens.data.key) for run in runs if run.spec.reads_texts
-        }
+        reading = [run.spec for run in runs if run.spec.reads_texts]
+        texts = {self.paths.dataset(spec.tokens.data.key) for spec in reading}
         return self.model_inputs(runs[0].spec) | {"rankings": paths, "texts": sorted(texts)}
 
     def training_resources(self, runs: Sequence[PlannedRun], cost: Cost) -> dict[str, Any]:

@@ -14,9 +14,8 @@ def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each model."""
     for id, model in context.plan.models.items():
         places = context.hub_resources | {"place": context.plan.locations[id]}
-        yield Job(
-            "model", id, model.to_json_types(), {}, {"model": context.paths.model(id)}, places
-        )
+        outputs = {"model": context.paths.model(id)}
+        yield Job("model", id, model.to_json_types(), {}, outputs, places)
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:

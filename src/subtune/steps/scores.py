@@ -139,14 +139,11 @@ def collect_run_scores(
         with_sizes.append({**run, "encoder_size": size, "across_models": not asked["paper"]})
     every = run_scores.collect_scores(with_sizes, store, columns, apart=not asked["paper"])
     best = chosen_runs.choose_rates(every)
-    chosen = chosen_runs.add_curve_verdicts(
-        chosen_runs.select_largest_training_set(best), store, columns
-    )
-    chosen = chosen.assign(margin=asked["margin"])
+    largest = chosen_runs.select_largest_training_set(best)
+    chosen = chosen_runs.add_curve_verdicts(largest, store, columns).assign(margin=asked["margin"])
     # Scores with smaller training sets show the gain from more labels, which papers do not report.
-    row_scores = run_scores.tabulate_pseudo_values(
-        chosen if asked["paper"] else best, store, columns
-    )
+    scored = chosen if asked["paper"] else best
+    row_scores = run_scores.tabulate_pseudo_values(scored, store, columns)
     predictions = {}
     for name, (rows, systems) in job.resources["files"].items():
         task = TaskSpec.model_validate(asked["predictions"][name]["task"])

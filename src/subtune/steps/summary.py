@@ -28,9 +28,8 @@ def jobs(context: "Context") -> Iterator[Job]:
         exhibit.name: [paths.summary(exhibit.name, ending) for ending in exhibit.endings]
         for exhibit in SUMMARIES
     }
-    yield Job(
-        "summary", "summary", {"tasks": described}, inputs, outputs, {"store": paths.records()}
-    )
+    places = {"store": paths.records()}
+    yield Job("summary", "summary", {"tasks": described}, inputs, outputs, places)
 
 
 def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:

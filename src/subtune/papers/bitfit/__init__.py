@@ -109,9 +109,8 @@ def agreement_of_models(chosen: pd.DataFrame, first: str, second: str) -> pd.Ser
     """
     wide = minus(chosen, first, second).groupby(level=["model", "column"]).mean().unstack("model")
     pairs = {f"{a}, {b}": wide[[a, b]].dropna() for a, b in combinations(wide, 2)}
-    return pd.Series(
-        {name: rank_correlation(*both.T.to_numpy()) for name, both in pairs.items()}, dtype=float
-    ).rename_axis("pair")
+    agreements = {name: rank_correlation(*both.T.to_numpy()) for name, both in pairs.items()}
+    return pd.Series(agreements, dtype=float).rename_axis("pair")
 
 
 def minus_by_task_size(

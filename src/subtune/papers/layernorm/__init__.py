@@ -117,9 +117,8 @@ def mask_minus(
         fraction: masks with the fraction nearest to this number are compared. If None, the mean
             scores over all fractions are compared.
     """
-    masks = (
-        select_masked_runs(chosen).groupby([*CELL, "fraction", "scope"])["value"].mean().unstack()
-    )
+    groups = select_masked_runs(chosen).groupby([*CELL, "fraction", "scope"])
+    masks = groups["value"].mean().unstack()
     if masks.empty:
         return empty_values()
     whole = method_scores(chosen).drop(columns=masks.columns, errors="ignore")
