@@ -280,11 +280,10 @@ def read_epoch_predictions(
     best = pd.DataFrame(records.read_recorded_predictions(store, run))
     columns = records.read_predictions_of_epochs(store, run)
     epoch = columns.pop("epoch")
-    is_of_split = (best["split"] == split).to_numpy()
+    mask = (best["split"] == split).to_numpy()
+    best = best[mask]
     return task, {
-        number: best.assign(**{name: columns[name][epoch == number] for name in columns})[
-            is_of_split
-        ]
+        number: best.assign(**{name: columns[name][epoch == number][mask] for name in columns})
         for number in (np.unique(epoch).tolist() if epochs is None else {*epochs})
     }
 

@@ -90,18 +90,12 @@ class Grid:
         """The ranking of each scope for the setting ``fractions``."""
         if not self.experiment.fractions:
             return {}
-        tasks = {
-            "individual": {self.task_name},
-            "global": {*self.fishers},
-            "cv": {*self.fishers} - {self.task_name},
-        }
-        return {
-            scope: RankingSpec(
-                of=self.ranked_tensors,
-                fishers=tuple(self.fishers[task] for task in sorted(tasks[scope])),
-            )
-            for scope in self.experiment.fractions.scopes
-        }
+        own, rankings = {self.task_name}, dict[Scope, RankingSpec]()
+        tasks = {"individual": own, "global": {*self.fishers}, "cv": {*self.fishers} - own}
+        for scope in self.experiment.fractions.scopes:
+            fishers = tuple(self.fishers[task] for task in sorted(tasks[scope]))
+            rankings[scope] = RankingSpec(of=self.ranked_tensors, fishers=fishers)
+        return rankings
 
     def _is_first_with(self, method: str) -> bool:
         """Whether the model is the first one of the experiment with this method.
