@@ -16,11 +16,9 @@ def jobs(context: "Context") -> Iterator[Job]:
 
     A job only runs if another job needs its output.
     """
+    paths = context.paths
     for key, fisher in context.plan.fishers.items():
-        outputs = {
-            "entries": context.paths.fisher_entries(key),
-            "sums": context.paths.fisher_sums(key),
-        }
+        outputs = {"entries": paths.fisher_entries(key), "sums": paths.fisher_sums(key)}
         needed = context.model_resources(fisher, context.estimates.fisher_cost(key))
         inputs = context.model_inputs(fisher)
         yield Job("fisher", key, fisher.to_json_types(), inputs, outputs, needed)

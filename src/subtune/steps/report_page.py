@@ -20,10 +20,8 @@ def jobs(context: "Context") -> Iterator[Job]:
     config, paths = context.config, context.paths
     # The summary is only shown if there are several experiments.
     answer = [
-        describe_exhibit(
-            exhibit, [paths.summary(exhibit.name, ending) for ending in exhibit.endings]
-        )
-        for exhibit in SUMMARIES
+        describe_exhibit(e, [paths.summary(e.name, ending) for ending in e.endings])
+        for e in SUMMARIES
         if len(config.experiments) > 1
     ]
     submitted = [n for n, e in config.experiments.items() if list_submissions(config, e)]

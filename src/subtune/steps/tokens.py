@@ -16,12 +16,10 @@ MEMORY_MB = 1000
 
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each combination of task, maximum length and tokenizer."""
+    paths = context.paths
     for key, tokens in context.plan.tokens.items():
-        inputs = {
-            "rows": context.paths.dataset(tokens.data.key),
-            "model": context.paths.model(tokens.tokenizer),
-        }
-        outputs = {"tokens": context.paths.tokens(key)}
+        inputs = {"rows": paths.dataset(tokens.data.key), "model": paths.model(tokens.tokenizer)}
+        outputs = {"tokens": paths.tokens(key)}
         memory = MEMORY_MB + context.estimates.examples_mb(tokens)
         needed = {"mem_mb": int(memory), "minutes": MINUTES}
         yield Job("tokens", key, tokens.to_json_types(), inputs, outputs, needed)
