@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 # Columns with texts of strangers, which may look like formulas.
-WITH_TEXTS = {"text", "second text", "label", "prediction"}
+WITH_TEXTS = ["text", "second text", "label", "prediction"]
 
 
 @dataclass(frozen=True)
@@ -131,10 +131,8 @@ def write_table(table: pd.DataFrame | StyledTable, outputs: Sequence[str | Path]
     bold = bold.reindex(columns=shown.columns, fill_value=False)
     for path in map(Path, outputs):
         if path.suffix == ".csv":
-            written = styled.table.copy(deep=False)
-            for name in WITH_TEXTS & {*written.columns}:
-                written[name] = written[name].map(_neutralise_formula)
-            written.to_csv(path, index=False)
+            texts = styled.table.filter(items=WITH_TEXTS).map(_neutralise_formula)
+            styled.table.assign(**texts).to_csv(path, index=False)
         elif path.suffix == ".md":
             # Without escapes, stars in names would be read as bold text, and brackets as links.
             escaped = cells.replace(MARKDOWN, r"\\\1", regex=True)
