@@ -55,9 +55,7 @@ def classes_table(results: ExperimentResults) -> StyledTable:
             EMPTY if pd.isna(value) else f"{value:.2f} ({low:.2f} to {high:.2f})"
             for value, low, high in parts
         ]
-    note = ""
-    if len(shown) < len(table):
-        note = f"The table shows the {MOST_SHOWN} rows with the lowest F1, out of {len(table):,}."
+    note = _describe_cut(shown, table, "rows with the lowest F1")
     return StyledTable(table, _drop_constant_task_column(pd.DataFrame(cells)), note=note)
 
 
@@ -71,9 +69,7 @@ def suspect_labels_table(results: ExperimentResults) -> StyledTable:
             cells[name] = [format_number(value, ".3g") for value in cells[name]]
         elif cells[name].dtype == object or name in ("text", "second text"):
             cells[name] = [shorten(str(text), LONGEST_TEXT) for text in cells[name]]
-    note = ""
-    if len(shown) < len(table):
-        note = f"The table shows the {len(shown):,} most suspect rows, out of {len(table):,}."
+    note = _describe_cut(shown, table, "most suspect rows")
     return StyledTable(table, _drop_constant_task_column(cells), note=note, wide={"text": 0.5})
 
 
@@ -101,6 +97,12 @@ def more_labels_table(results: ExperimentResults) -> StyledTable:
     columns = ["task", "method", *(f"{n:,} rows" for n in numbers), "twice as many add"]
     cells = pd.DataFrame(shown)[columns]
     return StyledTable(table, _drop_constant_task_column(cells), before="\n".join(sentences))
+
+
+def _describe_cut(shown: pd.DataFrame, table: pd.DataFrame, rows: str) -> str:
+    """Say which rows of a table are shown; an empty text if all of them are."""
+    text = f"The table shows the {len(shown):,} {rows}, out of {len(table):,}."
+    return text if len(shown) < len(table) else ""
 
 
 def _drop_constant_task_column(cells: pd.DataFrame) -> pd.DataFrame:
