@@ -51,7 +51,6 @@ def draw_component_changes(results: ExperimentResults) -> "Figure":
         image = _draw_layers(panel, of_task, components, cmap=COLOUR_MAP, norm=norm)
         panel.set_title(results.task_titles[task])
         panel.tick_params("y", labelsize=6)
-    for panel in panels:
         panel.label_outer()
     figure.supxlabel("layer")
     bar = figure.colorbar(image, ax=list(panels), shrink=0.8)
