@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from subtune.analysis.intervals import LEVEL
 from subtune.methods import masked_name, method_title
 from subtune.runs import records
 from subtune.tasks.task import ScoreColumn
@@ -22,7 +23,6 @@ METHOD = ["method", "fraction", "scope"]
 # Verdicts on learning curves.
 CONVERGED, STILL_RISING, FELL = "converged", "still rising", "fell"
 FEWEST_SEEDS = 3
-LEVEL = 0.95
 
 
 def choose_rates(scores: pd.DataFrame) -> pd.DataFrame:
