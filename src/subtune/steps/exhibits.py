@@ -95,7 +95,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
 
     paper, folder = papers.find_paper(job.spec["paper"]), Path(outputs["folder"])
     (folder / "data").mkdir(parents=True)
-    results = read_results(paper, job.spec, job.inputs, job.resources)
+    results = read_results(paper, job)
     for name in results.tables.keys() - {*SCORE_TABLES}:
         results[name].to_csv(folder / _exhibit_data_path(name), index=False)
     write_exhibits(exhibits_with_data(paper, results), folder)
@@ -107,14 +107,12 @@ def _exhibit_data_path(name: str) -> str:
     return "reproduction.csv" if name == "reproduction" else f"data/{name}.csv"
 
 
-def read_results(
-    paper: "Paper", spec: Mapping[str, Any], inputs: Paths, resources: Mapping[str, Any]
-) -> "ExperimentResults":
+def read_results(paper: "Paper", job: Job) -> "ExperimentResults":
     """Return the results of an experiment: the data of all its tables, figures and claims.
 
     Args:
         paper: the paper that the experiment reproduces.
-        resources: ``store``, the directory of run records.
+        job: the job that makes the experiment's tables and figures.
     """
     import pandas as pd
 
@@ -126,7 +124,8 @@ def read_results(
     from subtune.exhibits.output import ExperimentResults
     from subtune.exhibits.score_tables import compare_with_printed
 
-    tasks, store = spec["tasks"], Path(resources["store"])
+    spec, inputs, store = job.spec, job.inputs, Path(job.resources["store"])
+    tasks = spec["tasks"]
     wanted = list_computed_tables(paper, tasks)
     tables = {name: read_table(inputs[name]) for name in SCORE_TABLES}
     if tables["sizes"].groupby("task")["train_rows"].nunique().max() < 2:
