@@ -107,7 +107,7 @@ class Paper:
         scored_on_training_set: methods whose runs are also scored on their training set.
         printed_data: maps the name of one of our tables to the paper's table with the corresponding
             numbers. Numbers in a column ``value`` are divided by their sum over the task.
-        printed_learning_rates: maps a method to the paper's table of the method's learning rates.
+        printed_learning_rates: a method, and the paper's table of the method's learning rates.
         tasks_apart: tasks that are used only in separate tables, figures and claims.
     """
 
@@ -118,7 +118,7 @@ class Paper:
     metrics: Mapping[str, str] = field(default_factory=dict)
     scored_on_training_set: tuple[str, ...] = ()
     printed_data: Mapping[str, str] = field(default_factory=dict)
-    printed_learning_rates: Mapping[str, str] = field(default_factory=dict)
+    printed_learning_rates: tuple[str, str] | None = None
     tasks_apart: tuple[str, ...] = ()
 
     def shows_information(self) -> bool:
@@ -203,16 +203,12 @@ class Paper:
         ).assign(scope=None, fraction=1.0, seed=0)
         keys = ["model", "method"]
         rows = rows.merge(self._trained_parameters(), on=keys, how="left")
-        rates = [
-            self.read_printed(name)
-            .melt("task", var_name="model", value_name="learning_rate")
-            .assign(method=method)
-            for method, name in self.printed_learning_rates.items()
-        ]
-        if not rates:
-            return rows
-        printed_rates = pd.concat(rates).astype({"learning_rate": float})
-        return rows.merge(printed_rates, on=[*keys, "task"], how="left")
+        if self.printed_learning_rates:
+            method, name = self.printed_learning_rates
+            rates = self.read_printed(name).melt("task", None, "model", "learning_rate")
+            rates = rates.assign(method=method).astype({"learning_rate": float})
+            rows = rows.merge(rates, on=[*keys, "task"], how="left")
+        return rows
 
     def _trained_parameters(self) -> pd.DataFrame:
         """Count the trained parameters of each ``model`` and ``method``, as ``trainable``.

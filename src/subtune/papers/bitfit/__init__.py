@@ -188,7 +188,7 @@ PAPER = Paper(
     exhibits=EXHIBITS,
     claims=read_claims(__package__, globals()),
     printed_data={"train_rows": "train_rows"},
-    printed_learning_rates={"bitfit": "table6"},
+    printed_learning_rates=("bitfit", "table6"),
     scored_on_training_set=COMPARED_IN_DETAIL,
     tasks_apart=(*PART_OF_SPEECH, *SQUAD),
 )
