@@ -135,12 +135,9 @@ def _draw_panel(panel: "Axes", rows: pd.DataFrame, height: int) -> None:
     panel.axvline(centre, ymin=below, color="black", linewidth=0.8)
 
     def write(text: str, x: float, y: float, ha: str = "right", **font: Any) -> None:
-        place: dict[str, Any] = {
-            "xycoords": panel.get_yaxis_transform(),
-            "textcoords": "offset points",
-            "fontsize": LETTERS,
-        }
-        panel.annotate(text, (x > 0, y), (x, 0), va="center", ha=ha, **place | font)
+        look: dict[str, Any] = {"va": "center", "ha": ha, "fontsize": LETTERS, **font}
+        place = panel.get_yaxis_transform()
+        panel.annotate(text, (x > 0, y), (x, 0), place, "offset points", **look)
 
     for y, row in enumerate(rows.to_dict("records")):
         is_filled = row["sure"] or row["kind"] == "reference"

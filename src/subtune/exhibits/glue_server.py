@@ -107,9 +107,8 @@ def expected_server_scores(config: Config) -> set[tuple[str, ...]]:
         (name, *model_and_method, column.key)
         for name, experiment in config.experiments.items()
         for model_and_method in list_submissions(config, experiment).values()
-        for column in list_score_columns(
-            [tasks[task] for task in experiment.tasks if config.is_submitted(task)], {}
-        )
+        for task in filter(config.is_submitted, experiment.tasks)
+        for column in list_score_columns([tasks[task]], {})
     }
 
 
@@ -127,13 +126,12 @@ def write_zip(path: Path, predictions: Mapping[str, list[str]]) -> None:
         predictions: maps file names to predictions, one per example. A file without predictions is
             filled with `SubmissionFile.constant`.
     """
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(path, "w") as archive:
         for name, file in FILES.items():
             rows = predictions.get(name) or [file.constant] * file.rows
-            entry = zipfile.ZipInfo(name, NO_TIME)
-            entry.compress_type = zipfile.ZIP_DEFLATED
             lines = ["\t".join(HEADER), *(f"{number}\t{row}" for number, row in enumerate(rows))]
-            archive.writestr(entry, "\n".join(lines) + "\n")
+            text = "\n".join(lines) + "\n"
+            archive.writestr(zipfile.ZipInfo(name, NO_TIME), text, zipfile.ZIP_DEFLATED)
 
 
 def make_submission(
