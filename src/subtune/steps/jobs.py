@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -193,13 +193,12 @@ def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
 
 def _read_current_plan(data: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the content of the plan file, or None if it is missing or out of date."""
-    try:
+    # There are other errors if the configuration has a mistake, or if another version of subtune
+    # wrote the plan file.
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         found = json.loads(plan_path(data).read_bytes())
         if found["code"] == _hash_code() and found["read"] == _stat_files(found["read"]):
             return found
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        # The configuration has a mistake, or another version of subtune wrote the plan file.
-        return None
     return None
 
 
@@ -213,13 +212,10 @@ def _from_json(content: Mapping[str, Any]) -> PlannedJobs:
 
 def _stat_files(paths: Iterable[str]) -> dict[str, list[int] | None]:
     """Map each path to the file's size and modification time in ns; None if the file is missing."""
-    states: dict[str, list[int] | None] = {}
-    for path in paths:
-        try:
+    states: dict[str, list[int] | None] = dict.fromkeys(paths)
+    for path in states:
+        with suppress(OSError):
             about = Path(path).stat()
-        except OSError:
-            states[path] = None
-        else:
             states[path] = [about.st_size, about.st_mtime_ns]
     return states
 
