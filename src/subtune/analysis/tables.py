@@ -46,14 +46,10 @@ DTYPES = {
 
 
 @cache
-def _read_columns() -> pd.DataFrame:
-    text = read_package_text("subtune.analysis", "columns.csv")
-    return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
-
-
 def column_declarations(name: TableName) -> pd.DataFrame:
     """Return the rows of ``columns.csv`` for one table."""
-    columns = _read_columns()
+    text = read_package_text("subtune.analysis", "columns.csv")
+    columns = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
     return columns[columns["table"] == name]
 
 
@@ -137,9 +133,8 @@ def join_run_ids(
         of a run was searched, ``learning_rate`` is the rate that the search found, and ``tried``
         lists all rates of the search with their scores.
     """
-    run_ids = {
-        key: run for sweep in sweeps for key, run in records.read_sweep_run_ids(sweep).items()
-    }
+    tables = map(records.read_sweep_run_ids, sweeps)
+    run_ids = {key: run for table in tables for key, run in table.items()}
     found = read_searches(searches)
     return [
         {**entry, "run": run_ids[entry["key"]], **found.get(entry["search"], {})}

@@ -114,9 +114,9 @@ def test_a_row_has_all_that_decides_a_run_and_its_record(store):
 
 
 def test_a_column_that_is_not_declared_is_refused(store, monkeypatch):
-    columns = tables._read_columns()
+    columns = tables.column_declarations("runs")
     others = columns[columns["column"] != "spec.tokens.doc_stride"]
-    monkeypatch.setattr(tables, "_read_columns", lambda: others)
+    monkeypatch.setattr(tables, "column_declarations", lambda name: others)
     with pytest.raises(SubtuneError, match=r"no row declares spec\.tokens\.doc_stride"):
         table_of_runs(store, planned(store))
 
