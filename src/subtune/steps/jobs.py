@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,9 +80,8 @@ class Job(NamedTuple):
 
 def list_files(paths: Paths) -> list[str]:
     """Return all paths in the inputs or outputs of a job as one list."""
-    return [
-        path for value in paths.values() for path in ([value] if isinstance(value, str) else value)
-    ]
+    lists = ([value] if isinstance(value, str) else value for value in paths.values())
+    return [*chain.from_iterable(lists)]
 
 
 def run_job(job: Job, threads: int = 1) -> None:

@@ -1,7 +1,6 @@
 """The step `summary`: write the answers, and a table and a figure with all experiments."""
 
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,13 +16,10 @@ def jobs(context: "Context") -> Iterator[Job]:
 
     config, paths = context.config, context.paths
     names, tasks = config.experiments, config.all_tasks()
-    asked = chain(*(experiment.tasks for experiment in names.values()))
-    described = {
-        task: {"title": tasks[task].title, "metrics": tasks[task].metric_titles()} for task in asked
-    }
-    inputs = {
-        table: [paths.data(name, table) for name in names] for table in ("chosen", "row_scores")
-    }
+    asked = (tasks[task] for experiment in names.values() for task in experiment.tasks)
+    described = {t.name: {"title": t.title, "metrics": t.metric_titles()} for t in asked}
+    read = "chosen", "row_scores"
+    inputs = {table: [paths.data(name, table) for name in names] for table in read}
     outputs = {
         exhibit.name: [paths.summary(exhibit.name, ending) for ending in exhibit.endings]
         for exhibit in SUMMARIES

@@ -85,9 +85,8 @@ def make_trainer(
     def train(specs: "Sequence[RunSpec]") -> None:
         if not read_once:
             model = load_spec_encoder(specs[0], inputs["model"]).to(prepare_device(threads))
-            rankings = {
-                Path(path).stem: read_entry_values(Path(path)) for path in inputs["rankings"]
-            }
+            paths = map(Path, inputs["rankings"])
+            rankings = {path.stem: read_entry_values(path) for path in paths}
             tokens = read_examples(inputs["tokens"], *inputs["texts"])
             read_once.extend([model, tokens, rankings])
         model, tokens, rankings = read_once
