@@ -59,23 +59,22 @@ def choices_table(results: ExperimentResults) -> pd.DataFrame:
     table = chosen[chosen["decides"] & ~are_external(chosen)]
     searched = table["plateau"].dropna()
     plateaus = searched.map(lambda rates: ", ".join(map(str, map(format_rate, rates))) or EMPTY)
-    choices_table = pd.DataFrame(
-        {
-            "model": table["model"],
-            "task": table["task"].map(results.task_titles),
-            "method": [title_with_mask(row) for row in table.to_dict("records")],
-            "seed": table["seed"],
-            "learning rate": table["learning_rate"],
-            "plateau": plateaus.reindex(table.index, fill_value=EMPTY),
-            "epoch": table["best_epoch"],
-            "trained parameters": table["trainable"],
-            "metric": table["metric"],
-            "dev score": table["value"].round(4).astype(object).fillna(DIVERGED),
-            "remarks": [describe_curves(row) for row in table.to_dict("records")],
-            "run": table["run"],
-        }
-    )
-    return choices_table if len(searched) else choices_table.drop(columns="plateau")
+    columns = {
+        "model": table["model"],
+        "task": table["task"].map(results.task_titles),
+        "method": [title_with_mask(row) for row in table.to_dict("records")],
+        "seed": table["seed"],
+        "learning rate": table["learning_rate"],
+        "plateau": plateaus.reindex(table.index, fill_value=EMPTY),
+        "epoch": table["best_epoch"],
+        "trained parameters": table["trainable"],
+        "metric": table["metric"],
+        "dev score": table["value"].round(4).astype(object).fillna(DIVERGED),
+        "remarks": [describe_curves(row) for row in table.to_dict("records")],
+        "run": table["run"],
+    }
+    choices = pd.DataFrame(columns)
+    return choices if len(searched) else choices.drop(columns="plateau")
 
 
 def learning_rates_table(results: ExperimentResults, printed: str, method: str) -> pd.DataFrame:
@@ -141,14 +140,12 @@ def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> 
         scores_of = {m: rows.loc[rows["method"] == m, "value"] for m in methods}
         tested.append((f"paper's {name}", scores_of, p_value))
     counts = [f"n_{method}" for method in methods]
-    return pd.DataFrame(
-        [
-            (name, *map(len, groups), statistics.kruskal_wallis(*groups), reported)
-            for name, scores, reported in tested
-            for groups in [[scores[m].tolist() for m in methods]]
-        ],
-        columns=["scores", *counts, "p_value", "reported"],
-    )
+    rows = [
+        (name, *map(len, groups), statistics.kruskal_wallis(*groups), reported)
+        for name, scores, reported in tested
+        for groups in [[scores[m].tolist() for m in methods]]
+    ]
+    return pd.DataFrame(rows, columns=["scores", *counts, "p_value", "reported"])
 
 
 def component_table(results: ExperimentResults, printed: str) -> pd.DataFrame:
@@ -159,14 +156,13 @@ def component_table(results: ExperimentResults, printed: str) -> pd.DataFrame:
     """
     total = parameters.component_ranking(results["component_shares"])
     ranks = results.printed(printed).set_index("component")["rank"]
-    return pd.DataFrame(
-        {
-            "rank": range(1, len(total) + 1),
-            "component": total.index,
-            "information": [f"{value:.4f}" for value in total],
-            "paper's rank": [ranks.get(component, EMPTY) for component in total.index],
-        }
-    )
+    columns = {
+        "rank": range(1, len(total) + 1),
+        "component": total.index,
+        "information": [f"{value:.4f}" for value in total],
+        "paper's rank": [ranks.get(component, EMPTY) for component in total.index],
+    }
+    return pd.DataFrame(columns)
 
 
 def information_table(results: ExperimentResults, methods: Sequence[str]) -> pd.DataFrame:

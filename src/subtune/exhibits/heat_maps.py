@@ -137,12 +137,10 @@ def draw_global_information(results: ExperimentResults) -> "Figure":
     have the same colour scale, whose unit is the mean of the panel's values.
     """
     shares = results["global_layernorm_information"].rename(columns={"share": "value"})
-    grids = {
-        title: table.pivot(index="layer", columns="part", values="value").reindex(
-            columns=WEIGHT_AND_BIAS
-        )
-        for title, table in (("this run", shares), ("paper", results.printed("figure4")))
-    }
+    grids = dict[str, pd.DataFrame]()
+    for title, table in (("this run", shares), ("paper", results.printed("figure4"))):
+        grid = table.pivot(index="layer", columns="part", values="value")
+        grids[title] = grid.reindex(columns=WEIGHT_AND_BIAS)
     even_shares = {title: float(np.nanmean(grid)) for title, grid in grids.items()}
     multiples = np.concatenate([np.ravel(g / even_shares[title]) for title, g in grids.items()])
     low, high = float(np.nanmin(multiples)), float(np.nanmax(multiples))

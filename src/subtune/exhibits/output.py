@@ -74,14 +74,12 @@ class ExperimentResults:
         """
         if set(tasks) >= self.tasks.keys():
             return self
-        return replace(
-            self,
-            tasks={task: about for task, about in self.tasks.items() if task in tasks},
-            tables={
-                name: table[table["task"].isin(tasks)] if "task" in table else table
-                for name, table in self.tables.items()
-            },
-        )
+        tables = {
+            name: table[table["task"].isin(tasks)] if "task" in table else table
+            for name, table in self.tables.items()
+        }
+        selected = {task: about for task, about in self.tasks.items() if task in tasks}
+        return replace(self, tasks=selected, tables=tables)
 
 
 EMPTY = "–"

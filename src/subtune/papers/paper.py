@@ -184,14 +184,12 @@ class Paper:
         scores = self._scores_like_ours()
         wanted = scores[scores["is_average"] == averages]
         wanted = wanted.drop_duplicates(["split", "model", "method", "column"])
+        data = {ours: self.read_printed(name) for ours, name in self.printed_data.items()}
         return {
             "chosen": wanted[wanted["split"] == "validation"],
             "test_scores": wanted[wanted["split"] == "test"],
             "printed": scores,
-            **{
-                data: _with_shares(self.read_printed(name))
-                for data, name in self.printed_data.items()
-            },
+            **{ours: _with_shares(table) for ours, table in data.items()},
         }
 
     def _scores_like_ours(self) -> pd.DataFrame:

@@ -112,15 +112,13 @@ def correlate_changes_with_scores(
         return empty_values()
     changed = pd.DataFrame({m: means[list(parts[m])].mean(axis=1) for m in methods})
     averages = scores[methods].dropna().groupby(level=["model", "seed"]).mean()
-    return pd.Series(
-        {
-            (model, task, seed): -rank_correlation(row, averages.loc[(model, seed)])
-            for (model, task), row in changed.iterrows()
-            for seed in averages.index.get_level_values("seed").unique()
-            if (model, seed) in averages.index
-        },
-        dtype=float,
-    ).rename_axis(["model", "task", "seed"])
+    values = {
+        (model, task, seed): -rank_correlation(row, averages.loc[(model, seed)])
+        for (model, task), row in changed.iterrows()
+        for seed in averages.index.get_level_values("seed").unique()
+        if (model, seed) in averages.index
+    }
+    return pd.Series(values, dtype=float).rename_axis(["model", "task", "seed"])
 
 
 PAPER = Paper(
