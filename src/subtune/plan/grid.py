@@ -97,15 +97,6 @@ class Grid:
             rankings[scope] = RankingSpec(of=self.ranked_tensors, fishers=fishers)
         return rankings
 
-    def _is_first_with(self, method: str) -> bool:
-        """Whether the model is the first one of the experiment with this method.
-
-        TF-IDF runs are planned only for this model, because they do not use the model.
-        """
-        models = self.experiment.models
-        having = (model for model in models if method in self.experiment.methods_for(model))
-        return self.model_name == next(having)
-
     def _list_method_runs(self, train_rows: int, methods: Iterable[str]) -> Iterator[RunWithSearch]:
         """Yield the runs of methods at each learning rate.
 
@@ -120,7 +111,10 @@ class Grid:
                 # These methods need one label per text, which token classification and question
                 # answering do not have.
                 task = self.config.all_tasks()[self.task_name]
-                is_repeated = isinstance(selection, TfIdf) and not self._is_first_with(method)
+                # TF-IDF does not use the model, so it is planned for the first one with the method.
+                models = self.experiment.models
+                having = (name for name in models if method in self.experiment.methods_for(name))
+                is_repeated = isinstance(selection, TfIdf) and self.model_name != next(having)
                 if task.of_kind.head == SEQUENCE_CLASSIFICATION and not is_repeated:
                     fits = (self._make_fit(selection, s, **names) for s in self.experiment.seeds)
                     numbered_runs += [(0, (planned, None)) for planned in fits]
@@ -154,18 +148,15 @@ class Grid:
         fisher = self.fishers[self.task_name]
         settings = self.experiment.with_overrides(self.task_name, names["method"])
         same = {name: getattr(settings, name) for name in SAME_IN_RECIPES}
+        recipe = Recipe(
+            learning_rate=rate.value,
+            max_grad_norm=MAX_GRAD_NORM,
+            labels=fisher.labels,
+            **same,
+            **self._data_settings(names["train_rows"], seed),
+        )
         spec = RunSpec(
-            model=fisher.model,
-            tokens=fisher.tokens,
-            selection=selection,
-            recipe=Recipe(
-                learning_rate=rate.value,
-                max_grad_norm=MAX_GRAD_NORM,
-                labels=fisher.labels,
-                **same,
-                **self._data_settings(names["train_rows"], seed),
-            ),
-            seed=seed,
+            model=fisher.model, tokens=fisher.tokens, selection=selection, recipe=recipe, seed=seed
         )
         search = self._make_search(spec, rate, names["train_rows"]) if rate.searched else None
         names |= {"model_name": self.model_name, "seed": seed}
