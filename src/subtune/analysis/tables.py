@@ -172,12 +172,8 @@ def table_of_runs(store: Path, finished: Sequence[Mapping[str, Any]]) -> pd.Data
 def column_meanings(names: Sequence[str]) -> pd.DataFrame:
     """Look up the ``meaning`` of each ``column`` of the table of runs."""
     declarations = column_declarations("runs")
-    rows = [
-        (name, meaning)
-        for name in names
-        for pattern, meaning in zip(declarations["column"], declarations["meaning"], strict=True)
-        if fnmatch(name, pattern)
-    ]
+    meanings = dict(zip(declarations["column"], declarations["meaning"], strict=True))
+    rows = [(name, meanings[p]) for name in names for p in meanings if fnmatch(name, p)]
     return pd.DataFrame(rows, columns=["column", "meaning"])
 
 
