@@ -366,8 +366,7 @@ def _estimate_studies(pairs: _Pairs) -> tuple[Study, ...]:
     not a share of examples.
     """
     found = [_estimate_study(metric, both) for (_, metric), both in pairs.items()]
-    studies = tuple(study for study in found if study)
-    return studies if len(studies) == len(found) else ()
+    return tuple(filter(None, found)) if all(found) else ()
 
 
 def _estimate_study(metric: str, pairs: Sequence[tuple[_Run, _Run]]) -> Study | None:

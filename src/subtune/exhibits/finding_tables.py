@@ -140,12 +140,12 @@ def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> 
         scores_of = {m: rows.loc[rows["method"] == m, "value"] for m in methods}
         tested.append((f"paper's {name}", scores_of, p_value))
     counts = [f"n_{method}" for method in methods]
-    rows = [
+    tests = [
         (name, *map(len, groups), statistics.kruskal_wallis(*groups), reported)
         for name, scores, reported in tested
         for groups in [[scores[m].tolist() for m in methods]]
     ]
-    return pd.DataFrame(rows, columns=["scores", *counts, "p_value", "reported"])
+    return pd.DataFrame(tests, columns=["scores", *counts, "p_value", "reported"])
 
 
 def component_table(results: ExperimentResults, printed: str) -> pd.DataFrame:

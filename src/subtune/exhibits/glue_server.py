@@ -7,6 +7,7 @@ CSV file.
 import math
 import zipfile
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -212,10 +213,9 @@ def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = Non
             if lacking := [column for column in GIVEN if column not in cells]:
                 raise SubtuneError(f"{path}: no column {lacking[0]!r}, expected {', '.join(GIVEN)}")
             *names, value, scale = (cells[column].strip() for column in GIVEN)
-            try:
+            score = math.nan
+            with suppress(ValueError, ZeroDivisionError):
                 score = float(value) / float(scale)
-            except (ValueError, ZeroDivisionError):
-                score = math.nan
             if not -1 <= score <= 1:
                 found = f"found value {value!r} and scale {scale!r}"
                 problems.append(f"{path}: {place}: {found}, expected numbers with |value| ≤ scale")

@@ -65,8 +65,8 @@ def add_to_python_path(folder: Path) -> None:
     the working directory of jobs are ignored.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([before] if before else [])])
+    paths = filter(None, [str(folder), os.environ.get("PYTHONPATH")])
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
 
 def call_snakemake(arguments: Sequence[str]) -> NoReturn:
