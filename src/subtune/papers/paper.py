@@ -203,7 +203,8 @@ class Paper:
         rows = rows.merge(self._trained_parameters(), on=keys, how="left")
         if self.printed_learning_rates:
             method, name = self.printed_learning_rates
-            rates = self.read_printed(name).melt("task", None, "model", "learning_rate")
+            printed = self.read_printed(name)
+            rates = printed.melt("task", var_name="model", value_name="learning_rate")
             rates = rates.assign(method=method).astype({"learning_rate": float})
             rows = rows.merge(rates, on=[*keys, "task"], how="left")
         return rows
