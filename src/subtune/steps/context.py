@@ -94,9 +94,8 @@ class Context:
 
     def input_files(self) -> set[Path]:
         """Return all files and directories on which the plan depends."""
-        found = {Path(self.paths.pinned_commits())}
-        if self.config.test_scores:
-            found.add(Path(self.config.test_scores))
+        named = filter(None, [self.paths.pinned_commits(), self.config.test_scores])
+        found = {*map(Path, named)}
         for rows in self.plan.datasets.values():
             paths = {*find_files(self.config, rows.task, rows.source).values()}
             found |= paths
