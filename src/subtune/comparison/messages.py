@@ -28,7 +28,6 @@ NO_VALUES = {
 # A dev set that is larger or smaller by more than this share than the user asked for is mentioned.
 NOTICED = 0.1
 ROWS = {"train": "training ", "validation": "dev ", "test": "test "}
-SETS = {"train": "training set", "validation": "dev set", "test": "test set"}
 USES = {"train": "training", "validation": "evaluation", "test": "final scores only"}
 
 
@@ -42,7 +41,7 @@ def look_lines(facts: Facts) -> Iterator[str]:
         yield f"{part.path}: {format_count(part.rows, 'row')} for {USES[split]}{columns}"
     yield from _column_lines(facts)
     # In cross-validation, methods are scored on the training rows.
-    scored_rows = "rows" if facts.judges == "train" else SETS[facts.judges]
+    scored_rows = "rows" if facts.judges == "train" else f"{ROWS[facts.judges]}set"
     if facts.constant is not None:
         yield from _class_lines(facts)
         yield (
@@ -106,7 +105,7 @@ def _class_lines(facts: Facts) -> Iterator[str]:
         hint = " (if these are numbers to predict, add --regression)"
     for split, part in facts.parts.items():
         named = [f"{join_names([word])} ({number:,})" for word, number in part.labels.items()]
-        where, end = ("", hint) if split == "train" else (f" in the {SETS[split]}", "")
+        where, end = ("", hint) if split == "train" else (f" in the {ROWS[split]}set", "")
         number = format_count(len(named), *noun)
         yield f"{number}{which}{where}: {join_names(named, NAMED, 'and')}{end}"
 
@@ -130,7 +129,7 @@ def _spelling_lines(facts: Facts) -> Iterator[str]:
         if not train.get(word):
             yield f"label {quote(word)} does not occur in the training set: no run can learn it"
         elif not judges.get(word):
-            split = SETS[facts.judges]
+            split = f"{ROWS[facts.judges]}set"
             yield f"label {quote(word)} does not occur in the {split}: no score includes this label"
 
 
@@ -235,7 +234,7 @@ def sample_lines(
         )
     parts = [f"a stratified sample of {train:,} of {asked['train']:,} rows{use}"]
     parts += [
-        f"{used[split]:,} of {asked[split]:,} rows of the {SETS[split]}"
+        f"{used[split]:,} of {asked[split]:,} rows of the {ROWS[split]}set"
         for split in ("validation", "test")
         if used.get(split) != asked.get(split)
     ]
@@ -309,10 +308,7 @@ def reduction_lines(
 
 
 def time_lines(
-    models: Iterable[StartingModel],
-    times: EstimatedSeconds | None,
-    part: str,
-    minutes: float,
+    models: Iterable[StartingModel], times: EstimatedSeconds | None, part: str, minutes: float
 ) -> Iterator[str]:
     """Yield lines about the estimated time on this machine.
 
