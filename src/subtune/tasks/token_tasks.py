@@ -99,19 +99,13 @@ class Tokens(TaskKind):
         for row, words, labels in zip(rows["idx"], rows["words"], rows["label"], strict=True):
             subwords = [encode_word(word) for word in words]
             for part in _split_words(list(map(len, subwords)), room):
-                whole = tokenizer.post_process(
-                    Encoding.merge(subwords[part], growing_offsets=False)
-                )
+                merged = Encoding.merge(subwords[part], growing_offsets=False)
+                whole = tokenizer.post_process(merged)
                 lengths = np.array([len(word) for word in subwords[part]])
                 reads = whole.sequence_ids.index(0) + lengths.cumsum() - lengths
-                example = {
-                    "row": row,
-                    "input_ids": whole.ids,
-                    "reads": reads,
-                    "label": labels[part],
-                }
-                examples.append(example | {"token_type_ids": whole.type_ids})
-        return {name: [example[name] for example in examples] for name in examples[0]}
+                examples.append((row, whole.ids, reads, labels[part], whole.type_ids))
+        names = ("row", "input_ids", "reads", "label", "token_type_ids")
+        return dict(zip(names, map(list, zip(*examples, strict=True)), strict=True))
 
     def loss_divisor(self, labels: Tensor, weights: Tensor | None) -> Tensor | float:
         return (
@@ -222,10 +216,8 @@ class Span(TaskKind):
             tokenizer.encode_batch(rows[name], add_special_tokens=False) for name in self.text
         )
         examples = []
-        names = ("idx", "context", "answers", "label")
-        for question, windows, row, context, texts, starts in zip(
-            asked, read, *(rows[name] for name in names), strict=True
-        ):
+        given = (rows[name] for name in ("idx", "context", "answers", "label"))
+        for question, windows, row, context, texts, starts in zip(asked, read, *given, strict=True):
             question.truncate(min(LONGEST_QUESTION, text_room // 2))
             room = text_room - len(question)
             # In the tokenizers library, the stride is the number of tokens shared by two windows.
@@ -238,16 +230,12 @@ class Span(TaskKind):
                 label = [0, 0]
                 if texts:
                     label = _find_answer_positions(places, starts[0], starts[0] + len(texts[0]))
-                row_cells = {"row": row, "context": context, "answers": texts}
-                window_cells = {
-                    "input_ids": whole.ids,
-                    "label": label,
-                    "first": places[:, 0].tolist(),
-                    "last": places[:, 1].tolist(),
-                    "token_type_ids": whole.type_ids,
-                }
-                examples.append(row_cells | window_cells)
-        return {name: [example[name] for example in examples] for name in examples[0]}
+                first, last = places.T.tolist()
+                window_cells = whole.ids, label, first, last, whole.type_ids
+                examples.append((row, context, texts, *window_cells))
+        names = ("row", "context", "answers", "input_ids", "label", "first", "last")
+        columns = map(list, zip(*examples, strict=True))
+        return dict(zip((*names, "token_type_ids"), columns, strict=True))
 
     def losses(
         self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None
