@@ -168,17 +168,15 @@ def read_questions(task: TaskSpec, path: Path, labelled: bool) -> Iterator[Place
         file = _File.model_validate_json(read_text(path), strict=True)
     for paragraph in (paragraph for article in file.data for paragraph in article.paragraphs):
         for question in paragraph.qas:
-            place = f"question {quote(question.id)}"
-            answers = (
-                _require_answers_in_context(question, paragraph.context, f"{path}: {place}")
-                if labelled
-                else []
-            )
+            place, context = f"question {quote(question.id)}", paragraph.context
+            answers: list[_Answer] = []
+            if labelled:
+                answers = _require_answers_in_context(question, context, f"{path}: {place}")
             accepted = {
                 "text": [answer.text for answer in answers],
                 "answer_start": [answer.answer_start for answer in answers],
             }
-            row = {"question": question.question, "context": paragraph.context}
+            row = {"question": question.question, "context": context}
             yield place, row | {"answers": accepted}
 
 

@@ -85,8 +85,7 @@ def find_selection(name: str, own: Mapping[str, NamedSelection], model: str = ""
         return Random(random=Draw(count=_METHODS_FILE["rand_uniform"][model]))
     if name in known:
         return known[name]
-    strata = SPAFIT.fullmatch(name)
-    if strata:
+    if strata := SPAFIT.fullmatch(name):
         return _build_spafit(int(strata[1]), int(strata[2]), strata[3])
     kept, without, taken = name.partition(" without ")
     return WholeTensors(

@@ -175,9 +175,8 @@ def draw_classifier(encoder: Encoder, seed: int) -> dict[str, Tensor]:
     # Some configurations lack the field ``initializer_range``.
     std = getattr(encoder.config, "initializer_range", 0.02)
     parameters = {}
-    for name, value in encoder.parameters.items():
-        if not is_classifier(name):
-            continue
+    for name in filter(is_classifier, encoder.parameters):
+        value = encoder.parameters[name]
         drawn = torch.zeros(value.shape)
         if name.endswith(".weight"):
             drawn = drawn.normal_(0, std, generator=generator) if value.ndim > 1 else drawn + 1

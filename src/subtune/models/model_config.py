@@ -415,9 +415,8 @@ def count_parameters(
             row: dict[str, Any] = {"model": model, "method": method, "classifier": classifier}
             try:
                 shapes = shapes_of_selection(selection, dimensions, outputs, head)
-                row["parameters"] = count_trained_parameters(
-                    selection.resolve(shapes, seed=0), shapes
-                )
+                entries = selection.resolve(shapes, seed=0)
+                row["parameters"] = count_trained_parameters(entries, shapes)
                 row["share"] = (row["parameters"] - classifier) / pretrained
             except SubtuneError as error:
                 row["problem"] = str(error)

@@ -270,6 +270,5 @@ def list_score_columns(tasks: Sequence[Task], metrics: Mapping[str, str]) -> lis
             key = f"{task.name}_{split.removeprefix('validation_')}" if several else task.name
             metric = metrics.get(task.name, task.metrics[0])
             judges = split == TEST if TEST in task.evaluation else position == 0
-            column = ScoreColumn(key, task.name, split, metric, position == 0, judges, title)
-            columns.append(column)
+            columns.append(ScoreColumn(key, task.name, split, metric, position == 0, judges, title))
     return columns

@@ -1,6 +1,5 @@
 """Training of a job's runs, in groups of runs that train side by side."""
 
-import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cache, partial
 
@@ -83,9 +82,8 @@ def runs_at_once(model: Encoder, train: Examples, runs: Sequence[Run]) -> int:
         # Transformers' code also processes padding tokens.
         lengths = train.lengths if model.transformers is None else train.lengths.max(initial=1)
         tokens = LARGE_BATCH * examples * np.mean(lengths)
-        shapes = model.shapes
         matrices = [name for name, entry in first.entries.items() if is_matrix(model, name, entry)]
-        trained = sum(math.prod(shapes[name]) for name in matrices)
+        trained = sum(model.parameters[name].numel() for name in matrices)
         limit = SHARE_OF_MEMORY * memory / bytes_per_run(model.config, tokens, trained)
     elif model.transformers is not None:
         # Several runs in one pass would save only kernel launches, which cost nothing on a CPU.

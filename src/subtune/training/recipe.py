@@ -151,10 +151,9 @@ class _Group:
         # The loss of an epoch is a mean over examples or, in token classification, over words. So
         # the summed losses are divided by the number of labels or, in single-label tasks with class
         # weights, by the sum of the labels' weights.
-        labels = torch.from_numpy(self._training.examples.select_labels(self._training.index))
-        self._loss_divisor = task.of_kind.loss_divisor(
-            labels.to(model.device), self._training.label_weights
-        )
+        training = self._training
+        labels = torch.from_numpy(training.examples.select_labels(training.index)).to(self.device)
+        self._loss_divisor = task.of_kind.loss_divisor(labels, training.label_weights)
         self._batches = self._draw_batches()
         self._masks = DropoutMasks(seed, model.device)
         self._frozen = self._training_model = cast_frozen_weights(model, recipe.precision)
