@@ -23,7 +23,7 @@ from subtune.tasks.examples import CPU_TRAINING_TOKENS, Examples, split_off_fold
 from subtune.training import embeddings, tf_idf
 from subtune.training.checkpoints import Checkpoints, CheckpointStore
 from subtune.training.diff_pruning import GateTraining
-from subtune.training.evaluation import TrainingResult, check_padding, epoch_line
+from subtune.training.evaluation import TrainingResult, autocast, check_padding, epoch_line
 from subtune.training.recipe import Run, train
 from subtune.training.values import TrainedValues, is_matrix
 
@@ -137,7 +137,9 @@ def _compute_gradients(
                 leaf.add_(0.1 * (first + position + 1))
         trained.update_weights()
     masks = DropoutMasks(seed, model.device)
-    computed = compute_logits(model, pack_batch(train, index, model), trained.weights(), masks)
+    # An earlier run may have chosen a precision whose rounding errors exceed the tolerance.
+    with autocast(model.device, "fp32"):
+        computed = compute_logits(model, pack_batch(train, index, model), trained.weights(), masks)
     # Each logit gets a different factor, because the gradients of a softmax's logits may sum to 0.
     factors = torch.linspace(-1, 1, computed[0].numel(), device=model.device)
     (computed * factors.view_as(computed[0])).sum().backward()

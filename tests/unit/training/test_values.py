@@ -21,6 +21,7 @@ from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.operations import LowRankUpdate, PerRun
 from subtune.tasks import TASKS
 from subtune.training import recipe
+from subtune.training.evaluation import autocast
 from subtune.training.groups import reason_to_train_alone
 from subtune.training.recipe import train
 from subtune.training.values import (
@@ -188,7 +189,7 @@ def test_runs_side_by_side_are_the_runs_alone(kind, task, decay, norm, tiny_bert
 
 
 @pytest.mark.parametrize("kind", ["full", "rand_uniform"])
-def test_gradients_of_parts_of_one_length_add_up(kind, directory_of, monkeypatch):
+def test_gradients_of_parts_of_one_length_add_up(kind, directory_of):
     task = TASKS["sst2"]
     directory = directory_of("gpt2")
     model = in_double(load_encoder(directory, task.of_kind.head, task.outputs))
@@ -198,4 +199,7 @@ def test_gradients_of_parts_of_one_length_add_up(kind, directory_of, monkeypatch
     sees_padding = replace(model.transformers, sees_padding=True)
     together = deltas(replace(model, transformers=sees_padding), rows, members, task)
     torch.testing.assert_close(together, alone, **TO_ROUNDING)
+    with autocast(model.device, "tf32"):
+        pass
     assert reason_to_train_alone(model, rows["train"], members) is None
+    assert not torch.backends.cuda.matmul.allow_tf32
