@@ -82,7 +82,7 @@ KINDS = {
     ),
     "draw": (
         '{"random":{"count":5,"within":["**.bias"]}}',
-        TrainingCost.ENTRIES,
+        TrainingCost.VECTORS,
         "random entries of **.bias: 5",
     ),
     "lines": (
