@@ -144,11 +144,12 @@ def parse_labels(cell: Any, separators: str = SEPARATORS[0]) -> list[str] | None
         separators: the characters that separate labels in text.
     """
     if isinstance(cell, str | None) and not is_list(cell):
-        parts = re.split(f"[{separators}]", cell or "")
+        cell = (cell or "").strip()
+        parts = re.split(f"[{separators}]", cell)
         words = [word.strip() for word in parts if word.strip()]
         # In a label such as C#, the last character is not a separator.
         is_split = separators == SEPARATORS[0] or len(words) == len(parts)
-        return words if is_split else [str(cell).strip()]
+        return words if is_split or not cell else [cell]
     if isinstance(cell, str):
         # NumPy prints lists without commas, as in ['a' 'b'] or [0 1].
         gap = r"(?<=['\"])\s+(?=['\"])" if re.search("['\"]", cell) else r"(?<=\d)\s+(?=\d)"

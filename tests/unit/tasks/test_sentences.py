@@ -14,7 +14,7 @@ from subtune.data import sources
 from subtune.data.load import tokenize
 from subtune.tasks import TASKS, Task, metrics
 from subtune.tasks.examples import Examples
-from subtune.tasks.sentences import TEXT_COLUMNS, parse_number
+from subtune.tasks.sentences import SEPARATORS, TEXT_COLUMNS, parse_labels, parse_number
 from tests.helpers import examples
 
 TOXIC = examples.TOXIC
@@ -39,6 +39,12 @@ def test_a_number_stands_for_a_label_word_if_no_word_has_a_digit(labels, text, n
             task.of_kind.read_label(task, {task.label: text}, "here")
     else:
         assert task.of_kind.read_label(task, {task.label: text}, "here") == number
+
+
+@pytest.mark.parametrize("separators", SEPARATORS)
+@pytest.mark.parametrize("cell", [None, "", " ", "[]"])
+def test_an_empty_cell_has_no_label(separators, cell):
+    assert parse_labels(cell, separators) == []
 
 
 def test_texts_of_a_pair_apart_are_two_examples_of_its_row(tiny_bert):
