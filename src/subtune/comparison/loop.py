@@ -241,10 +241,13 @@ def train_within_time_limit(context: Context, clock: Clock, workers: Workers) ->
     stop = threading.Thread(target=workers.stop, args=[min(SECONDS_TO_STOP, seconds)], daemon=True)
     stop.start()
     if not state.writer.finish(state.progress, seconds):
+        is_old = state.writer.answered < len(state.progress.scores)
+        lacking = "the answer below and report.html lack" if is_old else "report.html may lack"
         _print_line(
-            "the time is over: report.html is missing or lacks the last recorded runs; repeat the "
-            "call to update it"
+            f"the time is over: {lacking} the last recorded runs; repeat the call to update them"
         )
+        if is_old and state.answer.line:
+            _print_line(f"the newest answer: {state.answer.line}")
     stop.join()
 
 

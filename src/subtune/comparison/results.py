@@ -301,11 +301,12 @@ def load(results: str | Path) -> Comparison:
         results: the directory of the results.
 
     Raises:
-        SubtuneError: the directory has no report, which is the last file that a comparison writes.
+        SubtuneError: the directory has no answers.
     """
     found = Comparison(Path(results).resolve())
-    if not found.report.is_file():
+    answers = found._layout.summary("answers", "csv")
+    if not Path(answers).is_file():
         raise SubtuneError(
-            f"results: no such file: {found.report}, expected the results of a finished comparison"
+            f"results: no such file: {answers}, expected the results of a finished comparison"
         )
     return found

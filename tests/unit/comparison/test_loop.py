@@ -126,6 +126,26 @@ def test_a_second_interrupt_ends_the_call(monkeypatch, lines):
     assert [line.split(":")[0] for line in lines] == ["stopping"]
 
 
+def test_an_answer_that_lacks_the_last_runs_says_so(monkeypatch, lines):
+    def stop(state, *_):
+        state.answer = state.answer._replace(line="BitFit is enough.")
+        state.writer.answered = 1
+
+    context = made("a").context
+    monkeypatch.setattr(Loop, "read_scores", lambda state: state.progress.scores.update(a=1, b=1))
+    monkeypatch.setattr(Loop, "next_jobs", lambda state: [TOKENS])
+    monkeypatch.setattr(loop, "_train_until_stopped", stop)
+    monkeypatch.setattr(loop.Progress, "find_recorded", lambda progress: {"a": 1})
+    monkeypatch.setattr(loop.ResultsWriter, "finish", lambda *_: False)
+    workers = SimpleNamespace(stop=lambda seconds: None)
+    loop.train_within_time_limit(context, Clock(0, 60), workers)
+    assert lines == [
+        "the time is over: the answer below and report.html lack the last recorded runs; repeat "
+        "the call to update them",
+        "the newest answer: BitFit is enough.",
+    ]
+
+
 def test_time_is_kept_for_results_as_long_as_the_last_took(state):
     assert state.seconds_of_training == 58.5
     state.writer.seconds = 5
