@@ -196,7 +196,8 @@ def normalise_arguments(
         raise SubtuneError(
             f"--dev: found {dev_share}, expected a share between 0 and 1, such as 0.2"
         )
-    _check_order_of_index(options.predictions, train if dev_share or dev is None else dev)
+    scored = train if dev_share or dev is None else dev
+    _check_order_of_index(options.predictions, scored if test is None else test)
     splits = find_splits(train, None if dev_share else dev, test, revision, **how)
     if dev_share:
         splits.pop("validation", None)
@@ -224,9 +225,10 @@ def _check_order_of_index(predictions: Any, scored: Any) -> None:
 
     Predictions are read by position, and pandas would read them by index.
     """
-    several = predictions.values() if isinstance(predictions, Mapping) else [predictions]
+    several = isinstance(predictions, Mapping | list | tuple)
+    given = predictions if several else [predictions]
     index: Any = getattr(scored, "index", None)
-    for one in several:
+    for one in given.values() if isinstance(given, Mapping) else given:
         own: Any = getattr(one, "index", None)
         both = isinstance(index, pd.Index) and isinstance(own, pd.Index)
         if both and not index.equals(own) and {*index} == {*own}:

@@ -90,7 +90,9 @@ def make_task_name(path: Path) -> str:
 
     For a file such as ``train.csv``, the name is derived from the directory.
     """
-    subject = SPLIT.sub("", path.stem) or SPLIT.sub("", path.resolve().parent.name)
+    # The directory of tables in memory is `Layout.tables`.
+    directory = path.resolve().parent.name.removeprefix("table-")
+    subject = SPLIT.sub("", path.stem) or SPLIT.sub("", directory)
     return make_name(subject, [*TASKS, *HEADINGS], "task")
 
 

@@ -344,15 +344,18 @@ def test_predictions_stay_if_more_rows_may_be_drawn(tmp_path, untrained, form):
     assert numbers[0] == numbers[1] < numbers[2] == 1490
 
 
-@pytest.mark.parametrize("named", [False, True])
-def test_predictions_with_the_index_in_another_order_are_refused(tmp_path, untrained, named):
+@pytest.mark.parametrize("form", ["series", "list", "mapping"])
+@pytest.mark.parametrize("scored", ["train", "dev", "test"])
+def test_predictions_with_the_index_in_another_order_are_refused(tmp_path, untrained, form, scored):
     rows = pd.DataFrame({"x": [f"text {n}" for n in range(40)], "y": ["a", "b"] * 20})
-    rows, shuffled = rows.sample(frac=1, random_state=0), rows["y"]
-    own, other = ({"mine": cells} if named else cells for cells in (rows["y"], shuffled))
-    call = partial(compare, rows, results=tmp_path / "out", say=lambda line: None)
+    splits = {"train": rows.assign(x=rows["x"] + "!"), "dev": rows.assign(x=rows["x"] + "?")}
+    splits = {} if scored == "train" else splits if scored == "test" else {"train": rows[::-1]}
+    splits[scored] = rows.sample(frac=1, random_state=0)
+    call = partial(compare, **splits, results=tmp_path / "out", say=lambda line: None)
+    forms = {"series": lambda y: y, "list": lambda y: [y, y], "mapping": lambda y: {"mine": y}}
     with pytest.raises(SubtuneError, match=r"predictions: the index .* in another order"):
-        call(predictions=other)
-    call(predictions=own)
+        call(predictions=forms[form](rows["y"]))
+    call(predictions=forms[form](splits[scored]["y"]))
 
 
 @pytest.mark.parametrize(("minutes", "part"), [(10_000, ""), (0.1, " for 3 of 5 folds")])
@@ -381,6 +384,7 @@ def test_a_drawn_dev_set_has_no_text_of_the_training_set(tmp_path, untrained):
         for split in ("train", "validation")
     )
     assert {*train["text"]}.isdisjoint(dev["text"])
+    assert [*read_config(tmp_path / "out" / "comparison.yaml").tasks] == ["table"]
     assert len(train) + len(dev) == 60 and 9 <= len(dev) <= 15
     assert dev["label"].nunique() == 2
 
@@ -435,7 +439,8 @@ def test_a_converted_table_has_its_own_directory_and_the_users_lines(tmp_path, u
     path.write_bytes("\n".join(["text,label", "", *lines]).encode("latin-1"))
     out = tmp_path / "out"
     compare(path, dev=0.2, encoding="latin-1", results=out, say=lambda line: None)
-    [task] = read_config(out / "comparison.yaml").tasks.values()
+    [(task_name, task)] = read_config(out / "comparison.yaml").tasks.items()
+    assert task_name == name
     for split in ("train", "validation"):
         for place, row in read_rows(Path(task.files[split])):
             number = int(row["text"].split("\n")[1])
