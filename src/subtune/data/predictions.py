@@ -79,12 +79,15 @@ def format_columns_read(system: str, columns: Sequence[str], source: str) -> str
 def read_prediction_rows(task: TaskSpec, path: Path, number: int) -> list[PlacedRow]:
     """Read the rows of a file with predictions.
 
-    In multi-label tasks, an empty row means that no label is predicted, except for empty rows after
-    the first ``number`` rows.
+    Empty rows after the first ``number`` rows are left out. In multi-label tasks, other empty rows
+    mean that no label is predicted. In other tasks, they are left out if there are too many rows.
     """
-    rows = [*read_rows(path, keep_empty=task.of_kind.has_label_columns)]
-    while len(rows) > number and not any(cell is not None for cell in rows[-1][1].values()):
+    rows = [*read_rows(path, keep_empty=True)]
+    filled = [any(cell is not None for cell in row.values()) for _, row in rows]
+    while len(rows) > number and not filled[len(rows) - 1]:
         del rows[-1]
+    if len(rows) > number and not task.of_kind.has_label_columns:
+        return [*compress(rows, filled)]
     return rows
 
 

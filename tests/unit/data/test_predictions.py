@@ -83,6 +83,14 @@ def test_a_row_without_a_prediction_of_the_task_is_refused_with_its_line(
         read(tmp_path, task, f"row,{columns}\n1,{right}\n2,{cells}\n", label)
 
 
+def test_an_empty_row_lacks_a_prediction_unless_there_are_rows_enough(tmp_path):
+    with refused(f"{tmp_path / 'gpt.csv'}: line 2: ", "prediction: found an empty cell"):
+        read(tmp_path, SENTIMENT, "prediction\n\nbad\n", rows=2)
+    for text in ("\nbad\n\n\ngood\n", "bad\ngood\n\n\n", "bad\n\ngood\n"):
+        found = read(tmp_path, SENTIMENT, f"prediction\n{text}", rows=2)
+        assert found.argmax(1).tolist() == [0, 1]
+
+
 def test_a_column_that_has_predictions_is_expected(tmp_path):
     with refused(f"{tmp_path / 'gpt.csv'}: found columns a, b", "expected one named 'prediction'"):
         read(tmp_path, SENTIMENT, "a,b\nbad,good\ngood,bad\n")
