@@ -35,7 +35,7 @@ from subtune.comparison.settings import (
 from subtune.config.checks import check_config
 from subtune.config.schema import MARGIN, Config, Experiment, MethodSettings, OwnTask
 from subtune.core import process
-from subtune.core.errors import convert_errors
+from subtune.core.errors import SubtuneError, convert_errors
 from subtune.core.files import Layout
 from subtune.core.gpus import hold_gpu
 from subtune.data.sample import draw_rows
@@ -76,6 +76,9 @@ def write_first_configuration(
         SubtuneError: a table cannot be used for training, an option cannot be guessed, or the
             configuration cannot be written.
     """
+    # The samples and predictions that an earlier call has written would be replaced.
+    if target.exists():
+        raise SubtuneError(f"--to: cannot write {target}: File exists")
     look = read_tables_and_models(paths, options)
     facts, models = look.facts, look.models
     yield from messages.look_lines(facts)
