@@ -270,9 +270,13 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
     are not given are those of the earlier call.
 
     Raises:
-        SubtuneError: another argument differs, or the results have been moved.
+        SubtuneError: another argument differs, the results have been moved, or the directory has a
+            configuration of another origin.
     """
-    before, path = json.loads((place / ASKED).read_text()), place / CONFIGURATION
+    path = place / CONFIGURATION
+    advice = "expected the results of an earlier call; choose another directory"
+    with convert_errors(f"--results: {place} has a {CONFIGURATION} but no {ASKED}, {advice}"):
+        before = json.loads((place / ASKED).read_text())
     planned, written_as = before.pop("minutes"), before.pop("configuration")
     written, text = read_config(path), path.read_text("utf-8")
     earlier_margin = written.experiments[EXPERIMENT].margin

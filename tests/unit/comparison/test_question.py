@@ -367,6 +367,14 @@ def test_the_time_is_that_of_the_runs_that_it_names(tmp_path, untrained, minutes
     assert any("× 5 folds" in line for line in said)
 
 
+def test_a_configuration_of_another_origin_stays(tmp_path, untrained):
+    (tmp_path / "comparison.yaml").write_text("mine: 1")
+    rows = pd.DataFrame({"x": [f"text {n}" for n in range(40)], "y": ["a", "b"] * 20})
+    with pytest.raises(SubtuneError, match=r"has a comparison\.yaml but no comparison\.json, exp"):
+        compare(rows, results=tmp_path)
+    assert (tmp_path / "comparison.yaml").read_text() == "mine: 1"
+
+
 def test_models_in_another_order_are_the_same_call(tmp_path, untrained, directory_of):
     rows = pd.DataFrame({"x": [f"the film {n}" for n in range(40)], "y": ["a", "b"] * 20})
     models = [directory_of("bert"), str(directory_of("roberta"))]
