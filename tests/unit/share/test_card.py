@@ -11,6 +11,7 @@ import pytest
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 from peft import AutoPeftModelForSequenceClassification, AutoPeftModelForTokenClassification
+from tokenizers import Tokenizer, normalizers
 
 from subtune.core.files import Layout
 from subtune.methods import METHODS
@@ -134,6 +135,15 @@ def test_a_cards_code_tags_words_as_the_record_says(
         # A longer text is cut; its later words are in another example.
         assert tags and (len(tags) < len(expected) or tags == expected)
     assert sum(len(tags) == len(words) for tags, words in zip(said, sentences, strict=True)) > 2
+
+
+def test_a_cards_code_adds_no_space_that_the_tokenizer_adds(tmp_path, copied, exported_code):
+    path = str(copied("bert") / "tokenizer.json")
+    tokenizer = Tokenizer.from_file(path)
+    tokenizer.normalizer = normalizers.Prepend("▁")
+    tokenizer.save(path)
+    spec, _ = recorded(tmp_path, tmp_path / "mine", METHODS["layernorm"], "ud_ewt")
+    assert '[f"{word}" for word in words]' in exported_code(spec)
 
 
 @pytest.mark.slow
