@@ -27,6 +27,7 @@ QUOTED = {
 # Pages whose code a test runs.
 RUN = {
     "docs/from-another-workflow.md": "tests/workflow/test_module.py",
+    "docs/methods.md": "tests/unit/training/test_tf_idf.py",
     "docs/own-method.md": "tests/workflow/test_readme.py",
 }
 # Code that needs a package, or data, that tests lack.

@@ -31,7 +31,6 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
 from subtune.training.embeddings import pooled_tokens
 from subtune.training.recorded_runs import pretrained_directory
-from subtune.training.tf_idf import scikit_learn_code
 from subtune.training.values import LORA_A, LORA_B, Delta, changed_tensors
 
 if TYPE_CHECKING:
@@ -275,8 +274,8 @@ def _load_run(
     if spec.reads_texts and isinstance(spec.recipe, Fit):
         raise SubtuneError(
             f"run {run} has no pretrained model to export; fit its regression, if the "
-            "log says nothing of cut texts or stochastic gradient descent, with "
-            f"`{scikit_learn_code(spec.tokens.data.task, spec.recipe)}`"
+            "log says nothing of cut texts or stochastic gradient descent, with the code of "
+            "docs/methods.md, section TF-IDF"
         )
     if isinstance(spec.selection, Adapter):
         raise SubtuneError(

@@ -229,31 +229,3 @@ def _fit_logistic(regression: Any, features: Any, target: np.ndarray) -> tuple[n
         return np.zeros(features.shape[1]), -ABSENT if target[0] else ABSENT
     regression.fit(features, target)
     return regression.coef_[0].copy(), regression.intercept_[0]
-
-
-def scikit_learn_code(task: TaskSpec, recipe: Fit) -> str:
-    """Return scikit-learn code that fits the regression of `fit_texts` to a task.
-
-    If a user tries to export a TF-IDF run, the error message shows this code. It does not cut
-    texts, and uses the exact solver.
-    """
-    settings = f"sublinear_tf=True, max_features={FEATURES}"
-    vectorizer = (
-        f"make_union(TfidfVectorizer({settings}, **{WORDS}), TfidfVectorizer({settings}, "
-        f"**{LETTERS}))"
-    )
-    weights = f", class_weight={recipe.class_weights!r}" if recipe.class_weights else ""
-    model = f"LogisticRegression(C={INVERSE_PENALTY}, max_iter={STEPS}{weights})"
-    if task.labels is None:
-        model = "Ridge()"
-    elif task.outputs > 2 or task.of_kind.has_label_columns:
-        model = f"OneVsRestClassifier({model})"
-    if len(task.text) == 1:
-        return f"make_pipeline({vectorizer}, {model}).fit(texts, labels)"
-    return (
-        f"vectorizer = {vectorizer}.fit([*texts_a, *texts_b]); "
-        "u, v = vectorizer.transform(texts_a), vectorizer.transform(texts_b); "
-        "products = u.multiply(v); "
-        "features = hstack([u, v, abs(u - v), products, products.sum(1)]).tocsr(); "
-        f"{model}.fit(features, labels)"
-    )

@@ -2,6 +2,8 @@
 
 import csv
 import math
+import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import recorded_runs, tf_idf
 from tests.helpers import examples
+from tests.helpers.project import ROOT
 
 SEED = 3
 
@@ -203,29 +206,18 @@ CODE = [
 
 
 @pytest.mark.parametrize(("name", "weights"), CODE)
-def test_the_code_that_is_shown_fits_the_same_regression(name, weights, tiny_bert, tmp_path):
+def test_the_code_of_the_page_fits_the_same_regression(name, weights, tiny_bert, tmp_path):
     task = examples.TASKS[name].spec()
-    rows, recipe = read(task, tiny_bert, tmp_path), Fit(class_weights=weights)
+    rows = read(task, tiny_bert, tmp_path)
     found = predictions(task, rows, class_weights=weights)
-    code = tf_idf.scikit_learn_code(task, recipe)
-    names = {"make_pipeline": make_pipeline, "make_union": make_union, "hstack": sparse.hstack}
-    names |= {"TfidfVectorizer": TfidfVectorizer, "LogisticRegression": LogisticRegression}
-    names |= {"Ridge": Ridge, "OneVsRestClassifier": OneVsRestClassifier}
-    *before, last = code.split("; ")
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/methods.md").read_text(), re.S)
+    page = dict[str, Any]()
+    exec(code, page)
+    numbers = task.labels is None
     columns = tf_idf.read_text_columns(rows["train"], task)
-    dev = tf_idf.read_text_columns(rows[task.evaluation[0]], task)
-    names |= {"labels": rows["train"].labels}
-    names |= dict(
-        zip(("texts",) if len(columns) == 1 else ("texts_a", "texts_b"), columns, strict=True)
-    )
-    exec("; ".join(before), names)
-    model = eval(last, names)
-    features = dev[0]
-    if len(dev) == 2:
-        u, v = map(names["vectorizer"].transform, dev)
-        products = u.multiply(v)
-        features = sparse.hstack([u, v, abs(u - v), products, products.sum(1)]).tocsr()
-    if task.labels is None:
+    model = page["fit"](columns, rows["train"].labels, numbers, weights)
+    features = page["features"](tf_idf.read_text_columns(rows[task.evaluation[0]], task))
+    if numbers:
         np.testing.assert_allclose(found[:, 0], model.predict(features), atol=1e-2)
         return
     logits = torch.tensor(found)
