@@ -1,6 +1,7 @@
 """Markdown lines and tables for the output of `subtune params` and `subtune plan`."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import filterfalse
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +14,7 @@ from subtune.models.model_config import (
     AnyDimensions,
     choose_head,
     count_parameters,
+    known_dimensions,
     papers_models,
     read_dimensions,
     read_pooling,
@@ -99,7 +101,7 @@ def plan_lines(table: pd.DataFrame, estimates: Estimates) -> Iterator[str]:
         assumptions[f"pace of {kind}"] = text
     rows = pd.DataFrame(assumptions.items(), columns=["assumption", "value"])
     yield rows.to_markdown(index=False)
-    for location in estimates.unknown_models:
+    for location in filterfalse(known_dimensions, sorted({*plan.locations.values()})):
         yield (
             f"\n{location} is not downloaded yet, so its costs are estimated with the size of "
             "bert-large-cased."

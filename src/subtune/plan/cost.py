@@ -190,12 +190,6 @@ class Estimates:
         }
 
     @property
-    def unknown_models(self) -> list[str]:
-        """Locations of models that are not downloaded yet, and so have unknown dimensions."""
-        locations = set(self.plan.locations.values())
-        return sorted(location for location in locations if known_dimensions(location) is None)
-
-    @property
     def start_cost(self) -> Cost:
         """The cost of starting a job."""
         return Cost(seconds=60 * self.plan.config.assumptions.start_minutes)
