@@ -73,7 +73,9 @@ def train_and_record(
         StoppedError: the job was asked to stop.
         SubtuneError: a record cannot be written.
     """
-    examples = _build_examples(specs[0], model, tokens)
+    reads = _tokens_read(specs[0], model)
+    splits = filter(tokens.__contains__, specs[0].tokens.data.task.labelled_splits)
+    examples = {split: Examples(tokens[split], reads) for split in splits}
     missing = {spec.id: spec for spec in specs if not records.is_recorded(store, spec.id)}
     by_name = {f"run {number}": spec for number, spec in enumerate(missing.values(), 1)}
     for name, spec in by_name.items():
@@ -97,16 +99,8 @@ def train_and_record(
         report(f"recorded {number}/{len(by_name)}: {spec.id}")
 
 
-def _build_examples(
-    spec: RunSpec, model: Encoder, tokens: datasets.DatasetDict
-) -> dict[str, Examples]:
-    """Build the examples of each split, with the tokens that the run's head or regression reads."""
-    reads = _tokens_read(spec, model)
-    splits = [split for split in spec.tokens.data.task.labelled_splits if split in tokens]
-    return {split: Examples(tokens[split], reads) for split in splits}
-
-
 def _tokens_read(spec: RunSpec, model: Encoder) -> Reads:
+    """Return which tokens the run's head or regression reads."""
     return pooled_tokens(spec.model, model) if isinstance(spec.recipe, Fit) else model.tokens_read
 
 
