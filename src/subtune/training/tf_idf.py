@@ -175,10 +175,11 @@ def build_features(vectors: Sequence[Any]) -> Any:
 
 def _regression_targets(task: TaskSpec, labels: np.ndarray) -> np.ndarray:
     """Convert labels to targets ``[n, k]``. The targets of logistic regressions are 0 and 1."""
+    from sklearn.preprocessing import label_binarize
+
     if task.labels is None or labels.ndim > 1:
         return labels.reshape(len(labels), -1)
-    classes = np.arange(task.outputs)
-    return (labels[:, None] == classes[1 if len(classes) == 2 else 0 :]).astype(int)
+    return label_binarize(labels, classes=np.arange(task.outputs))
 
 
 def _find_cut(lengths: Sequence[int]) -> int | None:
