@@ -148,9 +148,8 @@ def cost_rows(runs: pd.DataFrame) -> list[dict[str, str]]:
 
     The last row counts runs that experiments share only once.
     """
-    experiments = runs["experiments"].str.split(" ")
-    names = dict.fromkeys(name for used in experiments for name in used)
-    parts = {name: runs[[name in used for used in experiments]] for name in names}
+    each = runs.assign(experiments=runs["experiments"].str.split(" ")).explode("experiments")
+    parts = {str(name): part for name, part in each.groupby("experiments", sort=False)}
     if len(parts) > 1:
         parts["all, each once"] = runs
     return [
