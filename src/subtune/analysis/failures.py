@@ -106,6 +106,8 @@ def _read_method(
     task: TaskSpec, runs: pd.DataFrame, store: Path, is_named: bool
 ) -> MethodPredictions:
     """Read the predictions of a method's runs on one task, and turn logits into probabilities."""
+    from scipy.special import softmax
+
     split = TEST if TEST in task.evaluation else task.evaluation[0]
     parts = (read_scored_predictions(store, row, split)[1] for row in runs.to_dict("records"))
     table = pd.concat(parts, ignore_index=True)
@@ -113,8 +115,7 @@ def _read_method(
     if label.ndim > 1:
         output = 1 / (1 + np.exp(-output))
     elif task.labels:
-        output = np.exp(output - output.max(1, keepdims=True))
-        output /= output.sum(1, keepdims=True)
+        output = softmax(output, axis=1)
     if split != TEST and runs["fold"].notna().all():
         split = "train"
     title = str(runs["title"].iloc[0])
