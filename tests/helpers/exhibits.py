@@ -3,12 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
+
 from subtune import papers
-from subtune.analysis.run_scores import NO_ROW_SCORES
+from subtune.analysis.run_scores import ROW_COLUMNS
 from subtune.exhibits.output import ExperimentResults
 from subtune.papers.shared import all_exhibits
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.task import Task, list_score_columns
+
+# A table of pseudo-values without rows.
+NO_ROW_SCORES = pd.DataFrame(columns=[*ROW_COLUMNS])
 
 
 def titled(*tasks: Task) -> dict[str, Mapping[str, Any]]:

@@ -24,7 +24,6 @@ from subtune.analysis.candidates import (
     scored_runs,
 )
 from subtune.analysis.intervals import Study
-from subtune.analysis.run_scores import NO_ROW_SCORES
 from subtune.methods import method_title
 
 ALL_TASKS = "all tasks"
@@ -79,7 +78,7 @@ class Answer:
     is_finished: bool
 
 
-def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROW_SCORES) -> list[Answer]:
+def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> list[Answer]:
     """Find the method to train for each task, and for all tasks together if there are several.
 
     In an experiment that reproduces a paper, each model has separate answers. If the runs come from

@@ -34,7 +34,7 @@ from subtune.analysis.chosen_runs import (
     title_with_mask,
 )
 from subtune.analysis.intervals import Interval, Study
-from subtune.analysis.run_scores import NO_ROW_SCORES, PART_COLUMNS, require_same_rows
+from subtune.analysis.run_scores import PART_COLUMNS, require_same_rows
 from subtune.analysis.tables import order_columns, set_types
 from subtune.core.errors import locate_errors
 
@@ -391,9 +391,7 @@ def _format_sample(studies: Sequence[Study], judged_by: str) -> str:
     return over
 
 
-def summarise_methods(
-    chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROW_SCORES
-) -> pd.DataFrame:
+def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame:
     """Summarise each method in one row per model and task.
 
     ``columns.csv`` explains the columns. The method with the highest score comes first. A diverged

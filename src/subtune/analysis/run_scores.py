@@ -34,9 +34,8 @@ PLATEAU = 0.01
 EPOCH_PARTS = 5
 # The columns of pseudo-values from `tabulate_pseudo_values`, one for each part of the examples.
 PART_COLUMNS = [str(part) for part in range(intervals.JACKKNIFE_PARTS)]
-# All columns of the table from `tabulate_pseudo_values`, and such a table without rows.
+# All columns of the table from `tabulate_pseudo_values`.
 ROW_COLUMNS = ("run", "rows", "rows_hash", *PART_COLUMNS)
-NO_ROW_SCORES = pd.DataFrame(columns=[*ROW_COLUMNS])
 # Recomputed scores may differ by rounding, because processors sum in different orders. One wrong
 # prediction changes a score by far more than this.
 TOLERANCE = 1e-9

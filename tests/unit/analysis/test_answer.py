@@ -9,10 +9,10 @@ import scipy
 
 from subtune.analysis import candidates, intervals
 from subtune.analysis.answer import ALL_TASKS
-from subtune.analysis.run_scores import NO_ROW_SCORES, PART_COLUMNS
+from subtune.analysis.run_scores import PART_COLUMNS
 from subtune.exhibits.answer_tables import answers_table
 from tests.helpers.examples import scored
-from tests.helpers.exhibits import results
+from tests.helpers.exhibits import NO_ROW_SCORES, results
 
 CLASSIFIER = 10
 TRAINED = {"full": 10_000, "lora-I": 900, "bitfit": 400, "layernorm": 100, "frozen": 0}
@@ -204,7 +204,7 @@ def test_a_method_is_sure_only_if_it_is_within_the_margin_of_every_other_method(
     row = answer_of(runs(scores | better))
     assert row["answer"] == "LoRA-I is enough: 0.920 against 0.900 (99 %)."
     assert row["next"].startswith("BitFit, half its size, has > 99 %, but LoRA-I may score higher.")
-    methods = candidates.summarise_methods(runs(scores | better)).set_index("method")
+    methods = candidates.summarise_methods(runs(scores | better), NO_ROW_SCORES).set_index("method")
     bitfit = methods.loc["bitfit"]
     differences = np.array(scores["bitfit"]) - better["lora-I"]
     chance = scipy.stats.t(2).cdf((differences.mean() + 0.02) / scipy.stats.sem(differences))
@@ -229,7 +229,7 @@ def test_the_smallest_margin_of_the_experiments_decides(margin, decision, chance
     table["margin"] = table["method"].map({"full": margin, "bitfit": 0.1})
     row = answer_of(table)
     assert (row["margin"], row["decision"]) == (margin, decision)
-    methods = candidates.summarise_methods(table).set_index("method")
+    methods = candidates.summarise_methods(table, NO_ROW_SCORES).set_index("method")
     assert set(methods["margin"]) == {margin}
     assert methods.loc["bitfit", "chance"] == pytest.approx(chance, abs=5e-5)
 
@@ -240,7 +240,7 @@ FULL = [0.7, 0.71, 0.72]
 def test_full_is_compared_with_a_larger_method_that_beats_it():
     table = runs({"full": FULL, "lora-I": [0.8, 0.81, 0.82]})
     table.loc[table["method"] == "lora-I", "trainable"] = 2 * TRAINED["full"]
-    rows = candidates.summarise_methods(table).set_index("method")
+    rows = candidates.summarise_methods(table, NO_ROW_SCORES).set_index("method")
     assert rows.loc["full", "difference"] == pytest.approx(-0.1) and not rows.loc["full", "sure"]
     assert answer_of(table)["method"] == "LoRA-I" and rows.loc["lora-I", "sure"]
 
@@ -407,7 +407,7 @@ def test_predictions_that_the_user_brings_are_compared_and_never_named():
     table.loc[external, "trainable"] = CLASSIFIER
     row = answer_of(table)
     assert (row["decision"], row["method"], row["reference"]) == ("everything", "BitFit", "Full")
-    rows = candidates.summarise_methods(table).set_index("method")
+    rows = candidates.summarise_methods(table, NO_ROW_SCORES).set_index("method")
     assert rows.loc["gpt", "difference"] == pytest.approx(0.05)
     assert candidates.sort_methods(rows.reset_index())["method"].iloc[-1] == "gpt"
 

@@ -14,13 +14,15 @@ from subtune.analysis import candidates, run_scores
 from subtune.analysis.chosen_runs import merge_experiments
 from subtune.core.errors import SubtuneError
 from subtune.exhibits.answer_tables import summary_table
-from tests.helpers.exhibits import results
+from tests.helpers.exhibits import NO_ROW_SCORES, results
 from tests.unit.analysis.test_answer import FULL, runs
 
 
 def test_the_summary_has_methods_from_the_highest_score_with_their_costs():
     scores = {"bitfit": [0.6, 0.8], "full": [0.9, 0.9], "lora-I": [0.9, math.nan]}
-    rows = candidates.summarise_methods(runs(scores | {"frozen": [0.5, 0.5]})).set_index("method")
+    rows = candidates.summarise_methods(
+        runs(scores | {"frozen": [0.5, 0.5]}), NO_ROW_SCORES
+    ).set_index("method")
     assert list(rows.index) == ["full", "bitfit", "frozen", "lora-I"]
     assert math.isnan(rows.loc["lora-I", "score"]) and not rows.loc["lora-I", "on_front"]
     numbers = {"score": 0.7, "seeds": 2, "spread": math.sqrt(0.02), "trained": 400, "share": 0.04}
@@ -43,7 +45,9 @@ def test_a_score_of_one_answer_for_every_row_says_of_how_many_seeds():
 
 def test_a_difference_to_full_is_paired_by_seed_and_has_students_distribution():
     full, bitfit = np.array([0.9, 0.8, 0.7, 0.9]), np.array([0.88, 0.79, 0.66, 0.88])
-    rows = candidates.summarise_methods(runs({"full": full, "bitfit": bitfit})).set_index("method")
+    rows = candidates.summarise_methods(
+        runs({"full": full, "bitfit": bitfit}), NO_ROW_SCORES
+    ).set_index("method")
     expected = scipy.stats.ttest_rel(bitfit, full).confidence_interval(0.95)
     error, student = scipy.stats.sem(bitfit - full), scipy.stats.t(3)
     names = ["difference", "low", "high", "chance", "most_lost"]
@@ -85,12 +89,14 @@ def test_on_the_front_is_what_nothing_beats_in_both_score_and_parameters(points)
 def test_the_reference_is_full_unless_a_method_surely_beats_it_by_more_than_the_margin(
     scores, reference
 ):
-    assert set(candidates.summarise_methods(runs(scores))["reference"]) == {reference}
+    assert set(candidates.summarise_methods(runs(scores), NO_ROW_SCORES)["reference"]) == {
+        reference
+    }
 
 
 def test_runs_of_different_folds_are_no_pair():
     table = runs({"full": [0.9, 0.9], "bitfit": [0.9, 0.9]}).assign(fold=[0, 1, 1, 0])
-    assert candidates.summarise_methods(table)["difference"].isna().all()
+    assert candidates.summarise_methods(table, NO_ROW_SCORES)["difference"].isna().all()
 
 
 def test_runs_on_different_rows_are_no_pair_but_an_error():

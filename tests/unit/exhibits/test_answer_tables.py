@@ -8,7 +8,7 @@ import pytest
 from subtune.analysis.answer import find_answers, format_probability, short_answer
 from subtune.exhibits import output
 from subtune.exhibits.answer_tables import answers_table, format_answers, format_size, summary_table
-from tests.helpers.exhibits import results
+from tests.helpers.exhibits import NO_ROW_SCORES, results
 from tests.unit.analysis.test_answer import runs
 
 TITLES = {"rte": "RTE"}
@@ -76,7 +76,7 @@ def test_losses_against_another_method_than_full_name_it():
     ],
 )
 def test_an_answer_so_far_is_the_sentence_of_the_answer(scores, words):
-    [answer] = find_answers(runs(scores))
+    [answer] = find_answers(runs(scores), NO_ROW_SCORES)
     assert short_answer(answer) == words
 
 
