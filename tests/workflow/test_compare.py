@@ -85,7 +85,7 @@ def early(results, tiny_bert):
         # A clock that goes on by a minute with every run.
         elapsed_seconds = property(lambda clock: 60 * len(recorded(results)))
         patch.setattr(loop.Clock, "elapsed_seconds", elapsed_seconds)
-        patch.setattr(loop, "_print_line", lines.append)
+        patch.setattr(loop, "print_line", lines.append)
         found = subtune.compare(FILE, model=tiny_bert, minutes=9, results=results, say=print)
     return found.answer, lines, recorded(results), snakemake(results, "-n")
 
@@ -126,7 +126,7 @@ def completed(early, results, tiny_bert):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Workers, "start", start_and_kill)
-        patch.setattr(loop, "_print_line", lines.append)
+        patch.setattr(loop, "print_line", lines.append)
         subtune.compare(FILE, model=tiny_bert, minutes=MINUTES, results=results, say=print)
     assert before.items() <= recorded(results).items()
     return lines

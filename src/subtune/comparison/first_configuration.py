@@ -151,7 +151,7 @@ def _list_timed_choices(
     rates = {name: model.learning_rates(rows.task) for name, model in look.models.items()}
     seconds = min(DEFAULTS.timing["seconds"], DEFAULTS.timing["share"] * 60 * options.minutes)
     texts = rows.columns["train"]
-    with hold_gpu(partial(print, file=sys.stderr)):
+    with hold_gpu(process.print_line):
         timed = measure_paces(look.models, rows.task, texts, look.windows[0], rates, seconds)
     rates = {name: own for name, own in rates.items() if name not in timed.problems}
     fixed: dict[str, Any] = {"models": [*rates], "tasks": [rows.task.name], "folds": folds}

@@ -5,7 +5,6 @@ The order of the runs is determined by `subtune.comparison.next_runs`.
 
 import contextlib
 import math
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,12 +19,12 @@ from tqdm import tqdm
 
 from subtune.comparison.first_configuration import EXPERIMENT
 from subtune.comparison.next_runs import FULL, Method, Progress, rank_missing_runs
-from subtune.comparison.recorded_results import AnswerSoFar, find_answer_so_far
+from subtune.comparison.recorded_results import find_answer_so_far
 from subtune.comparison.results_writer import ResultsWriter
 from subtune.comparison.workers import LONGEST_WAIT, EndedJob, Workers
 from subtune.core.errors import SubtuneError, format_count, join_names
 from subtune.core.ids import content_id
-from subtune.core.process import process_age, stop_requests
+from subtune.core.process import print_line, process_age, stop_requests
 from subtune.plan.cost import Cost
 from subtune.runs.records import list_run_ids, read_outcome
 from subtune.runs.spec import Fit, PlannedRun
@@ -44,7 +43,6 @@ SECONDS_TO_STOP = 10
 # ``SECONDS_TO_EXIT + TIMES_THE_RESULTS * seconds of the last results``.
 # The results may take `SECONDS_LATE` longer than the time limit.
 SECONDS_TO_EXIT, TIMES_THE_RESULTS, SECONDS_LATE = 1.5, 1.3, 3
-NO_ANSWER = AnswerSoFar("", set())
 
 
 class Clock(NamedTuple):
@@ -88,7 +86,8 @@ class Loop:
         clock: the start and the time limit of the call.
         crashed: the ids of runs, and of jobs without runs, that are repeated because their worker
             process crashed.
-        answer: the answer from the runs that are recorded so far.
+        answer: the answer from the runs that are recorded so far, as one line.
+        unlikely: the methods that are unlikely to be the answer.
         recorded: the number of recorded runs that ``answer`` is based on.
         seconds_of_answer: the seconds that ``answer`` took.
         lacks_memory: whether a job had to wait because memory was used up.
@@ -97,7 +96,8 @@ class Loop:
     context: Context
     clock: Clock
     crashed: set[str] = field(default_factory=set)
-    answer: AnswerSoFar = NO_ANSWER
+    answer: str = ""
+    unlikely: set[Method] = field(default_factory=set)
     recorded: int = 0
     seconds_of_answer: float = 0
     lacks_memory: bool = False
@@ -148,7 +148,7 @@ class Loop:
             running: the jobs that are running already. Their runs are skipped.
         """
         started = {run.spec.id for job in running for run in _read_runs(job)}
-        for _, runs in rank_missing_runs(self.progress, self.answer.unlikely):
+        for _, runs in rank_missing_runs(self.progress, self.unlikely):
             waiting = (run for run in runs if run.spec.id not in started)
             for group in self.context.plan.group_runs(waiting):
                 yield from _jobs_that_can_start(self._make_training_job(group), self.jobs_by_output)
@@ -215,7 +215,7 @@ def train_within_time_limit(context: Context, clock: Clock, workers: Workers) ->
     state.read_scores()
     is_complete = not [*state.next_jobs()]
     if is_complete:
-        _print_line(f"all {len(state.progress.planned)} runs are already recorded")
+        print_line(f"all {len(state.progress.planned)} runs are already recorded")
     # Interrupts are caught, because an interrupt during an import may raise an error other than
     # KeyboardInterrupt.
     is_main = threading.current_thread() is threading.main_thread()
@@ -223,7 +223,7 @@ def train_within_time_limit(context: Context, clock: Clock, workers: Workers) ->
         _train_until_stopped(state, workers, stopping)
         interrupted = bool(stopping())
     if interrupted:
-        _print_line(
+        print_line(
             "stopping: computing the answer from the recorded runs; interrupt again to end at once"
         )
     state.read_scores()
@@ -243,11 +243,11 @@ def train_within_time_limit(context: Context, clock: Clock, workers: Workers) ->
     if not state.writer.finish(state.progress, seconds):
         is_old = state.writer.answered < len(state.progress.scores)
         lacking = "the answer below and report.html lack" if is_old else "report.html may lack"
-        _print_line(
+        print_line(
             f"the time is over: {lacking} the last recorded runs; repeat the call to update them"
         )
-        if is_old and state.answer.line:
-            _print_line(f"the newest answer: {state.answer.line}")
+        if is_old and state.answer:
+            print_line(f"the newest answer: {state.answer}")
     stop.join()
 
 
@@ -256,12 +256,12 @@ def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], s
     clock, next_line = state.clock, float(SECONDS_BETWEEN_LINES)
     while clock.elapsed_seconds < state.seconds_of_training and not stopping():
         # Which methods are unlikely decides what starts, also after an earlier call.
-        before, recorded = state.answer.line, len(state.progress.find_recorded())
+        before, recorded = state.answer, len(state.progress.find_recorded())
         until = state.seconds_of_training - state.seconds_of_answer
         if recorded > state.recorded and clock.elapsed_seconds < until:
             _update_answer(state, recorded)
-        if state.answer.line != before or clock.elapsed_seconds >= next_line:
-            _print_line(_format_progress(state))
+        if state.answer != before or clock.elapsed_seconds >= next_line:
+            print_line(_format_progress(state))
             next_line = clock.elapsed_seconds + SECONDS_BETWEEN_LINES
         _start_jobs(state, workers)
         if not workers.running:
@@ -293,7 +293,7 @@ def _start_jobs(state: Loop, workers: Workers) -> None:
             return
         if lack := workers.find_lack_of_memory(job):
             if not state.lacks_memory:
-                _print_line(lack)
+                print_line(lack)
             state.lacks_memory = True
             return
         workers.start(job, Path(state.context.paths.log(job.step, job.id)))
@@ -305,7 +305,7 @@ def _handle_ended_job(state: Loop, ended: EndedJob) -> None:
     if ended.has_crashed and state.crashed.isdisjoint(_list_ids(job)):
         state.crashed |= _list_ids(job)
         line = f"{_name_methods(state, job)}: {error}"
-        _print_line(f"{line}; the job will be repeated when no other job is running")
+        print_line(f"{line}; the job will be repeated when no other job is running")
     elif error is not None:
         _leave_out(state, job, error)
 
@@ -338,14 +338,14 @@ def _leave_out(state: Loop, job: Job, why: str) -> None:
         raise SubtuneError(why if failed == every else f"{_name_methods(state, job)}: {why}")
     left_out.update(every - kept)
     lost_models = join_names(sorted({model for model, _ in failed} - kept_models))
-    _print_line(f"left out {lost_models or _name_methods(state, job)}: {why}")
+    print_line(f"left out {lost_models or _name_methods(state, job)}: {why}")
 
 
 def _update_answer(state: Loop, recorded: int) -> None:
     """Compute the answer from the runs recorded so far, and measure how long this takes."""
     start = time.monotonic()
     with contextlib.suppress(SubtuneError, OSError):
-        state.answer = find_answer_so_far(state.context, state.progress)
+        state.answer, state.unlikely = find_answer_so_far(state.context, state.progress)
     state.recorded, state.seconds_of_answer = recorded, time.monotonic() - start
 
 
@@ -364,8 +364,4 @@ def _format_progress(state: Loop) -> str:
     }
     if others := len(tried - recorded):
         line += f", and {format_count(others, 'run')} of the learning-rate search"
-    return f"{line}; so far: {state.answer.line}" if state.answer.line else line
-
-
-def _print_line(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    return f"{line}; so far: {state.answer}" if state.answer else line

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -45,26 +45,18 @@ def join_recorded_runs(planned: Sequence[Finished], progress: Progress) -> list[
     return joined
 
 
-class AnswerSoFar(NamedTuple):
-    """The answer from the runs that are recorded so far.
+def find_answer_so_far(context: Context, progress: Progress) -> tuple[str, set[Method]]:
+    """Compute the answer from the recorded runs.
 
-    Attributes:
-        line: the answer as one line.
-        unlikely: the methods that are unlikely to be the answer.
+    Returns:
+        The answer as one line, and the methods that are unlikely to be the answer.
     """
-
-    line: str
-    unlikely: set[Method]
-
-
-def find_answer_so_far(context: Context, progress: Progress) -> AnswerSoFar:
-    """Compute the answer from the recorded runs."""
     [job] = scores.jobs(context)
     rows = join_recorded_runs(job.spec["runs"], progress)
     _, _, chosen, row_scores = scores.collect_run_scores(job, rows)
     answers = find_answers(chosen, row_scores)
     line = "; ".join(map(short_answer, answers))
-    return AnswerSoFar(line, find_unlikely_methods(chosen, row_scores))
+    return line, find_unlikely_methods(chosen, row_scores)
 
 
 def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set[Method]:

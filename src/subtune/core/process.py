@@ -142,6 +142,11 @@ def ensure_user_name() -> None:
         os.environ["USER"] = str(os.getuid())
 
 
+def print_line(line: str) -> None:
+    """Print a line about the progress to stderr."""
+    print(line, file=sys.stderr, flush=True)
+
+
 def log_line(line: str) -> None:
     """Write a line to the job's log, with the time of day."""
     print(f"{time.strftime('%H:%M:%S')}  {line}", flush=True)

@@ -4,7 +4,6 @@ import io
 import itertools
 import json
 import math
-import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -19,7 +18,7 @@ from subtune.analysis.tables import find_table_files, read_table
 from subtune.core.errors import SubtuneError, convert_errors, format_allowed, join_names
 from subtune.core.files import Layout, require_new, write_text
 from subtune.core.gpus import hold_gpu
-from subtune.core.process import prepare_device
+from subtune.core.process import prepare_device, print_line
 from subtune.data.load import read_examples, row_encoder
 from subtune.data.sample import draw_rows, read_table_description, write_drawn_rows
 from subtune.data.sources import files_version, read_columns, task_reader
@@ -68,7 +67,7 @@ def run_to_export(layout: Layout, run_id: str, minutes: float = MINUTES) -> str:
     method, spec, seconds_per_row = find_refit(layout, run_id)
     spec, which = _extend_training_set(layout, spec, int(60 * minutes / seconds_per_row))
     if not records.is_recorded(store, spec.id):
-        _print_line(f"training {method} once more, on {which}")
+        print_line(f"training {method} once more, on {which}")
         with convert_errors(f"training {method} once more"):
             _train_refit(layout, spec)
     return spec.id
@@ -180,13 +179,9 @@ def _train_refit(layout: Layout, spec: RunSpec) -> None:
     }
     checkpoints = Checkpoints(Path(layout.checkpoints()), CHECKPOINT_SECONDS)
     threads, store = torch.get_num_threads(), Path(layout.records())
-    with hold_gpu(_print_line):
+    with hold_gpu(print_line):
         make_trainer(inputs, store, checkpoints, lambda line: None, threads)([spec])
     checkpoints.clear_recorded(store)
-
-
-def _print_line(line: str) -> None:
-    print(line, file=sys.stderr)
 
 
 def predict_table(
@@ -304,7 +299,7 @@ def predict_rows(
     has_text = [any(str(row.get(c) or "").strip() for c in task.text) for _, row in rows]
     if kind.head == SEQUENCE_CLASSIFICATION and not all(has_text) and any(has_text):
         without = (place for (place, _), filled in zip(rows, has_text, strict=True) if not filled)
-        _print_line(f"{source}: rows without text get no prediction: {join_names(without, 12)}")
+        print_line(f"{source}: rows without text get no prediction: {join_names(without, 12)}")
         filled = [*itertools.compress(rows, has_text)]
         predicted = predict_rows(layout, run, task, filled, source, minutes)
         return predicted.set_axis(np.flatnonzero(has_text)).reindex(range(len(rows)))
@@ -318,7 +313,7 @@ def predict_rows(
     directory, tokens = Path(pretrained_directory(layout, spec)), spec.tokens
     encode = row_encoder(task, directory, tokens.max_length, tokens.doc_stride, tokens.apart)
     split = datasets.Dataset.from_dict(encode(columns, columns["idx"]))
-    with hold_gpu(_print_line):
+    with hold_gpu(print_line):
         device = prepare_device(torch.get_num_threads())
         # No variable keeps the model in the GPU's memory after this block.
         examples, logits = predict_logits(

@@ -21,7 +21,7 @@ TOKENS = Job("tokens", "t", {}, {}, {"tokens": "t"}, {})
 def lines(monkeypatch) -> list[str]:
     """The lines that a call says."""
     found: list[str] = []
-    monkeypatch.setattr(loop, "_print_line", found.append)
+    monkeypatch.setattr(loop, "print_line", found.append)
     return found
 
 
@@ -128,7 +128,7 @@ def test_a_second_interrupt_ends_the_call(monkeypatch, lines):
 
 def test_an_answer_that_lacks_the_last_runs_says_so(monkeypatch, lines):
     def stop(state, *_):
-        state.answer = state.answer._replace(line="BitFit is enough.")
+        state.answer = "BitFit is enough."
         state.writer.answered = 1
 
     context = made("a").context
