@@ -271,7 +271,7 @@ def _load_run(
     """
     store = Path(layout.records())
     spec = records.read_spec(store, run)
-    if spec.reads_texts and isinstance(spec.recipe, Fit):
+    if spec.reads_texts:
         raise SubtuneError(
             f"run {run} has no pretrained model to export; fit its regression, if the "
             "log says nothing of cut texts or stochastic gradient descent, with the code of "
