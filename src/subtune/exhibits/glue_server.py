@@ -41,12 +41,10 @@ class SubmissionFile(NamedTuple):
     """One file of a zip, with one line per test example, numbered from 0.
 
     Attributes:
-        name: the file's name in the zip.
         split: the split that is predicted.
         rows: the number of examples in the published split.
     """
 
-    name: str
     task: str
     split: str
     rows: int
@@ -63,21 +61,19 @@ class SubmissionFile(NamedTuple):
         return self.labels[0] if self.labels else f"{SIMILARITIES[0]:.3f}"
 
 
+# Maps the names of the files in a zip to the files.
 FILES = {
-    file.name: file
-    for file in (
-        SubmissionFile("CoLA.tsv", "cola", "test", 1063),
-        SubmissionFile("SST-2.tsv", "sst2", "test", 1821),
-        SubmissionFile("MRPC.tsv", "mrpc", "test", 1725),
-        SubmissionFile("STS-B.tsv", "stsb", "test", 1379),
-        SubmissionFile("MNLI-m.tsv", "mnli", "test_matched", 9796),
-        SubmissionFile("MNLI-mm.tsv", "mnli", "test_mismatched", 9847),
-        SubmissionFile("QNLI.tsv", "qnli", "test", 5463),
-        SubmissionFile("RTE.tsv", "rte", "test", 3000),
-        SubmissionFile("WNLI.tsv", "wnli", "test", 146),
-        SubmissionFile("QQP.tsv", "qqp", "test", 390965),
-        SubmissionFile("AX.tsv", "mnli", DIAGNOSTIC, 1104),
-    )
+    "CoLA.tsv": SubmissionFile("cola", "test", 1063),
+    "SST-2.tsv": SubmissionFile("sst2", "test", 1821),
+    "MRPC.tsv": SubmissionFile("mrpc", "test", 1725),
+    "STS-B.tsv": SubmissionFile("stsb", "test", 1379),
+    "MNLI-m.tsv": SubmissionFile("mnli", "test_matched", 9796),
+    "MNLI-mm.tsv": SubmissionFile("mnli", "test_mismatched", 9847),
+    "QNLI.tsv": SubmissionFile("qnli", "test", 5463),
+    "RTE.tsv": SubmissionFile("rte", "test", 3000),
+    "WNLI.tsv": SubmissionFile("wnli", "test", 146),
+    "QQP.tsv": SubmissionFile("qqp", "test", 390965),
+    "AX.tsv": SubmissionFile("mnli", DIAGNOSTIC, 1104),
 }
 
 

@@ -44,11 +44,13 @@ def origins(parts):
 
 
 def test_mnli_runs_predict_the_diagnostic_set_and_files_are_reproducible(tmp_path):
-    sources = [file for file in FILES.values() if file.task == "mnli"]
-    assert [file.name for file in sources] == ["MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"]
-    predicted = pd.concat(predictions(file, "a1") for file in sources)
+    sources = {name: file for name, file in FILES.items() if file.task == "mnli"}
+    assert [*sources] == ["MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"]
+    predicted = pd.concat(predictions(file, "a1") for file in sources.values())
     found, parts = glue_server.make_submission(predicted, best_run("mnli", "a1"))
-    assert {name: len(rows) for name, rows in found.items()} == {f.name: f.rows for f in sources}
+    assert {name: len(rows) for name, rows in found.items()} == {
+        name: file.rows for name, file in sources.items()
+    }
     assert origins(parts)["AX.tsv"] == "run a1"
     assert [seed for seed in parts["seed"] if seed != EMPTY] == ["0"] * 3
     for name in ("one.zip", "two.zip"):
