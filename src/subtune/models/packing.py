@@ -208,10 +208,10 @@ def _make_buckets(lengths: np.ndarray, encoder: Encoder) -> tuple[AttentionBucke
     """
     if encoder.transformers is not None or encoder.device.type == "cuda":
         return ()
-    heads = encoder.config.num_attention_heads
-    parts = map(torch.from_numpy, split_by_length(lengths, SCORES_PER_BUCKET, power=2))
+    heads, tensor = encoder.config.num_attention_heads, partial(_to_tensor, encoder.device)
     return tuple(
-        make_bucket(part, torch.repeat_interleave(part), int(part.max()), heads) for part in parts
+        make_bucket(tensor(part), tensor(np.arange(len(part)).repeat(part)), int(part.max()), heads)
+        for part in split_by_length(lengths, SCORES_PER_BUCKET, power=2)
     )
 
 
