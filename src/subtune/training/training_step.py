@@ -37,6 +37,7 @@ class AdamW:
     def __init__(self, leaves: Sequence[Tensor], weight_decay: float):
         self.leaves = leaves
         self._weight_decay = weight_decay
+        self.betas = 0.9, 0.999
         self._first_moments = [torch.zeros_like(leaf, requires_grad=False) for leaf in leaves]
         self._second_moments = [torch.zeros_like(leaf, requires_grad=False) for leaf in leaves]
         self._steps = [torch.zeros((), device=leaf.device) for leaf in leaves]
@@ -61,8 +62,9 @@ class AdamW:
         leaves, grads, first, second, steps = map(list, zip(*updated, strict=True))
         norm = nn.utils.get_total_norm(grads)
         torch._foreach_mul_(grads, (max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
-        settings: dict[str, Any] = {"lr": learning_rate, "weight_decay": self._weight_decay}
-        settings |= {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "fused": True}
+        beta1, beta2 = self.betas
+        settings: dict[str, Any] = {"lr": learning_rate, "beta1": beta1, "beta2": beta2}
+        settings |= {"weight_decay": self._weight_decay, "eps": 1e-8, "fused": True}
         adamw(leaves, grads, first, second, [], steps, amsgrad=False, maximize=False, **settings)
 
     def state(self) -> list[Tensor]:
