@@ -181,9 +181,12 @@ def find_reason(logs: Sequence[str], message: str) -> tuple[str, str]:
     with suppress(OSError, IndexError):
         text = Path(logs[0]).read_text(encoding="utf-8", errors="replace").strip()
     end = END.search(message)
+    # Slurm's plugin appends its call to the lines that sbatch printed.
+    said, call, _ = message.partition("sbatch call:")
     if text:
         reason = TIME_OF_DAY.sub("", text.splitlines()[-1], count=1)
     else:
-        reason = "the job's log is empty" if end else error_reason(Exception(message))
+        said = " ".join(said.split()) if call else message
+        reason = "the job's log is empty" if end else error_reason(Exception(said))
     log = f" (log: {Path(logs[0 if text else -1]).resolve()})" if logs else ""
     return shorten(reason, LAST_LETTERS) + (f" ({end[1]})" if end else ""), log
