@@ -137,6 +137,7 @@ def _draw_discriminator(value: Any) -> str:
 class Random(AbstractSelection):
     """Entries that are drawn at random with the run's seed."""
 
+    usual_work = TrainingCost.ENTRIES
     random: Annotated[
         Annotated[Draw, Tag("[draw]")] | Annotated[Lines, Tag("[lines]")],
         Discriminator(_draw_discriminator),
@@ -144,11 +145,6 @@ class Random(AbstractSelection):
 
     def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         return self.random.entries(shapes, np.random.default_rng(seed))
-
-    def work(self) -> TrainingCost:
-        within = self.random.within if isinstance(self.random, Draw) else ("**",)
-        are_vectors = WholeTensors(parameters=within).work() is TrainingCost.VECTORS
-        return TrainingCost.VECTORS if are_vectors else TrainingCost.ENTRIES
 
     def describe(self) -> str:
         return self.random.describe()

@@ -82,7 +82,7 @@ KINDS = {
     ),
     "draw": (
         '{"random":{"count":5,"within":["**.bias"]}}',
-        TrainingCost.VECTORS,
+        TrainingCost.ENTRIES,
         "random entries of **.bias: 5",
     ),
     "lines": (
