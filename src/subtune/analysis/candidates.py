@@ -299,11 +299,7 @@ def _compare_methods(
 
 
 def _compare_method(
-    own: pd.DataFrame,
-    pairs: _Pairs,
-    runs: pd.DataFrame,
-    runs_of: _RunsOf,
-    rivals: Sequence[str],
+    own: pd.DataFrame, pairs: _Pairs, runs: pd.DataFrame, runs_of: _RunsOf, rivals: Sequence[str]
 ) -> Candidate:
     """Compare one method with the reference and with its rivals.
 

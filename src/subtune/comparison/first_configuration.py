@@ -285,11 +285,7 @@ def _render(
     )
     # The template adds a comment at the end of a line, so each value must be on one line.
     flow = partial(
-        yaml.safe_dump,
-        default_flow_style=True,
-        width=math.inf,
-        sort_keys=False,
-        allow_unicode=True,
+        yaml.safe_dump, default_flow_style=True, width=math.inf, sort_keys=False, allow_unicode=True
     )
     environment.filters |= {"quoted": quote_yaml, "flow": flow, "command": format_run_command}
     experiment = config.experiments[EXPERIMENT]

@@ -7,17 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from subtune.comparison import DEFAULTS, Options, TableOptions
-from subtune.comparison.look import (
-    Facts,
-    describe_lengths,
-    describe_tables,
-    require_labels,
-)
-from subtune.comparison.settings import (
-    StartingModel,
-    choose_max_lengths,
-    find_starting_models,
-)
+from subtune.comparison.look import Facts, describe_lengths, describe_tables, require_labels
+from subtune.comparison.settings import StartingModel, choose_max_lengths, find_starting_models
 from subtune.comparison.user_table import (
     UserTable,
     guess_label_columns,
@@ -32,12 +23,7 @@ from subtune.comparison.user_table import (
 from subtune.core.errors import SubtuneError, format_missing_column, join_names, locate_errors
 from subtune.core.files import Layout
 from subtune.data import sources
-from subtune.data.sample import (
-    WholeTable,
-    draw_dev_set,
-    write_drawn_rows,
-    write_table_description,
-)
+from subtune.data.sample import WholeTable, draw_dev_set, write_drawn_rows, write_table_description
 from subtune.data.table_files import drop_incomplete_rows, fill_empty_flags
 from subtune.tasks import Task
 from subtune.tasks.sentences import parse_flag, parse_number

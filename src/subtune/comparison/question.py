@@ -36,12 +36,7 @@ from subtune.comparison.user_table import read_user_table
 from subtune.comparison.workers import Workers
 from subtune.config.checks import read_config
 from subtune.config.schema import MARGIN, Config
-from subtune.core.errors import (
-    SubtuneError,
-    convert_errors,
-    format_allowed,
-    join_names,
-)
+from subtune.core.errors import SubtuneError, convert_errors, format_allowed, join_names
 from subtune.core.files import Layout, hash_text, write_text
 from subtune.core.ids import content_id
 from subtune.core.process import end_late_process

@@ -17,13 +17,7 @@ from subtune.analysis.chosen_runs import are_external, merge_experiments
 from subtune.analysis.run_scores import read_row_scores
 from subtune.analysis.tables import find_table_files, read_table
 from subtune.comparison.splits import frame_cells, is_table, to_frame
-from subtune.core.errors import (
-    SubtuneError,
-    convert_errors,
-    format_allowed,
-    join_names,
-    shorten,
-)
+from subtune.core.errors import SubtuneError, convert_errors, format_allowed, join_names, shorten
 from subtune.core.files import Layout, require_new
 from subtune.data.table_files import FORMATS, PLACE_KEY, is_file
 from subtune.runs import records

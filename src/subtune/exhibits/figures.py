@@ -112,9 +112,7 @@ def draw_scores_by_fraction(
 
 
 def draw_scores_by_size(
-    results: ExperimentResults,
-    metric: str | None = None,
-    methods: Sequence[str] | None = None,
+    results: ExperimentResults, metric: str | None = None, methods: Sequence[str] | None = None
 ) -> "Figure":
     """Draw the dev score against the training set size, with one line per method.
 

@@ -15,12 +15,7 @@ from subtune.analysis.chosen_runs import (
     pivot_methods,
     title_with_mask,
 )
-from subtune.analysis.claims import (
-    DOES_NOT_HOLD,
-    HOLDS,
-    NOT_PRINTED,
-    UNDECIDED,
-)
+from subtune.analysis.claims import DOES_NOT_HOLD, HOLDS, NOT_PRINTED, UNDECIDED
 from subtune.exhibits.output import (
     DIVERGED,
     EMPTY,

@@ -18,13 +18,7 @@ from subtune.analysis.chosen_runs import title_with_mask
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.tables import read_table
 from subtune.exhibits.answer_tables import list_answers, loss_table
-from subtune.exhibits.output import (
-    DIVERGED,
-    DOTS_PER_INCH,
-    EMPTY,
-    format_number,
-    format_rate,
-)
+from subtune.exhibits.output import DIVERGED, DOTS_PER_INCH, EMPTY, format_number, format_rate
 
 PIXELS_PER_INCH = 96
 # The size of a learning curve in a table row, in pixels.

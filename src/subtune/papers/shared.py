@@ -16,11 +16,7 @@ from subtune.exhibits.failure_exhibits import (
     more_labels_table,
     suspect_labels_table,
 )
-from subtune.exhibits.figures import (
-    draw_learning_curves,
-    draw_reproduction,
-    draw_scores_by_size,
-)
+from subtune.exhibits.figures import draw_learning_curves, draw_reproduction, draw_scores_by_size
 from subtune.exhibits.finding_tables import choices_table, claims_table, metrics_table
 from subtune.exhibits.forest_plot import draw_front
 from subtune.exhibits.heat_maps import draw_parameter_changes
