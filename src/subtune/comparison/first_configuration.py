@@ -239,24 +239,15 @@ def _make_config(
     task = rows.task
     settings = task.model_dump(include={*OwnTask.model_fields})
     settings |= {"files": rows.files, "predictions": dict(task.predictions)}
-    return check_config(
-        {
-            "results": results,
-            "models": {
-                name: {model.source: model.reference, "pooling": model.pooling}
-                for name, model in models.items()
-            },
-            "tasks": {task.name: settings},
-            "experiments": {EXPERIMENT: experiment},
-            "jobs_at_once": process.count_jobs_at_once(),
-            "assumptions": {
-                "device": timed.device,
-                "start_minutes": DEFAULTS.start_minutes,
-                "pace": timed.pace,
-                "pace_by_model": timed.pace_by_model,
-            },
-        }
-    )
+    sources = {
+        name: {model.source: model.reference, "pooling": model.pooling}
+        for name, model in models.items()
+    }
+    given = {"results": results, "models": sources, "tasks": {task.name: settings}}
+    given |= {"experiments": {EXPERIMENT: experiment}, "jobs_at_once": process.count_jobs_at_once()}
+    assumed = {"device": timed.device, "start_minutes": DEFAULTS.start_minutes}
+    assumed |= {"pace": timed.pace, "pace_by_model": timed.pace_by_model}
+    return check_config(given | {"assumptions": assumed})
 
 
 def _render(

@@ -214,17 +214,13 @@ def _describe_split(
     # If there are several label columns, each column is a class, even if no row has this class.
     words = sorted({*counts, *(() if isinstance(label, str) else label)}, key=label_sort_key)
     texts_of = {other: {texts for _, texts, _ in others} for other, others in earlier.items()}
-    return rows, SplitFacts(
-        path=str(table.path),
-        rows=len(table.rows),
-        labels={} if kind == "regression" else {word: counts[word] for word in words},
-        faulty=dict(faulty),
-        left_out=left_out,
-        also_in={
-            other: sum(any(texts) and texts in found for _, texts, _ in rows)
-            for other, found in texts_of.items()
-        },
-    )
+    also_in = {
+        other: sum(any(texts) and texts in found for _, texts, _ in rows)
+        for other, found in texts_of.items()
+    }
+    labels_of = {} if kind == "regression" else {word: counts[word] for word in words}
+    path, number = str(table.path), len(table.rows)
+    return rows, SplitFacts(path, number, labels_of, dict(faulty), left_out, also_in)
 
 
 def _find_deciding_columns(
@@ -311,15 +307,10 @@ def describe_lengths(
         are_counted: whether the model's tokenizer counted the tokens.
         unknown: the share of tokens that are the tokenizer's unknown token.
     """
-    return Lengths(
-        are_counted,
-        median=int(np.median(counts)),
-        longest=int(counts.max()),
-        max_length=max_length,
-        cut=float(np.mean(counts > max_length)),
-        read=float(counts.clip(max=max_length).sum() / counts.sum()),
-        unknown=unknown,
-    )
+    median, longest = int(np.median(counts)), int(counts.max())
+    cut = float(np.mean(counts > max_length))
+    read = float(counts.clip(max=max_length).sum() / counts.sum())
+    return Lengths(are_counted, median, longest, max_length, cut, read, unknown)
 
 
 def require_labels(facts: Facts) -> None:

@@ -150,8 +150,7 @@ def find_splits(
     if test is not None:
         splits["test"] = find("test", test, [])
     elif isinstance(train, Mapping) and "test" in train and dev != "test":
-        unread = 'the split test is not read; to score methods on it, add test="test"'
-        print(unread, file=sys.stderr)
+        print('the split test is not read; to score on it, add test="test"', file=sys.stderr)
     return splits
 
 

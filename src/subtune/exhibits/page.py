@@ -105,9 +105,7 @@ def run_rows(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]
         curve = "" if diverged else Markup(draw_sparkline(curve_of[row["run"]], row["best_epoch"]))
         rows.append(
             {
-                "run": row["run"],
-                "model": row["model"],
-                "task": row["task"],
+                **{name: row[name] for name in ("run", "model", "task")},
                 "method": title_with_mask(row),
                 "training rows": f"{row['train_rows']:,}",
                 "learning rate": format_rate(row["learning_rate"]) or EMPTY,
