@@ -1,13 +1,14 @@
 """Sets of rows that stay together, and the division of a training set into folds.
 
-Two rows are in the same set if their texts are equal, apart from capitals and spaces, or if they
-have the same group. This also holds through other rows: if row 1 has the text of row 2, and row 2
-the group of row 3, all three are in one set. Sets are a property of the data, so all methods,
-models and tokenizers have the same folds.
+Two rows are in the same set if their texts are equal, apart from capitals, spaces and the Unicode
+form of letters, or if they have the same group. This also holds through other rows: if row 1 has
+the text of row 2, and row 2 the group of row 3, all three are in one set. Sets are a property of
+the data, so all methods, models and tokenizers have the same folds.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,8 @@ def find_sets(texts: Iterable[Sequence[str]], groups: Iterable[str | None]) -> l
 
     for row, (parts, group) in enumerate(zip(texts, groups, strict=True)):
         parents.append(row)
-        normalised = tuple(" ".join(text.casefold().split()) for text in parts)
+        letters = (unicodedata.normalize("NFC", text).casefold() for text in parts)
+        normalised = tuple(" ".join(text.split()) for text in letters)
         for key in (normalised, *filter(None, [group])):
             one, other = find_first(first_rows.setdefault(key, row)), find_first(row)
             parents[max(one, other)] = min(one, other)

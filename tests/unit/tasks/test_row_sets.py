@@ -30,6 +30,10 @@ def test_texts_that_differ_in_capitals_and_spaces_are_one_set():
     assert find_sets(texts, alone(5)) == [0, 1, 0, 1, 4]
 
 
+def test_texts_with_letters_in_another_form_are_one_set():
+    assert find_sets([["caf\u00e9"], ["cafe\u0301"], ["cafe"]], alone(3)) == [0, 0, 2]
+
+
 def test_pairs_are_one_set_if_both_texts_are_equal():
     assert find_sets([["a", "b c"], ["a b", "c"], ["A", "b  c"]], alone(3)) == [0, 1, 0]
 
