@@ -243,11 +243,11 @@ def _make_config(
         name: {model.source: model.reference, "pooling": model.pooling}
         for name, model in models.items()
     }
-    given = {"results": results, "models": sources, "tasks": {task.name: settings}}
-    given |= {"experiments": {EXPERIMENT: experiment}, "jobs_at_once": process.count_jobs_at_once()}
-    assumed = {"device": timed.device, "start_minutes": DEFAULTS.start_minutes}
+    assumed: dict[str, Any] = {"device": timed.device, "start_minutes": DEFAULTS.start_minutes}
     assumed |= {"pace": timed.pace, "pace_by_model": timed.pace_by_model}
-    return check_config(given | {"assumptions": assumed})
+    given: dict[str, Any] = {"results": results, "models": sources, "assumptions": assumed}
+    given |= {"tasks": {task.name: settings}, "experiments": {EXPERIMENT: experiment}}
+    return check_config(given | {"jobs_at_once": process.count_jobs_at_once()})
 
 
 def _render(
