@@ -1,9 +1,9 @@
 """Sets of rows that stay together, and the division of a training set into folds.
 
-Two rows are in the same set if their texts are equal, apart from capitals, spaces and the Unicode
-form of letters, or if they have the same group. This also holds through other rows: if row 1 has
-the text of row 2, and row 2 the group of row 3, all three are in one set. Sets are a property of
-the data, so all methods, models and tokenizers have the same folds.
+Two rows are in the same set if their texts or their groups are equal, apart from capitals, spaces
+and the Unicode form of letters. This also holds through other rows: if row 1 has the text of row 2,
+and row 2 the group of row 3, all three are in one set. Sets are a property of the data, so all
+methods, models and tokenizers have the same folds.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 # The column of a split with the set of each row: the index of the first row of the set.
 SET = "set"
+
+
+def _normalise(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 
 def find_sets(texts: Iterable[Sequence[str]], groups: Iterable[str | None]) -> list[int]:
@@ -44,9 +48,7 @@ def find_sets(texts: Iterable[Sequence[str]], groups: Iterable[str | None]) -> l
 
     for row, (parts, group) in enumerate(zip(texts, groups, strict=True)):
         parents.append(row)
-        letters = (unicodedata.normalize("NFC", text).casefold() for text in parts)
-        normalised = tuple(" ".join(text.split()) for text in letters)
-        for key in (normalised, *filter(None, [group])):
+        for key in (tuple(map(_normalise, parts)), *filter(None, [_normalise(group or "")])):
             one, other = find_first(first_rows.setdefault(key, row)), find_first(row)
             parents[max(one, other)] = min(one, other)
     return [*map(find_first, range(len(parents)))]

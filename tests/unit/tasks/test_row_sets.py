@@ -42,6 +42,11 @@ def test_a_group_is_one_set_and_rows_without_a_group_are_apart():
     assert find_sets([["a"], ["b"], ["c"], ["d"]], ["x", None, "x", None]) == [0, 1, 0, 3]
 
 
+def test_groups_that_differ_in_capitals_and_spaces_are_one_set():
+    groups = ["Ann", " ann\u00a0", "Anna", " ", " ", None]
+    assert find_sets([["a"], ["b"], ["c"], ["d"], ["e"], ["f"]], groups) == [0, 0, 2, 3, 4, 5]
+
+
 def test_a_group_is_no_text():
     assert find_sets([["x"], ["b"]], [None, "x"]) == [0, 1]
 
