@@ -84,8 +84,9 @@ def write_first_configuration(
     yield from messages.look_lines(facts)
     task = make_task(facts, options)
     results = results or f"results/{task.name}"
-    rows = choose_rows(look, task, results, dev_share)
+    # Predictions are checked before a drawn dev set is written.
     predictions = read_predictions(options.predictions, look.tables[facts.judges], task)
+    rows = choose_rows(look, task, results, dev_share)
     task, numbers = rows.task, rows.numbers
     if dev_share:
         yield from messages.dev_set_lines(numbers, dev_share, task.group)
