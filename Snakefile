@@ -1,14 +1,22 @@
 # Targets: `all`, or one experiment by its name.
-# The configuration is config.yaml, unless a profile or --configfile names another.
+# The configuration is config.yaml, unless a profile or --configfile names another. --config adds to it.
 
 from snakemake.utils import min_version
 
 min_version("9.27")
 
 
-if "experiments" not in config:
+# If this is a module, the other workflow passes its configuration.
+if workflow.modifier.is_main_snakefile():
 
-    configfile: "config.yaml"
+    include: "workflow/rules/profiles.smk"
+
+    if "experiments" not in config | GIVEN_SETTINGS:
+        for path in CONFIGURATION_FILES:
+
+            configfile: path
+
+    update_config(config, GIVEN_SETTINGS)
 
 
 include: "workflow/rules/common.smk"

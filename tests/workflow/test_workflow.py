@@ -1,5 +1,6 @@
 """The workflow as a user runs it: an experiment end to end, and the jobs that each change plans."""
 
+import json
 import os
 import random
 import re
@@ -14,12 +15,21 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 
 from subtune import cli
 from subtune.config.checks import read_config
 from subtune.plan.cost import Estimates
 from subtune.plan.plan import make_plan
-from tests.helpers.project import RETURNED, ROOT, TASK, Project, job_counts
+from tests.helpers.project import (
+    RETURNED,
+    ROOT,
+    SNAKEMAKE,
+    TASK,
+    Project,
+    job_counts,
+    printed,
+)
 from tests.helpers.tables import require_taken
 
 
@@ -263,6 +273,40 @@ def test_a_duplicate_key_is_found_in_every_file_that_snakemake_reads(tmp_path, t
     text = str(error.value)
     assert "twice.yaml: line 3: found 'cores' a second time (first in line 2)" in text
     assert "The configuration cannot be used:" in text and "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    ("profiles", "given"),
+    [
+        (["settings"], ["--config", "results=results/x"]),
+        (["settings"], ["--config"]),
+        (["settings", "container"], ["--config", "results=results/x"]),
+        (["file"], ["--configfile", "part.yaml"]),
+        (["file"], ["--config", "results=results/x"]),
+    ],
+)
+def test_what_a_call_gives_is_added_to_the_settings_of_its_profiles(
+    tmp_path, tiny_bert, profiles, given
+):
+    """Otherwise, the experiments of ``config.yaml`` would be planned."""
+    unrun = Project(tmp_path / "project", tiny_bert)
+    own = unrun.changed(fractions={"values": [0.25], "scopes": ["individual"]})
+    own["container"] = "own.sif"
+    for path, content in {
+        "settings": {"config": own},
+        "container": {"config": {"container": "other.sif"}},
+        "file": {"configfile": "own.yaml"},
+        "own.yaml": own,
+        "part.yaml": {"results": "results/x"},
+    }.items():
+        (unrun.directory / path).write_text(yaml.safe_dump(content))
+    named = [word for name in profiles for word in ("--profile", name)]
+    said = printed([*SNAKEMAKE, "-n", "-c1", *named, *given], unrun.directory)
+    assert job_counts(said)["train"] == 1
+    [plan] = (unrun.directory / "results").rglob("plans/*.json")
+    assert plan.parent.parent.name == ("x" if len(given) > 1 else "results")
+    expected = "other.sif" if "container" in profiles else "own.sif"
+    assert json.loads(plan.read_text())["settings"]["container"] == expected
 
 
 def test_every_method_has_a_zip_that_is_taken_and_its_constants_are_named(finished_project):
