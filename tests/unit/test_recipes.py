@@ -52,7 +52,7 @@ checked = papers.assign_papers(check_config(given))
 paper = papers.find_paper(checked.experiments["toys"].paper)
 exhibits = {exhibit.name for exhibit in all_exhibits(paper)}
 assert {"table1", "figure1", "figure2", "claims", "reproduction"} <= exhibits
-assert {*list_computed_tables(paper, ["rte"])} == {"claims", "reproduction"}
+assert {*list_computed_tables(paper, ["rte"])} == {"claims", "left_open", "reproduction"}
 assert {of.spec.recipe.beta2 for of in make_plan(checked).runs.values()} == {0.98}
 
 new_test = "tests/unit/exhibits/test_score_bars.py"

@@ -125,6 +125,14 @@ def test_changed_numbers_remake_only_what_reads_them(project):
         path.write_bytes(before)
 
 
+def test_corrected_test_scores_are_shown_though_their_file_is_older(finished_project, tmp_path):
+    copied = finished_project.copy(tmp_path / "project")
+    returned = copied.directory / "returned.csv"
+    returned.write_text(returned.read_text().replace("12.5", "13.5"))
+    os.utime(returned, (0, 0))
+    assert copied.planned(copied.config) == {"exhibits": 1, "report_page": 1}
+
+
 def test_a_new_learning_rate_trains_its_runs_only(project):
     before = project.records()
     methods = {"full": [1e-3], "bitfit": [1e-2, 3e-2], "layernorm": [1e-2]}

@@ -7,7 +7,7 @@ this example.
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -202,18 +202,22 @@ def score_in_all_metrics(
     return pd.DataFrame(rows, columns=list(chosen)).astype(chosen.dtypes)
 
 
-def train_and_dev_scores(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
-    """Build a table of train and dev scores, for the runs with recorded train scores.
+def train_and_dev_scores(
+    chosen: pd.DataFrame, store: Path, methods: Collection[str]
+) -> pd.DataFrame:
+    """Build a table of train and dev scores, for the runs of some methods.
 
     Returns:
         ``model``, ``task``, ``method``, ``column``, ``metric``, ``seed``, ``train``, ``dev``, and
-        the generalisation gap ``gap``, which is ``train - dev``.
+        the generalisation gap ``gap``, which is ``train - dev``. ``train`` and ``gap`` are NaN if
+        the run's record has no train scores.
     """
     both = drop_masked_runs(chosen).rename(columns={"value": "dev"})
+    both = both[both["method"].isin(methods)]
     scores = {run: records.read_outcome(store, run)["scores"] for run in both["run"].unique()}
-    both = both[[records.TRAIN in scores[run] for run in both["run"]]]
     metrics_of_rows = zip(both["run"], both["metric"], strict=True)
-    both["train"] = [scores[run][records.TRAIN][metric] for run, metric in metrics_of_rows]
+    train = [scores[run].get(records.TRAIN, {}).get(metric) for run, metric in metrics_of_rows]
+    both["train"] = pd.Series(train, both.index, dtype=float)
     both["gap"] = both["train"] - both["dev"]
     return both[["model", "task", "method", "column", "metric", "seed", "train", "dev", "gap"]]
 

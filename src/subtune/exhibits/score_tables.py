@@ -97,6 +97,7 @@ NOTE = (
     "which every method trains. The percentage of full fine-tuning excludes the classifier."
 )
 GAP_TITLES = {"train": "train", "dev": "dev", "gap": "train − dev"}
+NOT_RECORDED = "not recorded"
 
 
 def comparison_table(
@@ -312,12 +313,19 @@ def gap_table(results: ExperimentResults) -> pd.DataFrame:
     rows = []
     for (model, method), own in scores.groupby(["model", "method"], sort=False):
         for name, title in GAP_TITLES.items():
-            values = [own.loc[own["column"] == key, name] for key in column_titles]
-            about = [model, method_title(method), title]
+            texts = [_format_gap(own[own["column"] == key], name) for key in column_titles]
             statement = statements.get((method, name), EMPTY)
-            rows.append([*about, *map(format_scores, values), statement])
+            rows.append([model, method_title(method), title, *texts, statement])
     columns = ["model", "method", "score", *column_titles.values(), "paper"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def _format_gap(rows: pd.DataFrame, name: str) -> str:
+    """Format one score of `gap_table`, over the seeds with a recorded training score."""
+    recorded = rows[rows["train"].notna() | rows["dev"].isna()]
+    if len(recorded) or rows.empty:
+        return format_scores(recorded[name])
+    return format_scores(rows["dev"]) if name == "dev" else NOT_RECORDED
 
 
 def parameters_table(results: ExperimentResults, labels: int) -> StyledTable:

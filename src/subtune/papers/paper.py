@@ -14,6 +14,7 @@ from subtune.analysis.claims import Claim
 from subtune.core.files import hash_files, read_package_yaml
 from subtune.exhibits.output import ExperimentResults
 from subtune.exhibits.score_tables import AVERAGE
+from subtune.papers.choices import Choice, read_choices
 
 # Tables with the Fisher information of one model on each task.
 INFORMATION = (
@@ -148,6 +149,11 @@ class Paper:
         """Return a hash of the paper's claims and printed numbers."""
         paths = [*self.folder.glob("*.csv"), *self.folder.parent.glob("claims.yaml")]
         return hash_files(*sorted(paths))
+
+    def read_choices(self) -> list[Choice]:
+        """Read what the paper left open, and what differs in subtune, from ``choices.yaml``."""
+        path = self.folder.parent / "choices.yaml"
+        return read_choices(path) if path.is_file() else []
 
     def read_printed(self, name: str) -> pd.DataFrame:
         """Read one of the paper's tables. ``name`` is the stem of its file name.

@@ -20,8 +20,9 @@ from subtune.exhibits.figures import draw_learning_curves, draw_reproduction, dr
 from subtune.exhibits.finding_tables import choices_table, claims_table, metrics_table
 from subtune.exhibits.forest_plot import draw_front
 from subtune.exhibits.heat_maps import draw_parameter_changes
-from subtune.exhibits.output import ExperimentResults
+from subtune.exhibits.output import ExperimentResults, StyledTable
 from subtune.exhibits.score_tables import comparison_table, sizes_table
+from subtune.papers.choices import CHOICE_WIDTHS
 from subtune.papers.paper import Figure, Needs, Paper, Table
 
 SEVERAL_SEEDS = "± one standard deviation over seeds, if there are several"
@@ -162,6 +163,15 @@ CLAIMS = Table(
     "the classifier. A diverged method counts as the worst.",
     make=lambda results: claims_table(results["claims"]),
     needs=Needs(tables=("claims",)),
+)
+LEFT_OPEN = Table(
+    "left_open",
+    "What the paper left open, and what differs here",
+    "The table lists what the paper does not state, and where subtune differs from the paper or "
+    "its published code. Settings are those of config.yaml; the column 'in this experiment' lists "
+    "those with other values. With the selections, methods train what the published code trains.",
+    make=lambda results: StyledTable(results["left_open"], wide=CHOICE_WIDTHS),
+    needs=Needs(tables=("left_open",)),
 )
 SCORES = Table(
     "scores",
@@ -308,4 +318,4 @@ def all_exhibits(paper: Paper) -> list[Table]:
     last = [PAIRED_TESTS, CHOICES, LEARNING_CURVES, SIZES, SCORES_BY_SIZE]
     if not paper.name:
         return [ANSWERS, FRONT, *FAILURES, SUMMARY, SCORES, *last]
-    return [*paper.exhibits, CLAIMS, REPRODUCTION, *SUMMARIES, *last]
+    return [*paper.exhibits, CLAIMS, REPRODUCTION, LEFT_OPEN, *SUMMARIES, *last]

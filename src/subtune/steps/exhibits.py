@@ -49,7 +49,10 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
     """Return the spec of the job that makes an experiment's tables and figures."""
+    from subtune.core.files import hash_files
+    from subtune.methods import method_title
     from subtune.papers import find_paper
+    from subtune.papers.choices import tabulate_choices
     from subtune.papers.shared import all_exhibits
     from subtune.tasks.task import list_score_columns
 
@@ -61,6 +64,8 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
         "experiment": name,
         "paper": paper.name,
         "printed": paper.files_hash(),
+        "left_open": tabulate_choices(paper.read_choices(), experiment),
+        "test_scores": hash_files(*map(Path, filter(None, [config.test_scores]))),
         "tasks": {
             task: {
                 "title": tasks[task].title,
@@ -78,6 +83,7 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
             for model in experiment.models
             for method in experiment.methods_for(model)
         },
+        "titles": {method: method_title(method) for method in experiment.all_methods},
         # If a title or caption changes, the job runs again.
         "exhibits": {
             exhibit.name: [exhibit.title, exhibit.caption] for exhibit in all_exhibits(paper)
@@ -136,7 +142,9 @@ def read_results(paper: "Paper", job: Job) -> "ExperimentResults":
         sums = [pd.read_csv(path).assign(task=task) for task, path in files]
         made |= information_tables(pd.concat(sums))
     if "train_scores" in wanted:
-        made["train_scores"] = train_and_dev_scores(tables["chosen"], store)
+        made["train_scores"] = train_and_dev_scores(
+            tables["chosen"], store, paper.scored_on_training_set
+        )
     if not paper.name:
         datasets = dict(zip(tasks, inputs["datasets"], strict=True))
         made |= make_error_tables(tables, store, datasets)
@@ -147,6 +155,8 @@ def read_results(paper: "Paper", job: Job) -> "ExperimentResults":
     if "reproduction" in wanted:
         printed, tested = paper.read_printed("scores"), made.get("test_scores")
         made["reproduction"] = compare_with_printed(tables["chosen"], printed, tested)
+    if "left_open" in wanted:
+        made["left_open"] = pd.DataFrame(spec["left_open"])
     # Concatenation with an empty table gives columns the dtype object.
     tables |= {name: table.infer_objects() for name, table in made.items()}
     if "claims" in wanted:
@@ -207,6 +217,7 @@ def list_computed_tables(paper: "Paper", tasks: Collection[str]) -> list[str]:
         printed_tasks &= {*tasks}
     made = {
         "claims": bool(paper.claims_for_tasks(tasks)),
+        "left_open": bool(paper.read_choices()),
         "reproduction": bool(printed_tasks),
         "train_scores": bool(paper.scored_on_training_set),
     } | dict.fromkeys(INFORMATION, paper.shows_information())

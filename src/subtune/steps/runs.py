@@ -12,14 +12,18 @@ if TYPE_CHECKING:
 
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield the job."""
+    from subtune.core.files import hash_text, read_package_text
+
     plan, paths = context.plan, context.paths
+    meanings = hash_text(read_package_text("subtune.analysis", "columns.csv"))
     planned, costs = [], context.estimates.run_costs
     for name, runs in plan.experiments.items():
         for run in runs:
             planned.append(run.columns() | {"experiment": name, "flops": costs[run.key].flops})
     outputs = {"csv": paths.table_of_runs(), "columns": paths.columns_of_runs()}
     inputs, resources = context.sweep_inputs(plan.sweeps), {"store": paths.records()}
-    yield Job("runs", "runs", {"planned": planned}, inputs, outputs, resources)
+    spec = {"planned": planned, "meanings": meanings}
+    yield Job("runs", "runs", spec, inputs, outputs, resources)
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each experiment with a test set that the GLUE server scores."""
     from subtune.exhibits.glue_server import list_submissions
+    from subtune.papers.shared import SUBMISSION
 
     paths = context.paths
     for name, experiment in context.config.experiments.items():
@@ -24,7 +25,8 @@ def jobs(context: "Context") -> Iterator[Job]:
             ]
             inputs = {"chosen": paths.data(name, "chosen"), "predicted": [*predicted.values()]}
             outputs = {"folder": paths.submission(name)}
-            yield Job("submission", name, {"zips": described}, inputs, outputs, {})
+            spec = {"zips": described, "caption": [SUBMISSION.title, SUBMISSION.caption]}
+            yield Job("submission", name, spec, inputs, outputs, {})
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield the job."""
+    from subtune.methods import method_title
     from subtune.papers.shared import SUMMARIES
 
     config, paths = context.config, context.paths
     names, tasks = config.experiments, config.all_tasks()
     asked = (tasks[task] for experiment in names.values() for task in experiment.tasks)
     described = {t.name: {"title": t.title, "metrics": t.metric_titles()} for t in asked}
+    titles = {method: method_title(method) for e in names.values() for method in e.all_methods}
     read = "chosen", "row_scores"
     inputs = {table: [paths.data(name, table) for name in names] for table in read}
     outputs = {
@@ -25,7 +27,8 @@ def jobs(context: "Context") -> Iterator[Job]:
         for exhibit in SUMMARIES
     }
     places = {"store": paths.records()}
-    yield Job("summary", "summary", {"tasks": described}, inputs, outputs, places)
+    spec = {"tasks": described, "titles": titles}
+    yield Job("summary", "summary", spec, inputs, outputs, places)
 
 
 def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:

@@ -197,22 +197,24 @@ def test_a_row_is_a_number_of_training_rows_and_a_column_a_method():
     assert shown.bold["BitFit"].tolist() == [True, False]
 
 
-def test_the_table_says_train_minus_dev_beside_what_the_paper_says(monkeypatch):
-    methods = ("full", "bitfit", "layernorm")
-    chosen = scored(*[("rte", method, 1.0, None, 1e-5, 0, 0.7) for method in methods])
-    chosen["run"] = chosen["method"]
-    dev = {"validation": {"accuracy": 0.7}}
-    on_record = {
-        "full": dev | {"train": {"accuracy": 0.99, "f1": 0.1}},
-        "bitfit": dev | {"train": {"accuracy": 0.71, "f1": 0.1}},
-        # It was recorded before runs were scored on their training rows.
-        "layernorm": dev,
-    }
-    monkeypatch.setattr(records, "read_outcome", lambda store, run: {"scores": on_record[run]})
-    scores = train_and_dev_scores(chosen, Path("runs"))
+def gaps(monkeypatch, on_record, *values):
+    """The generalisation gaps on RTE of runs with these recorded scores and dev scores."""
+    chosen = scored(*[("rte", m, 1.0, None, 1e-5, seed, value) for m, seed, value in values])
+    chosen["run"] = chosen["method"] + chosen["seed"].astype(str)
+    recorded = {run: {"scores": {"train": {"accuracy": s, "f1": 0.1}} if s else {}}
+                for run, s in on_record.items()}  # fmt: skip
+    monkeypatch.setattr(records, "read_outcome", lambda store, run: recorded[run])
+    paper = papers.find_paper("bitfit")
+    scores = train_and_dev_scores(chosen, Path("runs"), paper.scored_on_training_set)
     rte = titled(TASKS["rte"])
     table = made("bitfit", "generalisation_gap", {"train_scores": scores}, tasks=rte)
-    assert table[["method", "score", "RTE", "paper"]].to_numpy().tolist() == [
+    return table[["method", "score", "RTE", "paper"]].to_numpy().tolist()
+
+
+def test_the_table_says_train_minus_dev_beside_what_the_paper_says(monkeypatch):
+    on_record = {"full0": 0.99, "bitfit0": 0.71, "frozen0": None}
+    rows = gaps(monkeypatch, on_record, *[(m, 0, 0.7) for m in ("full", "bitfit", "frozen")])
+    assert rows == [
         ["Full", "train", "0.9900", "nearly 100 %"],
         ["Full", "dev", "0.7000", "–"],
         ["Full", "train − dev", "0.2900", "–"],
@@ -220,6 +222,18 @@ def test_the_table_says_train_minus_dev_beside_what_the_paper_says(monkeypatch):
         ["BitFit", "dev", "0.7000", "–"],
         ["BitFit", "train − dev", "0.0100", "often less than 2 %"],
     ]
+
+
+def test_the_gap_of_a_run_without_a_training_score_is_not_recorded(monkeypatch):
+    """It was trained before an experiment asked for its score on the training set."""
+    on_record = {"full0": None, "bitfit0": None, "bitfit1": 0.72}
+    values = ("full", 0, 0.7), ("bitfit", 0, 0.6), ("bitfit", 1, 0.7)
+    cells = [row[2] for row in gaps(monkeypatch, on_record, *values)]
+    assert cells == ["not recorded", "0.7000", "not recorded", "0.7200", "0.7000", "0.0200"]
+    nan = float("nan")
+    assert [row[2] for row in gaps(monkeypatch, {"full0": None}, ("full", 0, nan))] == [
+        "diverged"
+    ] * 3
 
 
 def test_table_1_has_the_papers_columns_and_counts(tmp_path):

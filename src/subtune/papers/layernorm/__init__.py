@@ -61,9 +61,8 @@ EXHIBITS = (
         "Fisher information of LayerNorm, by layer and task",
         "The upper panels show each layer's share of the LayerNorm Fisher information of a "
         "task before fine-tuning, for weights and biases. The lower panels show the paper's "
-        "numbers for BERT-large-cased. The paper does not state their scale; the numbers are "
-        "neither shares nor relative to the largest value. The six hatched cells are illegible in "
-        "the paper. Statistics of the paper's numbers omit layers with hatched cells.",
+        "numbers for BERT-large-cased. Their scale is not stated. The six hatched cells are "
+        "illegible in the paper.",
         make=draw_information,
         needs=Needs(tables=("layernorm_information",)),
     ),

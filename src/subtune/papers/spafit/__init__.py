@@ -14,9 +14,8 @@ EXHIBITS = (
         "Methods and their parameters",
         "The table lists the parameters that each method trains besides the classifier, their "
         "number (in millions, with a classifier for three labels), and the number in the paper. "
-        "Layers are numbered from 0. Full BitFit is the selection that has as many parameters as "
-        "the paper states. The paper describes Full BitFit as the biases of all layers, but all "
-        "biases together have only a hundredth of this number of parameters.",
+        "Layers are numbered from 0. Full BitFit has the printed number of parameters, and "
+        "the other Full BitFit trains what the text describes.",
         # No task has more than three labels.
         make=lambda results: parameters_table(results, labels=3),
     ),

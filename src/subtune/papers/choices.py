@@ -1,0 +1,104 @@
+"""Reads and tabulates what a paper left open, and what differs in subtune (``choices.yaml``)."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import Field, field_validator
+
+from subtune.config import parse_yaml
+from subtune.config.fields import Name, Section
+from subtune.config.schema import Experiment
+from subtune.core.errors import SubtuneError, explain_pydantic_errors, format_allowed
+from subtune.exhibits.output import EMPTY
+from subtune.methods import NamedSelection
+
+Text = Annotated[str, Field(min_length=1)]
+# The widths of wrapped columns in the LaTeX table, as fractions of the text width.
+CHOICE_WIDTHS = {"paper": 0.3, "subtune": 0.3, "why": 0.3}
+
+
+class Choice(Section):
+    """Something that a paper left open, or in which subtune differs from the paper or its code.
+
+    Attributes:
+        printed_in: the place in the paper.
+        paper: what the paper says or leaves open, and what its published code does.
+        subtune: what subtune does.
+        why: the reason, or the consequence.
+        settings: settings of an experiment, with the values that they have in ``config.yaml``.
+        selections: selections with which users can follow the published code instead.
+    """
+
+    printed_in: Text
+    paper: Text
+    subtune: Text
+    why: Text
+    settings: Mapping[str, Any] = {}
+    selections: Mapping[Name, NamedSelection] = {}
+
+    @field_validator("settings")
+    @classmethod
+    def _require_known_settings(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        for name in settings.keys() - Experiment.model_fields:
+            raise ValueError(format_allowed(name, Experiment.model_fields))
+        return settings
+
+    def as_yaml(self) -> list[str]:
+        """Return the settings and the selections, if there are any, as one line of YAML each."""
+        selections = {name: of.to_json_types() for name, of in self.selections.items()}
+        parts = self.settings, {"selections": selections} if selections else {}
+        return [_format_yaml(part) for part in parts if part]
+
+    def list_differences(self, experiment: Experiment) -> list[str]:
+        """List the settings whose values in an experiment differ from those of ``config.yaml``."""
+        of_tasks = [
+            experiment.with_overrides(task).model_dump(mode="json") for task in experiment.tasks
+        ]
+        different = []
+        for name, value in self.settings.items():
+            found = [*dict.fromkeys(_format_yaml({name: of_task[name]}) for of_task in of_tasks)]
+            if found != [_format_yaml({name: value})]:
+                different.append(" or ".join(found))
+        return different
+
+
+def read_choices(path: Path) -> list[Choice]:
+    """Read the file with the choices of a paper.
+
+    Raises:
+        SubtuneError: the file is not a list in YAML, or an entry lacks a key, has an empty or
+            unknown key, or names an unknown setting. Entries are numbered from 1.
+    """
+    try:
+        entries = parse_yaml(path)
+    except yaml.YAMLError as error:
+        raise SubtuneError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
+    if not isinstance(entries, list):
+        raise SubtuneError(f"{path}: found {type(entries).__name__}, expected a list of entries")
+    choices = []
+    for number, entry in enumerate(entries, start=1):
+        with explain_pydantic_errors(f"{path}: entry {number}"):
+            choices.append(Choice.model_validate(entry))
+    return choices
+
+
+def tabulate_choices(choices: Sequence[Choice], experiment: Experiment) -> list[dict[str, str]]:
+    """Return a table with a row for each choice, and what differs from it in an experiment."""
+    return [
+        {
+            "printed in": choice.printed_in,
+            "paper": choice.paper,
+            "subtune": " ".join([choice.subtune, *choice.as_yaml()]),
+            "in this experiment": ", ".join(choice.list_differences(experiment)) or EMPTY,
+            "why": choice.why,
+        }
+        for choice in choices
+    ]
+
+
+def _format_yaml(mapping: Mapping[str, Any]) -> str:
+    text = yaml.safe_dump({**mapping}, default_flow_style=True, width=math.inf, sort_keys=False)
+    return text.strip()[1:-1]

@@ -1,0 +1,153 @@
+"""Each paper lists what it left open, and what differs in subtune."""
+
+import re
+
+import pandas as pd
+import pytest
+import yaml
+from docs._ext import left_open
+
+from subtune import papers
+from subtune.config.checks import read_config
+from subtune.core.errors import SubtuneError
+from subtune.methods import find_selection
+from subtune.methods.selection import Whole
+from subtune.models.model_config import known_dimensions
+from subtune.papers import assign_papers
+from subtune.papers.choices import read_choices, tabulate_choices
+from tests.helpers.examples import experiment
+from tests.helpers.exhibits import made
+from tests.helpers.project import ROOT
+
+ENTRY = {"printed_in": "A.2", "paper": "Not stated.", "subtune": "128.", "why": "Its code."}
+CHOICES = {name: papers.find_paper(name).read_choices() for name in papers.paper_names()}
+BERT = known_dimensions("bert-base-cased").shapes(outputs=2)
+
+
+@pytest.fixture(scope="module")
+def at_scale():
+    return assign_papers(read_config(ROOT / "config.yaml"))
+
+
+@pytest.mark.parametrize("paper", papers.paper_names())
+def test_every_paper_has_a_list_and_no_choice_twice(paper):
+    told = [choice.paper for choice in CHOICES[paper]]
+    assert len(told) == len(set(told)) > 5
+    for choice in CHOICES[paper]:
+        for text in (choice.paper, choice.subtune, choice.why):
+            assert text.endswith(".") and "  " not in text
+
+
+@pytest.mark.parametrize("paper", papers.paper_names())
+def test_settings_have_the_values_of_the_configuration_at_the_papers_scale(paper, at_scale):
+    of_paper = [e for e in at_scale.experiments.values() if e.paper == paper]
+    for choice in CHOICES[paper]:
+        assert any(not choice.list_differences(experiment) for experiment in of_paper), choice
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"why": ""}, "entry 2: why: found '', expected at least 1 character"),
+        ({"why": None}, "entry 2: why: found None, expected text"),
+        ({"wy": "x"}, "entry 2: wy: "),
+        ({"settings": {"epoch": 1}}, "entry 2: settings: found 'epoch', expected one of .*epochs"),
+        ({"selections": {"mine": {"random": {}}}}, "entry 2: selections.mine"),
+    ],
+)
+def test_a_mistake_is_refused_by_file_and_entry(change, message, tmp_path):
+    path = tmp_path / "choices.yaml"
+    path.write_text(yaml.safe_dump([ENTRY, ENTRY | change]))
+    with pytest.raises(SubtuneError, match=f"^{re.escape(str(path))}: {message}"):
+        read_choices(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- {paper: x}", "entry 1: printed_in: missing, expected a value"),
+        ("- just text", "entry 1: found 'just text', expected keys and values"),
+        ("paper: x", "found dict, expected a list of entries"),
+        ("", "found NoneType, expected a list of entries"),
+        ("- {paper: x", r"not valid YAML \(.* line 1"),
+        ("- {paper: x, paper: y}", "line 1: found 'paper' a second time"),
+    ],
+)
+def test_a_file_that_is_no_list_of_entries_is_refused(text, message, tmp_path):
+    path = tmp_path / "choices.yaml"
+    path.write_text(text)
+    with pytest.raises(SubtuneError, match=f"^{re.escape(str(path))}: {message}"):
+        read_choices(path)
+
+
+def test_the_table_shows_settings_and_where_an_experiment_has_others():
+    [choice] = [c for c in CHOICES["bitfit"] if "epochs" in c.settings]
+    own = experiment(tasks=["rte", "cola"], epochs=20, by_task={"cola": {"epochs": 3}})
+    [row] = tabulate_choices([choice], own)
+    assert row["subtune"].endswith("are reported. epochs: 20")
+    assert row["in this experiment"] == "epochs: 20 or epochs: 3"
+    [row] = tabulate_choices([choice], experiment(epochs=20))
+    assert row["in this experiment"] == "–"
+
+
+@pytest.mark.parametrize("paper", papers.paper_names())
+def test_the_report_has_the_list_as_a_table(paper):
+    rows = tabulate_choices(CHOICES[paper], experiment())
+    styled = made(paper, "left_open", {"left_open": pd.DataFrame(rows)})
+    assert len(styled.table) == len(CHOICES[paper]) and set(styled.wide) < set(styled.table)
+
+
+def test_the_page_has_the_lists_of_all_papers():
+    """If this fails, call `.venv/bin/python docs/_ext/left_open.py`."""
+    page = left_open.PAGE.read_text(encoding="utf-8")
+    assert left_open.insert_lists(page) == page
+    assert page.count("\n### ") == len(papers.paper_names())
+
+
+def code_selects(*texts):
+    """What the published codes train: parameters whose names contain a text, and the pooler's bias.
+
+    `_deactivate_relevant_gradients` in `glue_evaluator.py` of BitFit and of BitFit+.
+    """
+    names = (name for name in BERT if not name.startswith("classifier"))
+    return {name for name in names if any(t in name for t in (*texts, "pooler.dense.bias"))}
+
+
+Q, M2, LN2 = "self.query.bias", "intermediate.dense.bias", "output.LayerNorm.bias"
+G1, G2 = "attention.output.LayerNorm.weight", "output.LayerNorm.weight"
+OTHERS = "self.key.bias", "self.value.bias", "output.dense.bias", LN2
+
+
+@pytest.mark.parametrize(
+    ("paper", "method", "texts", "count"),
+    [
+        ("bitfit", "b_m2,b_q,pooler_bias", [M2, Q], 46_848),
+        ("bitfit", "b_m2,pooler_bias", [M2], 37_632),
+        ("bitfit", "b_q,pooler_bias", [Q], 9_984),
+        ("bitfit_plus", "g_LN1,pooler_bias", [G1], 9_984),
+        # The published code's selection for g_LN2, and for g_LN1 and g_LN2.
+        ("bitfit_plus", "g_LN1,g_LN2,pooler_bias", [G2], 19_200),
+        ("bitfit_plus", "g_LN1,g_LN2,pooler_bias", [G1, G2], 19_200),
+        ("bitfit_plus", "b_k,b_v,b_m1,b_m3,b_LN1,b_LN2,pooler_bias", OTHERS, 56_064),
+        ("beft", "b_v,pooler_bias", ["self.value.bias"], 9_984),
+    ],
+)
+def test_a_selection_of_a_list_trains_what_the_published_code_trains(paper, method, texts, count):
+    own = {name: of for choice in CHOICES[paper] for name, of in choice.selections.items()}
+    assert any(method in choice.subtune for choice in CHOICES[paper])
+    entries = find_selection(method, own).resolve(BERT, seed=0)
+    trained = {name for name in entries if not name.startswith("classifier")}
+    assert trained == code_selects(*texts)
+    assert sum(BERT[name][0] for name in trained) == count
+    assert all(entries[name] == Whole() for name in trained)
+
+
+def test_random_biases_of_the_published_code_are_fewer_than_those_of_the_text():
+    """`set_uniform_bias_mask` rounds down in each bias: 0.04 % of the parameters, and less."""
+    biases = (name for name in BERT if name.endswith("bias") and name != "classifier.bias")
+    sizes = [BERT[name][0] for name in biases]
+    drawn = sum(size * 43_324 // sum(sizes) for size in sizes)
+    own = {n: of for choice in CHOICES["bitfit_plus"] for n, of in choice.selections.items()}
+    assert own["rand_bias_code"].random.count == drawn == 43_294
+    draws = find_selection("rand_bias", {}).resolve(BERT, seed=0)
+    assert sum(len(e.flat) for n, e in draws.items() if not n.startswith("classifier")) == 46_080
