@@ -1,6 +1,5 @@
 """Draws heat maps by layer: changes of parameters, and LayerNorm's Fisher information."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from subtune.exhibits.output import (
     new_figure,
     new_panels,
 )
-from subtune.methods import LAYER_PARAMETERS, method_title
+from subtune.methods import method_title
 from subtune.methods.roles import sort_components
 
 if TYPE_CHECKING:
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 WEIGHT_AND_BIAS = ["weight", "bias"]
-COLOUR_MAP = "viridis"
+# The colours of BitFit's published code. The largest value is the darkest.
+COLOUR_MAP = "Blues"
 HEIGHT_OF_LAYER = 0.14
 # The style of a cell without a number.
 MISSING: dict[str, Any] = {
@@ -47,8 +47,9 @@ def draw_component_changes(results: ExperimentResults) -> "Figure":
     norm = LogNorm(positive.min(), positive.max()) if len(positive) else None
     components = sort_components(changes["component"])
     for panel, task in zip(panels, tasks, strict=True):
-        of_task = changes[changes["task"] == task].set_index("component")
-        image = _draw_layers(panel, of_task, components, cmap=COLOUR_MAP, norm=norm)
+        of_task = changes[changes["task"] == task]
+        grid = of_task.pivot(index="component", columns="layer", values="change")
+        image = _draw_heat_map(panel, grid.reindex(components), norm=norm)
         panel.set_title(results.task_titles[task])
         panel.tick_params("y", labelsize=6)
         panel.label_outer()
@@ -59,44 +60,39 @@ def draw_component_changes(results: ExperimentResults) -> "Figure":
 
 
 def draw_parameter_changes(results: ExperimentResults, method: str, task: str) -> "Figure":
-    """Draw the mean |change| of each parameter (rows) in each layer (columns).
+    """Draw the mean |change| of each parameter (rows) in each layer (columns), and its average.
 
-    There is one panel per model. Parameters are named as in `subtune.methods.LAYER_PARAMETERS`.
+    There is one panel per model. The parameter with the largest change comes first. Parameters are
+    named as in `subtune.methods.LAYER_PARAMETERS`.
     """
     changes = results["parameter_changes"]
     changes = changes[(changes["method"] == method) & (changes["task"] == task)]
     if changes.empty:
         return empty_figure()
     models = list(changes["model"].unique())
-    order = [name for name in LAYER_PARAMETERS if name in set(changes["parameter"])]
     width = NARROW if len(models) == 1 else WIDTH
-    figure = new_figure(width, 0.9 + 0.2 * len(order))
+    figure = new_figure(width, 0.9 + 0.2 * changes["parameter"].nunique())
     panels = figure.subplots(1, len(models), squeeze=False).ravel()
     for axes, model in zip(panels, models, strict=True):
-        of_model = changes[changes["model"] == model].set_index("parameter")
-        image = _draw_layers(axes, of_model, order, cmap=COLOUR_MAP, vmin=0)
+        of_model = changes[changes["model"] == model]
+        grid = of_model.pivot(index="parameter", columns="layer", values="change")
+        grid = grid.rename(columns=lambda layer: layer + 1)
+        grid["avg."] = grid.mean(axis=1)
+        image = _draw_heat_map(axes, grid.sort_values("avg.", ascending=False), vmin=0)
         axes.set_title(f"{method_title(method)}, {results.task_titles[task]}\n({model})")
         axes.set_xlabel("layer")
         figure.colorbar(image, ax=axes).set_label("mean |change|\n(parameter units)")
     return figure
 
 
-def _draw_layers(
-    panel: "Axes", changes: pd.DataFrame, rows: Sequence[str], **colours: Any
-) -> "AxesImage":
-    """Draw a heat map with one row per name and one column per layer.
-
-    Args:
-        changes: a table with the columns ``layer`` and ``change``, indexed by name.
-        colours: options of matplotlib's ``imshow``, such as the colour map.
-    """
-    grid = changes.pivot(columns="layer", values="change").reindex(rows)
-    image = panel.imshow(grid, aspect="auto", **colours)
-    layers = grid.columns
-    # Only about six layers have labels, because all labels would overlap.
-    positions = range(0, len(layers), max(1, len(layers) // 6))
-    panel.set_xticks(positions, [str(layers[position]) for position in positions])
-    panel.set_yticks(range(len(rows)), rows)
+def _draw_heat_map(panel: "Axes", grid: pd.DataFrame, **colours: Any) -> "AxesImage":
+    """Draw a table as a heat map, with the options ``colours`` of matplotlib's ``imshow``."""
+    image = panel.imshow(grid, aspect="auto", cmap=COLOUR_MAP, **colours)
+    # Only about six columns have labels, because all labels would overlap.
+    last = len(grid.columns) - 1
+    positions = range(last, -1, -max(1, last // 6))
+    panel.set_xticks(positions, [str(grid.columns[position]) for position in positions])
+    panel.set_yticks(range(len(grid)), grid.index)
     return image
 
 
@@ -122,7 +118,7 @@ def draw_information(results: ExperimentResults) -> "Figure":
             grid = table[table["part"] == part].pivot(index="layer", columns="task", values="value")
             tasks = [task for task in results.task_titles if task in grid.columns]
             grid = grid[tasks].rename(columns=results.task_titles)
-            image = _draw_heat_map(axes, grid, (0, largest), number)
+            image = _draw_numbers(axes, grid, number, vmin=0, vmax=largest)
             axes.set_title(f"{title}: {part}")
         axes_of_row[0].set_ylabel("layer")
         figure.colorbar(image, ax=axes_of_row).set_label(label)
@@ -137,19 +133,18 @@ def draw_global_information(results: ExperimentResults) -> "Figure":
     have the same colour scale, whose unit is the mean of the panel's values.
     """
     shares = results["global_layernorm_information"].rename(columns={"share": "value"})
-    grids = dict[str, pd.DataFrame]()
-    for title, table in (("this run", shares), ("paper", results.printed("figure4"))):
-        grid = table.pivot(index="layer", columns="part", values="value")
-        grids[title] = grid.reindex(columns=WEIGHT_AND_BIAS)
-    even_shares = {title: float(np.nanmean(grid)) for title, grid in grids.items()}
-    multiples = np.concatenate([np.ravel(g / even_shares[title]) for title, g in grids.items()])
-    low, high = float(np.nanmin(multiples)), float(np.nanmax(multiples))
-    height = 1.4 + HEIGHT_OF_LAYER * max(map(len, grids.values()))
+    tables = {"this run": shares, "paper": results.printed("figure4")}
+    values = pd.concat(tables, names=["source"])["value"]
+    even_shares = values.groupby("source").mean()
+    multiples = values.div(even_shares, level="source")
+    height = 1.4 + HEIGHT_OF_LAYER * max(table["layer"].nunique() for table in tables.values())
     figure = new_figure(NARROW, height)
     panels = figure.subplots(1, 2)
-    for panel, (title, grid) in zip(panels, grids.items(), strict=True):
-        limits = (low * even_shares[title], high * even_shares[title])
-        image = _draw_heat_map(panel, grid, limits, "{:.2f}")
+    for panel, (title, table) in zip(panels, tables.items(), strict=True):
+        grid = table.pivot(index="layer", columns="part", values="value")
+        grid, even = grid.reindex(columns=WEIGHT_AND_BIAS), even_shares[title]
+        limits = {"vmin": multiples.min() * even, "vmax": multiples.max() * even}
+        image = _draw_numbers(panel, grid, "{:.2f}", **limits)
         panel.set_title(title)
         bar = figure.colorbar(image, ax=panel, location="bottom", shrink=0.9)
         bar.set_label(f"sum over {round(grid.sum().max())} tasks")
@@ -157,22 +152,19 @@ def draw_global_information(results: ExperimentResults) -> "Figure":
     return figure
 
 
-def _draw_heat_map(
-    panel: "Axes", grid: pd.DataFrame, limits: tuple[float, float], number: str
-) -> "AxesImage":
+def _draw_numbers(panel: "Axes", grid: pd.DataFrame, number: str, **colours: Any) -> "AxesImage":
     """Draw a table as a heat map, with a number in each cell.
 
     Cells without a number are grey and hatched.
 
     Args:
-        limits: the lowest and the highest number of the colour scale.
         number: the format of the numbers in the cells.
+        colours: as in `_draw_heat_map`.
     """
     from matplotlib.patches import Rectangle
 
-    image = panel.imshow(grid, aspect="auto", cmap=COLOUR_MAP, vmin=limits[0], vmax=limits[1])
+    image = _draw_heat_map(panel, grid, **colours)
     panel.set_xticks(range(grid.shape[1]), list(grid.columns), rotation=60, ha="right")
-    panel.set_yticks(range(grid.shape[0]), [str(layer) for layer in grid.index])
     for (row, column), value in np.ndenumerate(grid.to_numpy()):
         if np.isfinite(value):
             red, green, blue, _ = image.cmap(image.norm(value))

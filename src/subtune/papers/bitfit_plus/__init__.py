@@ -23,6 +23,10 @@ from subtune.papers.shared import declare_change_heat_map, dev_score_table
 
 # Methods whose scores the paper cites from another paper.
 QUOTED = {"full": "Full (from the BitFit paper)"}
+ABLATIONS = (
+    *("g_LN1", "g_LN2", "g_LN1,g_LN2", "rand_bias", "bitfit without b_m2,b_q"),
+    *("bitfit,g_LN1,g_LN2", "b_m2,b_q,g_LN1,g_LN2", "b_LN1,b_LN2"),
+)
 EXHIBITS = (
     dev_score_table(
         "figure3",
@@ -47,16 +51,7 @@ EXHIBITS = (
     ),
     *(
         declare_change_heat_map(f"figure{number}", f"Changes, {method}, RTE", method, "rte")
-        for number, method in (
-            (8, "g_LN1"),
-            (9, "g_LN2"),
-            (10, "g_LN1,g_LN2"),
-            (11, "rand_bias"),
-            (12, "bitfit without b_m2,b_q"),
-            (13, "bitfit,g_LN1,g_LN2"),
-            (14, "b_m2,b_q,g_LN1,g_LN2"),
-            (15, "b_LN1,b_LN2"),
-        )
+        for number, method in enumerate(ABLATIONS, 8)
     ),
 )
 
