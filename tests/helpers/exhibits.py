@@ -25,6 +25,7 @@ def titled(*tasks: Task) -> dict[str, Mapping[str, Any]]:
             "metrics": task.metric_titles(),
             "evaluation": task.evaluation,
             "source": "builtin data",
+            "train_rows": 2500,
         }
         for task in tasks
     }

@@ -191,18 +191,20 @@ def format_interval(low: float, high: float, form: str = "+.4f") -> str:
     return EMPTY if pd.isna(low) else f"{low:{form}} to {high:{form}}"
 
 
-def format_scores(values: pd.Series) -> str:
+def format_scores(values: pd.Series, scale: float = 1) -> str:
     """Format the mean and standard deviation over seeds, or the score of a single seed.
 
     If a seed has no score, the text is ``diverged``. Without seeds, the text is a dash.
+
+    Args:
+        scale: a perfect score in the unit to show, such as 100.
     """
     if values.empty:
         return EMPTY
     if values.isna().any():
         return DIVERGED
-    if len(values) == 1:
-        return f"{values.iloc[0]:.4f}"
-    return f"{values.mean():.4f} ± {values.std():.4f}"
+    numbers = [values.mean(), values.std()][: len(values)]
+    return " ± ".join(f"{scale * number:.{4 if scale == 1 else 2}f}" for number in numbers)
 
 
 # The font sizes fit the text of a paper. Font type 42 embeds TrueType fonts in PDF files.

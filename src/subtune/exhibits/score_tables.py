@@ -1,5 +1,6 @@
 """Tables that compare our scores with the scores that a paper prints."""
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 
 import pandas as pd
@@ -8,6 +9,7 @@ from subtune.analysis.chosen_runs import count_encoder_parameters, drop_masked_r
 from subtune.analysis.statistics import SIGNIFICANCE, wilcoxon
 from subtune.exhibits.output import EMPTY, MARK, ExperimentResults, StyledTable, format_scores
 from subtune.methods import SELECTION, method_title
+from subtune.methods.roles import is_classifier, split_name
 from subtune.models.model_config import count_parameters, read_dimensions
 from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES
@@ -86,7 +88,7 @@ def compare_with_printed(
     )
     table["our_model"] = table["our_model"].where(table["ours"].notna())
     table["difference"] = table["ours"] - table["reported"]
-    return table.drop(columns="is_average").astype({"seeds": "Int64"})
+    return table.drop(columns=["is_average", "as_printed", "scale"]).astype({"seeds": "Int64"})
 
 
 ABOUT = ["scores of", "method", "parameters", "% of full"]
@@ -108,8 +110,9 @@ def comparison_table(
     printed_tasks: Collection[str] = (),
     quoted: Mapping[str, str] | None = None,
     not_competing: Collection[str] = (),
+    sizes: str | None = None,
 ) -> StyledTable:
-    """Build a table of our scores, followed by the scores printed in the paper.
+    """Build a table of our scores, followed by the scores printed in the paper, in its unit.
 
     There is one row for each model and method, and one column for each task:
 
@@ -130,12 +133,14 @@ def comparison_table(
         printed_tasks: additional tasks whose printed scores are shown.
         quoted: the titles of methods whose scores the paper cites from another paper.
         not_competing: methods whose scores are never bold.
+        sizes: the paper's table of training set sizes, which are shown above the scores.
     """
     chosen = results["test_scores"] if test else results["chosen"]
     sources = dict.fromkeys(about["source"] for about in results.tasks.values())
     source = "test set" if test else " and ".join(sources)
     every, tasks = results.printed("scores"), results.column_titles
     printed = select_printed_scores(every, exhibits)
+    scale = max([1, *printed["scale"]])
     if test:
         printed = printed[printed["split"] == "test"]
     if not printed_tasks and not set(tasks) <= set(every["task"]):
@@ -148,22 +153,37 @@ def comparison_table(
     runs = runs[~runs["method"].isin(_methods_printed_elsewhere(every, printed, [*tasks]))]
     averaged = averaged_tasks(printed)
     means = _columns_of_averages(averaged, [*tasks])
-    rows = _format_our_rows(runs, [*tasks], means.values(), source)
+    rows = _format_our_rows(runs, [*tasks], means.values(), source, scale)
     titles = {method: method_title(method) for method in printed["method"]} | dict(quoted or {})
     printed = printed.assign(title=printed["method"].map(titles))
     counts = results.printed("parameter_counts")
     is_printed = [columns == averaged for columns in means.values()]
     rows += _format_printed_rows(printed, counts, [*tasks], is_printed)
+    rows = (_format_train_rows(results, sizes) if sizes else []) + rows
     table = pd.DataFrame(rows, columns=[*ABOUT, *tasks.values(), *means])
-    # Cells with a score begin with the score, or with the mean over seeds.
-    numbers = table.drop(columns=ABOUT).apply(
-        lambda cells: pd.to_numeric(cells.str.partition(" ")[0], errors="coerce")
-    )
+    numbers = _read_cells(table.drop(columns=ABOUT))
     marked = mark_differences(table, numbers[[*tasks.values()]])
     competing = numbers[~table["method"].isin(map(method_title, not_competing))]
     best = competing == competing.groupby(table["scores of"]).transform("max")
     best = best.reindex(table.index, fill_value=False)
     return StyledTable(table, marked, bold=best, note=NOTE)
+
+
+def _read_cells(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the numbers with which cells begin: the score, or its mean over seeds."""
+    return cells.apply(lambda column: pd.to_numeric(column.str.partition(" ")[0], errors="coerce"))
+
+
+def _format_train_rows(results: ExperimentResults, printed: str) -> list[list[str]]:
+    """Format the numbers of training examples in our runs and in the paper as two rows of cells."""
+    ours = {task: about["train_rows"] for task, about in results.tasks.items()}
+    theirs = results.printed(printed).set_index("task")["rows"]
+    tasks = [task for task, about in results.tasks.items() for _ in about["columns"]]
+    return [
+        [f"training examples: {source}", EMPTY, EMPTY, EMPTY]
+        + [f"{sizes[task] / 1000:.3g}k" if task in sizes else EMPTY for task in tasks]
+        for source, sizes in (("this run", ours), ("paper", theirs))
+    ]
 
 
 def _methods_printed_elsewhere(
@@ -197,7 +217,11 @@ def _columns_of_averages(averaged: list[str], keys: list[str]) -> dict[str, list
 
 
 def _format_our_rows(
-    runs: pd.DataFrame, keys: Sequence[str], means: Collection[Sequence[str]], source: str
+    runs: pd.DataFrame,
+    keys: Sequence[str],
+    means: Collection[Sequence[str]],
+    source: str,
+    scale: int,
 ) -> list[list[str]]:
     """Format our scores as one row of cells for each model and method.
 
@@ -205,6 +229,7 @@ def _format_our_rows(
         keys: the score columns.
         means: the score columns of each average.
         source: a description of the scored data, for readers.
+        scale: a perfect score in the unit to show.
     """
     rows = []
     for model, model_runs in runs.groupby("model", sort=False):
@@ -222,7 +247,7 @@ def _format_our_rows(
             values += [average_columns(scores, columns)["value"] for columns in means]
             share = f"{encoder[method] / full:.3%}" if full else EMPTY
             about = [f"this run: {model}, {source}", method_title(method), f"{trained[method]:,}"]
-            rows.append([*about, share, *map(format_scores, values)])
+            rows.append([*about, share, *(format_scores(value, scale) for value in values)])
     return rows
 
 
@@ -242,8 +267,8 @@ def _format_printed_rows(
     has_several_exhibits = printed["exhibit"].nunique() > 1
     groups = printed.groupby(["exhibit", "model", "split", "method"], sort=False)
     for (exhibit, model, split, method), scores in groups:
-        value = scores[~scores["is_average"]].set_index("task")["value"]
-        mean = scores.loc[scores["is_average"], "value"]
+        value = scores[~scores["is_average"]].set_index("task")["as_printed"]
+        mean = scores.loc[scores["is_average"], "as_printed"]
         source = f"paper: {model}"
         if split != "validation":
             source += f", {split}"
@@ -255,8 +280,8 @@ def _format_printed_rows(
         rows.append(
             [source, scores["title"].iloc[0]]
             + [EMPTY if str(count).endswith("%") else count, (shares or [EMPTY])[0]]
-            + [f"{value[key]:.4f}" if key in value else EMPTY for key in keys]
-            + [format_scores(mean) if has_mean else EMPTY for has_mean in is_printed]
+            + [value.get(key, EMPTY) for key in keys]
+            + [mean.iloc[0] if has_mean and len(mean) else EMPTY for has_mean in is_printed]
         )
     return rows
 
@@ -286,7 +311,7 @@ def sizes_table(results: ExperimentResults, methods: Sequence[str] | None = None
     """
     sizes = results["sizes"]
     methods = methods or list(sizes["method"].unique())
-    cells, means = [], []
+    cells = []
     for column, title in results.column_titles.items():
         column_scores = sizes[sizes["column"] == column]
         for (model, metric), scores in column_scores.groupby(["model", "metric"], sort=False):
@@ -294,12 +319,10 @@ def sizes_table(results: ExperimentResults, methods: Sequence[str] | None = None
                 values = [same.loc[same["method"] == method, "value"] for method in methods]
                 about = [model, title, TITLES[str(metric)], f"{rows:,}"]
                 cells.append([*about, *map(format_scores, values)])
-                means.append([v.mean() if v.notna().all() else float("nan") for v in values])
     titles = [method_title(method) for method in methods]
     table = pd.DataFrame(cells, columns=["model", "task", "metric", "training rows", *titles])
-    numbers = pd.DataFrame(means, columns=titles)
-    best = numbers.eq(numbers.max(axis=1), axis=0) & (table[titles] != EMPTY)
-    return StyledTable(table, bold=best)
+    numbers = _read_cells(table[titles])
+    return StyledTable(table, bold=numbers.eq(numbers.max(axis=1), axis=0))
 
 
 def gap_table(results: ExperimentResults) -> pd.DataFrame:
@@ -324,27 +347,42 @@ def _format_gap(rows: pd.DataFrame, name: str) -> str:
     """Format one score of `gap_table`, over the seeds with a recorded training score."""
     recorded = rows[rows["train"].notna() | rows["dev"].isna()]
     if len(recorded) or rows.empty:
-        return format_scores(recorded[name])
-    return format_scores(rows["dev"]) if name == "dev" else NOT_RECORDED
+        return format_scores(recorded[name], 100)
+    return format_scores(rows["dev"], 100) if name == "dev" else NOT_RECORDED
 
 
 def parameters_table(results: ExperimentResults, labels: int) -> StyledTable:
-    """Build a table of each method's trained parameters, with our counts and those of the paper.
+    """Build a table of what each method trains, with our parameter counts and those of the paper.
+
+    Consecutive layers in which a method trains the same parameters are a group. ``N1`` is the
+    number of the last layer of group 1, from 0. If all layers are one group, its text is shown in
+    the three groups of the SPAFIT paper.
 
     Args:
         labels: the number of labels of the classifier.
     """
     models, selections = results.models, results.selections
     selected = {method: SELECTION.validate_json(text) for method, text in selections.items()}
-    counts = count_parameters({m: read_dimensions(models[m]) for m in models}, selected, labels)
-    numbers = counts.set_index(["model", "method"])["parameters"]
-    trains = [selection.describe() for selection in selected.values()]
-    titles = [method_title(method) for method in selections]
-    table = pd.DataFrame({"method": titles, "trains": trains})
+    dimensions = {model: read_dimensions(models[model]) for model in models}
+    counts = count_parameters(dimensions, selected, labels).set_index(["model", "method"])
+    millions = counts["parameters"] / 1e6
+    deepest = max(dimensions.values(), key=lambda model: model.num_hidden_layers)
+    layers: dict[int | None, list[str]] = {}
+    for name in itertools.filterfalse(is_classifier, deepest.shapes(labels)):
+        layers.setdefault(split_name(name).layer, []).append(name)
+    outside = layers.pop(None)
+    rows = []
+    for selection in selected.values():
+        texts = [selection.describe(names) for names in layers.values()]
+        ends = [n for n, (this, after) in enumerate(itertools.pairwise(texts)) if this != after]
+        groups = [texts[end] for end in (*ends, -1)] if ends else texts[:1] * 3
+        row = {f"N{number}": str(end) for number, end in enumerate(ends, 1)}
+        row |= {f"group {number}": text for number, text in enumerate(groups, 1)}
+        rows.append(row | {"outside the layers": selection.describe(outside)})
+    table = pd.DataFrame(rows, [*selections]).sort_index(axis=1)
+    table.insert(0, "method", [*map(method_title, selections)])
     for model in models:
-        parameters = [numbers[model, method] for method in selections]
-        table[f"parameters: {model}"] = [f"{number / 1e6:.2f}M" for number in parameters]
-    for model, rows in results.printed("parameter_counts").groupby("model", sort=False):
-        count = rows.set_index("method")["printed"]
-        table[f"paper: {model}"] = [count.get(method, EMPTY) for method in selections]
-    return StyledTable(table, wide={"trains": 0.5})
+        table[f"parameters: {model}"] = millions[model].map("{:.2f}M".format)
+    for model, printed in results.printed("parameter_counts").groupby("model", sort=False):
+        table[f"paper: {model}"] = printed.set_index("method")["printed"]
+    return StyledTable(table, wide={name: 0.25 for name in table if name.startswith("group")})

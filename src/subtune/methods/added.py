@@ -1,6 +1,7 @@
 """Selections that add modules to a model (LoRA, adapters, PEFT) or fit a regression instead."""
 
 import json
+from collections.abc import Collection
 from typing import Any, Literal, Self
 
 from pydantic import Field, GetJsonSchemaHandler, model_validator
@@ -61,12 +62,13 @@ class Lora(AbstractSelection):
             entries[name] = LowRank(lora.rank, lora.alpha / lora.rank)
         return entries
 
-    def describe(self) -> str:
+    def describe(self, names: Collection[str] | None = None) -> str:
         lora = self.lora
-        adapted = (
-            f"LoRA (rank {lora.rank}, alpha {lora.alpha:g}) on {format_patterns(lora.targets)}"
+        adapted = format_patterns(lora.targets, names)
+        about = f"LoRA (rank {lora.rank}, alpha {lora.alpha:g}) on {adapted}" if adapted else ""
+        return (
+            "; ".join(filter(None, [about, format_patterns(self.parameters, names)])) or "nothing"
         )
-        return adapted + (f"; {format_patterns(self.parameters)}" if self.parameters else "")
 
 
 class AdapterSettings(HashableModel):
@@ -134,7 +136,7 @@ class Adapter(AbstractSelection):
         names = [name for name in shapes if is_added(name) or (norms and is_norm(name))]
         return dict.fromkeys(names, Whole())
 
-    def describe(self) -> str:
+    def describe(self, names: Collection[str] | None = None) -> str:
         norms = " and all norms" if self.adapter.type == "houlsby" else ""
         adapter = self.adapter
         size = f"size {adapter.size}" if adapter.size else f"reduction {adapter.reduction}"
@@ -207,7 +209,7 @@ class Peft(AbstractSelection):
             raise SubtuneError(f"selection: PEFT's {self.peft.type} trains nothing in this model")
         return entries
 
-    def describe(self) -> str:
+    def describe(self, names: Collection[str] | None = None) -> str:
         fields = ", ".join(f"{name} {value}" for name, value in self.peft.fields_as_json)
         return f"PEFT {self.peft.type}" + (f" ({fields})" if fields else "")
 
@@ -230,7 +232,7 @@ class Embeddings(FittedRegression):
 
     embeddings: RegressionSettings
 
-    def describe(self) -> str:
+    def describe(self, names: Collection[str] | None = None) -> str:
         return "nothing: logistic or ridge regression on frozen embeddings"
 
 
@@ -239,5 +241,5 @@ class TfIdf(FittedRegression):
 
     tf_idf: RegressionSettings
 
-    def describe(self) -> str:
+    def describe(self, names: Collection[str] | None = None) -> str:
         return "nothing: logistic or ridge regression on TF-IDF of words and letters"

@@ -26,6 +26,8 @@ Ranks = Mapping[str, np.ndarray]
 Shapes = Mapping[str, Sequence[int]]
 Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
 LAYER_RANGE = re.compile(r"(\d+)-(\d*)")
+# The beginning of a pattern of parameters in layers.
+BEFORE_ROLE = re.compile(r"^encoder\.layer\.[^.]+\.")
 LAYER_NUMBER = re.compile(r"\.\d+\.")
 # The largest layer number in a pattern. A limit is needed, because the regular expression of a
 # range lists every layer.
@@ -139,8 +141,13 @@ class AbstractSelection(HashableModel):
         return self.usual_work
 
     @abstractmethod
-    def describe(self) -> str:
-        """Describe in one line what is trained in addition to the classifier."""
+    def describe(self, names: Collection[str] | None = None) -> str:
+        """Describe in one line what is trained in addition to the classifier.
+
+        Args:
+            names: if given, only patterns that match one of these parameters are listed, without
+                the layer. Selections that cannot differ between layers ignore ``names``.
+        """
 
     @property
     def ranking(self) -> str | None:
@@ -184,8 +191,12 @@ def _suggest_vectors(pattern: str, shapes: Shapes) -> str:
     return f", whose vectors are {', '.join(dict.fromkeys(vectors))}"
 
 
-def format_patterns(patterns: Iterable[str]) -> str:
-    """Format patterns as a comma-separated line."""
+def format_patterns(patterns: Iterable[str] | None, names: Collection[str] | None = None) -> str:
+    """Format patterns as a comma-separated line; ``names`` as in `AbstractSelection.describe`."""
+    patterns = patterns or ()
+    if names is not None:
+        here = [pattern for pattern in patterns if any(matches_any(n, [pattern]) for n in names)]
+        patterns = [BEFORE_ROLE.sub("", pattern) for pattern in here]
     return ", ".join("every parameter" if pattern == "**" else pattern for pattern in patterns)
 
 
@@ -234,11 +245,11 @@ class WholeTensors(AbstractSelection):
         vectors = (name.endswith(".bias") or is_norm(name) for name in self.parameters)
         return TrainingCost.VECTORS if all(vectors) else TrainingCost.MATRICES
 
-    def describe(self) -> str:
+    def describe(self, names: Collection[str] | None = None) -> str:
         if "**" in (self.without or ()):
             return "nothing"
-        without = f" without {format_patterns(self.without)}" if self.without else ""
-        return format_patterns(self.parameters) + without
+        parts = format_patterns(self.parameters, names), format_patterns(self.without, names)
+        return " without ".join(filter(None, parts)) or "nothing"
 
 
 def require_whole(selection: AbstractSelection) -> WholeTensors:

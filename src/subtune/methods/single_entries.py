@@ -7,7 +7,7 @@ the pretrained values, and keeps only a small fraction of the differences (Guo e
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from itertools import accumulate
 from pathlib import Path
@@ -86,7 +86,7 @@ class Draw(HashableModel):
         }
 
     def describe(self) -> str:
-        size = self.count or f"as many as in {format_patterns(self.as_many_as or ())}"
+        size = self.count or f"as many as in {format_patterns(self.as_many_as)}"
         return f"random entries of {format_patterns(self.within)}: {size}"
 
 
@@ -125,7 +125,7 @@ class Lines(HashableModel):
         return entries
 
     def describe(self) -> str:
-        whole = format_patterns(self.whole or ())
+        whole = format_patterns(self.whole)
         return f"random rows or columns of {format_patterns(self.lines_of)}; {whole}"
 
 
@@ -146,7 +146,7 @@ class Random(AbstractSelection):
     def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         return self.random.entries(shapes, np.random.default_rng(seed))
 
-    def describe(self) -> str:
+    def describe(self, names: Collection[str] | None = None) -> str:
         return self.random.describe()
 
 
@@ -179,7 +179,7 @@ class Top(AbstractSelection):
         indices = {name: np.flatnonzero(rank <= last) for name, rank in ranks.items()}
         return {name: Indices(flat) for name, flat in indices.items() if len(flat)}
 
-    def describe(self) -> str:
+    def describe(self, names: Collection[str] | None = None) -> str:
         return f"top {self.top.fraction:g} of ranking {self.top.ranking}"
 
     @property
@@ -232,7 +232,7 @@ class DiffPruning(AbstractSelection):
         counts = zip(sizes, ends, [0, *ends], strict=False)
         return {name: Indices(range(end - before)) for name, end, before in counts}
 
-    def describe(self) -> str:
+    def describe(self, names: Collection[str] | None = None) -> str:
         return f"the {self.diff_pruning.share:.2%} of all entries that Diff pruning keeps"
 
 

@@ -165,21 +165,26 @@ class Paper:
         * ``params``: the number of trained parameters, as text
         * ``task``: the task's name; for MNLI, ``mnli_matched`` or ``mnli_mismatched``
         * ``value``: the score as a number from 0 to 1
+        * ``as_printed``: the score as text, in the paper's unit
+        * ``scale``: a perfect score in the paper's unit, such as 100
         * ``is_average``: whether the score is the mean over the tasks of the paper
         """
         path = self.folder / f"{name}.csv"
         if name in COLUMNS and not path.is_file():
             rows = pd.DataFrame(columns=COLUMNS[name])
         else:
-            rows = pd.read_csv(path)
+            rows = pd.read_csv(path, dtype=str if name in COLUMNS else None)
         if name != "scores":
             return rows
+        scale = pd.to_numeric(rows["scale"])
         return rows.assign(
-            value=rows["value"] / rows["scale"],
+            as_printed=rows["value"],
+            scale=scale,
+            value=pd.to_numeric(rows["value"]) / scale,
             # Combined methods are written with a plus sign in papers, and with a comma in subtune.
             method=rows["method"].astype(str).str.replace(" + ", ",", regex=False),
             is_average=rows["metric"] == AVERAGE,
-        ).drop(columns="scale")
+        )
 
     def printed_tables(self, *, averages: bool) -> dict[str, pd.DataFrame]:
         """Map the names of our tables to the paper's numbers, in the format of these tables.
@@ -220,8 +225,8 @@ class Paper:
 
         If the paper prints percentages instead of counts, ``trainable`` is a fraction of the model.
         """
-        table = self.read_printed("parameter_counts")
-        table = table[~table["printed"].astype(str).str.endswith("%")]
+        table = self.read_printed("parameter_counts").dropna()
+        table = table[~table["printed"].str.endswith("%").astype(bool)]
         if table.empty:
             rows = self.read_printed("scores").rename(columns={"params": "printed"})
             table = rows[COUNTS].dropna().drop_duplicates(["model", "method"])

@@ -1,6 +1,7 @@
 """The tables and figures of all experiments, and declarations shared by papers."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
@@ -38,9 +39,8 @@ REMARKS = (
     "score has decreased since then. Changes within the noise are ignored."
 )
 COMPARED = (
-    "The table compares our scores (upper rows) with the paper's (lower rows), at the best "
-    "learning rate and epoch of each method. The best score of each model is bold. † marks methods "
-    "that differ significantly from full fine-tuning. " + DIVERGED
+    "The table compares our scores (upper rows) with the paper's (lower rows), in the unit of the "
+    "paper, at the best learning rate and epoch of each method. " + DIVERGED
 )
 
 
@@ -56,15 +56,10 @@ def dev_score_table(name: str, title: str, exhibits: Sequence[str], **options: A
     )
 
 
-def test_score_table(name: str, exhibits: Sequence[str]) -> Table:
+def test_score_table(name: str, exhibits: Sequence[str], **options: Any) -> Table:
     """Declare a table of our test scores from the GLUE server, followed by the paper's scores."""
-    return Table(
-        name,
-        "Test scores",
-        COMPARED,
-        make=lambda results: comparison_table(results, exhibits, test=True),
-        needs=Needs(tables=("test_scores",)),
-    )
+    table = dev_score_table(name, "Test scores", exhibits, test=True, **options)
+    return replace(table, needs=Needs(tables=("test_scores",)))
 
 
 def metric_table(name: str) -> Table:
@@ -84,8 +79,10 @@ def declare_change_heat_map(name: str, title: str, method: str, task: str) -> Fi
         name,
         title,
         "The heat map shows the mean absolute change of the biases and LayerNorm weights in each "
-        "layer after fine-tuning (BitFit, section 4). Each figure has its own scale. Layers are "
-        "numbered from 0. Parameters that the method does not train are not shown.",
+        "layer after fine-tuning (BitFit, section 4), and the average over layers. The largest "
+        "change is the darkest, and the parameter with the largest average is at the top. Layers "
+        "are numbered from 1, as in the paper. Each figure has its own scale. Parameters that the "
+        "method does not train are not shown.",
         make=lambda results: draw_parameter_changes(results, method, task),
         needs=Needs(methods=(method,), tables=("parameter_changes",)),
         tasks=(task,),
@@ -176,8 +173,7 @@ LEFT_OPEN = Table(
 SCORES = Table(
     "scores",
     "Dev scores",
-    "The table lists the scores of each method at its best learning rate. The best scores are "
-    "bold. † marks methods that differ significantly from full fine-tuning. " + DIVERGED,
+    "The table lists the scores of each method at its best learning rate. " + DIVERGED,
     make=lambda results: comparison_table(results),
 )
 REPRODUCTION = Figure(

@@ -97,10 +97,10 @@ def test_a_papers_shares_of_parameters_are_shown():
 def test_a_comparison_ends_with_an_average_where_the_paper_has_one():
     table, reproduced = averaged(("cola", 0, 0.4), ("rte", 0, 0.6), ("mrpc", 0, 0.8))
     assert table.columns[-1] == AVERAGE
-    assert table[AVERAGE].iloc[0] == "0.6000"
+    assert table[AVERAGE].iloc[0] == "60.00"
     bitfit = table[(table["method"] == "BitFit") & table["scores of"].str.startswith("paper")]
     # The paper's own replication, and the original paper's scores.
-    assert bitfit[AVERAGE].tolist() == ["0.7330", "0.7380"]
+    assert bitfit[AVERAGE].tolist() == ["73.3", "73.8"]
     assert "Full (from the BitFit paper)" in table["method"].tolist()
     assert reproduced.query("task == 'average'")["ours"].dropna().round(6).unique() == [0.6]
 
@@ -109,7 +109,7 @@ def test_an_average_spreads_over_the_seeds_that_have_every_task():
     first = [("cola", 0, 0.5), ("rte", 0, 0.6), ("mrpc", 0, 0.7)]
     second = [("cola", 1, 0.7), ("rte", 1, 0.8), ("mrpc", 1, 0.9)]
     table, reproduced = averaged(*first, *second, ("rte", 2, 1.0))
-    assert table[AVERAGE].iloc[0] == "0.7000 ± 0.1414"
+    assert table[AVERAGE].iloc[0] == "70.00 ± 14.14"
     row = reproduced.query("task == 'average'").dropna(subset=["ours"]).iloc[0]
     assert (row["seeds"], round(row["standard_deviation"], 4)) == (2, 0.1414)
 
@@ -117,7 +117,7 @@ def test_an_average_spreads_over_the_seeds_that_have_every_task():
 def test_an_average_over_other_tasks_is_not_beside_the_papers():
     table, reproduced = averaged(("sst2", 0, 0.9), ("rte", 0, 0.6), tasks=("sst2", "rte"))
     assert table.iloc[0][AVERAGE] == "–"
-    assert table.iloc[0]["average of this run"] == "0.7500"
+    assert table.iloc[0]["average of this run"] == "75.00"
     assert table.iloc[-1]["average of this run"] == "–"
     assert reproduced.query("task == 'average'")["ours"].isna().all()
 
@@ -168,13 +168,13 @@ def test_scores_on_a_treebank_are_in_the_column_of_its_name():
     ours = scored(("ud_ewt", "bitfit", 1.0, None, 1e-3, 0, 0.9))
     table = compared(ours, "bitfit", "pos", ["ud_ewt"])
     assert list(table)[4:] == ["POS (UD-EWT)", "POS (PTB)"]
-    assert table.iloc[0, 4:].tolist() == ["0.9000", "–"]
+    assert table.iloc[0, 4:].tolist() == ["90.00", "–"]
     assert set(table["POS (UD-EWT)"][1:]) == {"–"}
-    assert table["POS (PTB)"][1:].tolist() == ["0.9720"] * 2 + ["0.9740"] * 2 + ["0.9720", "0.9710"]
+    assert table["POS (PTB)"][1:].tolist() == ["97.2", "97.2", "97.4", "97.4", "97.2", "97.1"]
     # Scores on the paper's own treebank are above the printed ones.
     table = compared(scored(("ptb", "full", 1.0, None, 1e-3, 0, 0.9)), "bitfit", "pos", ["ptb"])
     assert list(table)[4:] == ["POS (PTB)"]
-    assert table["POS (PTB)"].tolist()[:2] == ["0.9000", "0.9720"]
+    assert table["POS (PTB)"].tolist()[:2] == ["90.00", "97.2"]
 
 
 def by_train_rows(table, *methods):
@@ -215,12 +215,12 @@ def test_the_table_says_train_minus_dev_beside_what_the_paper_says(monkeypatch):
     on_record = {"full0": 0.99, "bitfit0": 0.71, "frozen0": None}
     rows = gaps(monkeypatch, on_record, *[(m, 0, 0.7) for m in ("full", "bitfit", "frozen")])
     assert rows == [
-        ["Full", "train", "0.9900", "nearly 100 %"],
-        ["Full", "dev", "0.7000", "–"],
-        ["Full", "train − dev", "0.2900", "–"],
-        ["BitFit", "train", "0.7100", "–"],
-        ["BitFit", "dev", "0.7000", "–"],
-        ["BitFit", "train − dev", "0.0100", "often less than 2 %"],
+        ["Full", "train", "99.00", "nearly 100 %"],
+        ["Full", "dev", "70.00", "–"],
+        ["Full", "train − dev", "29.00", "–"],
+        ["BitFit", "train", "71.00", "–"],
+        ["BitFit", "dev", "70.00", "–"],
+        ["BitFit", "train − dev", "1.00", "often less than 2 %"],
     ]
 
 
@@ -229,30 +229,69 @@ def test_the_gap_of_a_run_without_a_training_score_is_not_recorded(monkeypatch):
     on_record = {"full0": None, "bitfit0": None, "bitfit1": 0.72}
     values = ("full", 0, 0.7), ("bitfit", 0, 0.6), ("bitfit", 1, 0.7)
     cells = [row[2] for row in gaps(monkeypatch, on_record, *values)]
-    assert cells == ["not recorded", "0.7000", "not recorded", "0.7200", "0.7000", "0.0200"]
+    assert cells == ["not recorded", "70.00", "not recorded", "72.00", "70.00", "2.00"]
     nan = float("nan")
     assert [row[2] for row in gaps(monkeypatch, {"full0": None}, ("full", 0, nan))] == [
         "diverged"
     ] * 3
 
 
-def test_table_1_has_the_papers_columns_and_counts(tmp_path):
+def table_1(directory, *methods):
     fields = read_package_yaml("subtune.models", "sizes.json")["bert-large-cased"]
-    (tmp_path / "config.json").write_text(json.dumps(fields))
+    (directory / "config.json").write_text(json.dumps(fields))
+    selections = {method: find_selection(method, {}).canonical() for method in methods}
+    models = {"bert-large-cased": directory}
+    return made("spafit", "table1", {}, models=models, selections=selections)
+
+
+def test_table_1_has_the_papers_columns_and_counts(tmp_path):
     methods = papers.find_paper("spafit").read_printed("parameter_counts")["method"]
-    styled = made(
-        "spafit",
-        "table1",
-        {},
-        models={"bert-large-cased": tmp_path},
-        selections={method: find_selection(method, {}).canonical() for method in methods},
-    )
+    styled = table_1(tmp_path, *methods)
     table = styled.table
+    groups = ["group 1", "group 2", "group 3"]
     ours, theirs = "parameters: bert-large-cased", "paper: bert-large-cased"
-    assert list(table) == ["method", "trains", ours, theirs]
+    assert list(table) == ["method", "N1", "N2", *groups, "outside the layers", ours, theirs]
     assert list(table[ours]) == list(table[theirs])
-    assert table["trains"].tolist() == [find_selection(method, {}).describe() for method in methods]
+    names = table["method"].str.extract(r"SPAFIT-(\d+)-(\d+)")
+    assert table["N1"].equals(names[0]) and table["N2"].equals(names[1])
+    assert (table[names[0].isna()][groups].nunique(axis=1) == 1).all()
     assert set(styled.wide) <= set(table)
+
+
+def test_a_group_of_layers_shows_what_is_trained_in_its_layers_alone(tmp_path):
+    table = table_1(tmp_path, "SPAFIT-8-12-I", "full-bitfit", "frozen").table.set_index("method")
+    row = table.loc["SPAFIT-8-12-I", "N1":"outside the layers"].tolist()
+    lora = "LoRA (rank 64, alpha 128) on attention.self.*.weight"
+    adapted = f"{lora}; intermediate.dense.bias, output.*.bias"
+    assert row == ["8", "12", "nothing", "**.bias", adapted, "nothing"]
+    trains = table.loc["Full BitFit", "group 3":"outside the layers"].tolist()
+    assert trains == [
+        "every parameter without **.weight, attention.self.key.bias",
+        "every parameter",
+    ]
+    assert set(table.loc["Frozen", "group 1":"outside the layers"]) == {"nothing"}
+
+
+def test_scores_are_in_the_papers_unit_and_printed_scores_have_its_digits():
+    rows = [("rte", "bitfit", 1.0, None, 1e-3, seed, value) for seed, value in ((0, 0.8), (1, 0.9))]
+    shown = {
+        paper: compared(scored(*rows), paper, exhibit)["RTE"].tolist()
+        for paper, exhibit in (("bitfit", "table2"), ("layernorm", "table2"), ("spafit", "table2"))
+    }
+    assert shown["bitfit"][:3] == ["85.00 ± 7.07", "71.4", "76.5"]
+    assert shown["layernorm"][:3] == ["0.8500 ± 0.0707", "0.7653", "0.7473"]
+    assert shown["spafit"][:3] == ["0.8500 ± 0.0707", "0.76", "0.61"]
+
+
+def test_sizes_of_training_sets_are_above_the_scores_and_are_never_best():
+    tasks = [TASKS[name] for name in ("mnli", "wnli", "rte")]
+    chosen = scored(*[(task.name, "bitfit", 1.0, None, 1e-3, 0, 0.9) for task in tasks])
+    shown = styled(chosen, *tasks, paper="bitfit", exhibit="table1")
+    rows = shown.table.drop(columns=["method", "parameters", "% of full"]).to_numpy().tolist()
+    assert rows[0] == ["training examples: this run", *["2.5k"] * 4]
+    assert rows[1] == ["training examples: paper", "393k", "393k", "–", "2.5k"]
+    assert rows[2] == ["this run: minilm, builtin data", "–", "–", "90.00", "90.00"]
+    assert shown.bold["RTE"].tolist()[:3] == [False, False, True]
 
 
 def test_printed_table_2_is_complete_and_in_the_columns_of_ours():

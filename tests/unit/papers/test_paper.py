@@ -90,6 +90,28 @@ def test_printed_numbers_and_claims_are_part_of_what_decides_a_table(tmp_path):
     assert len(versions) == 3
 
 
+@pytest.mark.parametrize(
+    ("counts", "trained"),
+    [
+        (["51202", "274434"], {"a": 51202, "b": 274434}),
+        (["51202", "", "7"], {"a": 51202, "c": 7}),
+        (['"51,202"', "0.27M", "7"], {"a": 51202, "b": 270000, "c": 7}),
+        (["51202", "0.1%"], {"a": 51202}),
+    ],
+)
+def test_printed_counts_are_numbers_however_they_are_written(tmp_path, counts, trained):
+    paper = replace(papers.NO_PAPER, name=str(tmp_path))
+    paper.folder.mkdir()
+    rows = [f"bert,{method},{count}" for method, count in zip("abc", counts, strict=False)]
+    text = "\n".join(["model,method,printed", *rows])
+    (paper.folder / "parameter_counts.csv").write_text(text)
+    header = "exhibit,model,split,method,params,task,metric,value,scale"
+    scores = [f"table1,bert,validation,{method},,rte,accuracy,1,1" for method in "abc"]
+    (paper.folder / "scores.csv").write_text("\n".join([header, *scores]))
+    shown = paper.printed_tables(averages=False)["chosen"].set_index("method")["trainable"]
+    assert shown.dropna().to_dict() == trained
+
+
 def test_a_misspelled_statistic_of_a_claim_is_named(monkeypatch):
     claim = {"text": "t", "printed_in": "2", "statistic": "a − b", "expects": "more"}
     entries = [claim | {"minus": ["a", "b"]}, claim | {"minuss": ["a", "b"]}]

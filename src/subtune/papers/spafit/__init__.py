@@ -12,9 +12,10 @@ EXHIBITS = (
     Table(
         "table1",
         "Methods and their parameters",
-        "The table lists the parameters that each method trains besides the classifier, their "
-        "number (in millions, with a classifier for three labels), and the number in the paper. "
-        "Layers are numbered from 0. Full BitFit has the printed number of parameters, and "
+        "The table lists the parameters that each method trains in three groups of layers and "
+        "outside the layers, their number (in millions, with a classifier for three labels), and "
+        "the number in the paper's Table 2. Layers are numbered from 0; N1 and N2 are the last "
+        "layers of the first two groups. Full BitFit has the printed number of parameters, and "
         "the other Full BitFit trains what the text describes.",
         # No task has more than three labels.
         make=lambda results: parameters_table(results, labels=3),
