@@ -78,7 +78,7 @@ def draw_parameter_changes(results: ExperimentResults, method: str, task: str) -
         grid = of_model.pivot(index="parameter", columns="layer", values="change")
         grid = grid.rename(columns=lambda layer: layer + 1)
         grid["avg."] = grid.mean(axis=1)
-        image = _draw_heat_map(axes, grid.sort_values("avg.", ascending=False), vmin=0)
+        image = _draw_heat_map(axes, grid.sort_values("avg.", ascending=False))
         axes.set_title(f"{method_title(method)}, {results.task_titles[task]}\n({model})")
         axes.set_xlabel("layer")
         figure.colorbar(image, ax=axes).set_label("mean |change|\n(parameter units)")

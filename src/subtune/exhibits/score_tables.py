@@ -164,8 +164,7 @@ def comparison_table(
     numbers = _read_cells(table.drop(columns=ABOUT))
     marked = mark_differences(table, numbers[[*tasks.values()]])
     competing = numbers[~table["method"].isin(map(method_title, not_competing))]
-    best = competing == competing.groupby(table["scores of"]).transform("max")
-    best = best.reindex(table.index, fill_value=False)
+    best = numbers == competing.groupby(table["scores of"]).transform("max").reindex(table.index)
     return StyledTable(table, marked, bold=best, note=NOTE)
 
 
@@ -385,4 +384,5 @@ def parameters_table(results: ExperimentResults, labels: int) -> StyledTable:
         table[f"parameters: {model}"] = millions[model].map("{:.2f}M".format)
     for model, printed in results.printed("parameter_counts").groupby("model", sort=False):
         table[f"paper: {model}"] = printed.set_index("method")["printed"]
-    return StyledTable(table, wide={name: 0.25 for name in table if name.startswith("group")})
+    wide = {name: 0.25 for name in table if name.startswith(("group", "outside"))}
+    return StyledTable(table, wide=wide)

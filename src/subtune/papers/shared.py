@@ -79,10 +79,9 @@ def declare_change_heat_map(name: str, title: str, method: str, task: str) -> Fi
         name,
         title,
         "The heat map shows the mean absolute change of the biases and LayerNorm weights in each "
-        "layer after fine-tuning (BitFit, section 4), and the average over layers. The largest "
-        "change is the darkest, and the parameter with the largest average is at the top. Layers "
-        "are numbered from 1, as in the paper. Each figure has its own scale. Parameters that the "
-        "method does not train are not shown.",
+        "layer after fine-tuning, and the average over layers, as in BitFit. Layers are numbered "
+        "from 1. Colours range from the smallest to the largest change of the figure. Parameters "
+        "that the method does not train are not shown.",
         make=lambda results: draw_parameter_changes(results, method, task),
         needs=Needs(methods=(method,), tables=("parameter_changes",)),
         tasks=(task,),

@@ -24,8 +24,7 @@ EXHIBITS = (
         "Changes of each component in full fine-tuning",
         "The heat maps show the mean absolute change (LayerNorm paper, Eq. 1) of each component in "
         "each layer after full fine-tuning. There is one panel for each task; all panels share a "
-        "logarithmic scale. The largest change is the darkest. Layers are numbered from 0, as in "
-        "the paper's Figures 3 and 4.",
+        "logarithmic scale. Layers are numbered from 0, as in the paper's Figures 3 and 4.",
         make=draw_component_changes,
         needs=Needs(methods=("full",)),
     ),
@@ -74,8 +73,7 @@ EXHIBITS = (
         "information of a task, summed over tasks. Every column sums to the number of tasks. The "
         "paper's numbers are computed from its Figure 3 in the same way. For global "
         "masks, in contrast, weights and biases are ranked together, as in section 3.4. Both heat "
-        "maps use one colour scale, in multiples of an equal share per layer. The largest share is "
-        "the darkest.",
+        "maps use one colour scale, in multiples of an equal share per layer.",
         make=draw_global_information,
         needs=Needs(tables=("global_layernorm_information",)),
     ),
