@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import psutil
 import pytest
@@ -186,6 +187,26 @@ def test_snakemake_that_is_killed_can_be_called_again(submitted, project, refere
     submitted.process.wait()
     project.run(project.config, "--unlock")
     submit(project).wait()
+    assert_same_results(project, reference)
+
+
+@pytest.fixture
+def closed_partition(slurm):
+    """A cluster whose jobs wait in the queue, and a function that lets them start."""
+    change = partial(cluster.ask, "scontrol", "update", "partitionname=main")
+    change("state=DOWN")
+    yield partial(change, "state=UP")
+    change("state=UP")
+
+
+def test_a_waiting_job_has_the_plan_of_its_call(closed_partition, project, submit, reference):
+    submitted = submit(project)
+    cluster.wait_for(lambda: cluster.ask("squeue", "-h"), "the job to wait", 300)
+    with (project.directory / f"{TASK}-validation.csv").open("a") as file:
+        file.write("the quick dog is happy,happy\n")
+    assert project.planned(project.config)["train"] == 1
+    closed_partition()
+    submitted.wait()
     assert_same_results(project, reference)
 
 

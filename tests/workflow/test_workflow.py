@@ -11,6 +11,7 @@ import sys
 import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -175,24 +176,43 @@ def test_a_configuration_that_is_edited_while_a_call_runs_changes_the_next_call(
     assert "margin" in (project.directory / "mine.yaml").read_text()
 
 
+@contextmanager
+def waiting_call(project, output):
+    """Remove an output and make it again in a call whose jobs start at the end of the block."""
+    (project.directory / output).unlink()
+    wait = "onstart:\n    shell('while [ ! -e start ]; do sleep 0.1; done')\n"
+    with (project.directory / "Snakefile").open("a") as file:
+        file.write("\n\n" + wait)
+    with ThreadPoolExecutor() as calls:
+        call = calls.submit(project.run, project.config, "--", output)
+        while not list(project.directory.glob(".snakemake/locks/*")):
+            time.sleep(0.1)
+        try:
+            yield
+        finally:
+            (project.directory / "start").touch()
+        call.result()
+    assert (project.directory / output).exists()
+
+
 def test_a_second_call_on_the_same_results_is_refused_and_the_first_goes_on(
     finished_project, tmp_path
 ):
     copied = finished_project.copy(tmp_path / "project")
-    table = copied.directory / "results" / "runs.csv"
-    table.unlink()
-    wait = "onstart:\n    shell('while [ ! -e second ]; do sleep 0.1; done')\n"
-    with (copied.directory / "Snakefile").open("a") as file:
-        file.write("\n\n" + wait)
-    with ThreadPoolExecutor() as calls:
-        first = calls.submit(copied.run, copied.config, "--", "results/runs.csv")
-        while not list(copied.directory.glob(".snakemake/locks/*")):
-            time.sleep(0.1)
-        with pytest.raises(AssertionError, match="Error: Directory cannot be locked"):
-            copied.run(copied.config, "--", "results/runs.csv")
-        (copied.directory / "second").touch()
-        first.result()
-    assert table.exists()
+    with (
+        waiting_call(copied, "results/runs.csv"),
+        pytest.raises(AssertionError, match="Error: Directory cannot be locked"),
+    ):
+        copied.run(copied.config, "--", "results/runs.csv")
+
+
+def test_a_dry_run_beside_a_call_changes_nothing_for_it(finished_project, tmp_path):
+    copied = finished_project.copy(tmp_path / "project")
+    [sweep, *_] = copied.directory.glob(f"results/sweeps/{TASK}-*.csv")
+    with waiting_call(copied, str(sweep.relative_to(copied.directory))):
+        with (copied.directory / f"{TASK}-train.csv").open("a") as file:
+            file.write("the quick dog is happy,happy\n")
+        assert copied.planned(copied.config)["train"]
 
 
 @pytest.mark.nightly

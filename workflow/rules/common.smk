@@ -1,4 +1,4 @@
-# The process that a user starts plans the configuration. The processes of jobs read the plan.
+# The process that a user starts plans the configuration. The processes of jobs read the plan of this call.
 
 import fcntl
 import os
@@ -32,7 +32,7 @@ with absent_packages():
     from subtune.core.errors import SubtuneError
     from subtune.core.files import Layout
     from subtune.core.process import ensure_user_name
-    from subtune.steps.jobs import publish_plan, read_plan, write_plan
+    from subtune.steps.jobs import PASSED, pass_plan, read_passed_plan, write_plan
     from subtune.steps.snakemake_calls import CallEvents, add_to_python_path
 
 # Snakemake inserts this path into shell commands without quotes. If this file is included again, the
@@ -55,7 +55,6 @@ def plan_configuration():
             with suppress(yaml.YAMLError):
                 parse_yaml(Path(path))
         plan = write_plan(config)
-        publish_plan(config)
     except SubtuneError as problem:
         raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
     for line in plan.notes:
@@ -63,8 +62,27 @@ def plan_configuration():
     return plan
 
 
+def read_plan_of_call():
+    """Return the plan of the call that started this process."""
+    try:
+        return read_passed_plan(MODULE)
+    except SubtuneError as problem:
+        raise WorkflowError(str(problem)) from None
+
+
+# The names of the modules, if other workflows include this one.
+MODULE = ":".join(modifier.namespace or "" for modifier in workflow.modifier_stack)
 with absent_packages():
-    PLAN = plan_configuration() if workflow.is_main_process else read_plan(config)
+    PLAN = plan_configuration() if workflow.is_main_process else read_plan_of_call()
+pass_plan(PLAN, MODULE)
+# Scripts read the path of the plan file from their copy of `config`.
+config = {**config, "plan_file": PLAN.path}
+
+
+envvars:
+    PASSED,
+
+
 SETTINGS, PATHS = PLAN.settings, Layout(PLAN.settings["results"])
 # There is one job of the step `exhibits` for each experiment.
 EXPERIMENTS = [*PLAN.jobs["exhibits"]]

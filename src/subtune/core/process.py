@@ -48,14 +48,11 @@ OUT_OF_MEMORY = (
 
 
 @contextmanager
-def redirect_job_output(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[None]:
-    """Redirect the output of a job to a log, and set separate cache directories for the job.
+def redirect_job_output(log: str | Path) -> Iterator[None]:
+    """Redirect the output of a job to a log, and set a separate cache directory for the job.
 
     After a `SubtuneError` or if the disk is full, the job exits with a one-line message instead of
     a traceback.
-
-    Args:
-        hub_cache: the directory for downloads. If None, the job works offline.
     """
     # Progress bars make a log unreadable. The last setting suppresses warnings of tokenizers.
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
@@ -68,10 +65,6 @@ def redirect_job_output(log: str | Path, hub_cache: str | Path | None = None) ->
         redirect_stderr(file),
     ):
         os.environ["HF_DATASETS_CACHE"] = private
-        if hub_cache:
-            os.environ["HF_HUB_CACHE"] = str(Path(hub_cache).resolve())
-        else:
-            os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": private}
         slurm_job = os.environ.get("SLURM_JOB_ID")
         log_line(f"on {socket.gethostname()}" + (f", Slurm job {slurm_job}" if slurm_job else ""))
         try:
@@ -85,6 +78,14 @@ def redirect_job_output(log: str | Path, hub_cache: str | Path | None = None) ->
         log_line(f"error: {message}")
     print(f"error: {message} (log: {log})", file=sys.stderr)
     sys.exit(1)
+
+
+def set_hub_cache(hub_cache: str | Path | None) -> None:
+    """Set a job's directory for downloads. If None, the job works offline."""
+    if hub_cache:
+        os.environ["HF_HUB_CACHE"] = str(Path(hub_cache).resolve())
+    else:
+        os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": os.environ["HF_DATASETS_CACHE"]}
 
 
 def end_process(status: int) -> NoReturn:

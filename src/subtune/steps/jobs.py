@@ -1,13 +1,25 @@
 """The jobs of a plan, and the plan file by which jobs are passed to other processes.
 
 Jobs consist of plain values, so that both Snakemake's rules and the workers of `compare` can read
-jobs. The process that a user starts writes the plan file or, if nothing has changed, reads the
-existing file, which is faster. Importing this module must be fast, because every job imports it.
+jobs. Importing this module must be fast, because every job imports it.
+
+The process that a user starts writes the plan file. The file is named by a hash of its content, so
+no other call, not even one with the same configuration, changes the plan of a running call. An
+*index file*, named by a hash of the configuration, names the newest plan of the configuration, and
+the state of all files that were read. If nothing has changed since, the next call reads this plan,
+which is faster than planning.
+
+Plan files and index files have the modification time of their last use, that is of the last call or
+job that read them. When a plan is written, all files in its directory that nobody has used for
+`DAYS_UNUSED` days are removed. A call whose jobs all wait or run for longer than that could lose
+its plan; these jobs would end with one line in their logs.
 """
 
 import json
 import os
+import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -16,16 +28,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from subtune.core.errors import convert_errors
+from subtune.core.errors import SubtuneError, convert_errors, format_count
 from subtune.core.files import hash_text, write_atomically, write_text
 from subtune.core.gpus import hold_gpu
 from subtune.core.process import StoppedError, log_line, stop_requests
 
-# The environment variable with the paths of a call's plan files, one for each workflow module, as
-# a JSON list. Snakemake passes the variable to all jobs, even on a cluster. Jobs parse the
-# configuration again. If a user has edited the configuration in the meantime, the variable still
-# names the plan file of the call.
-OFFERED = "SUBTUNE_PLAN"
+# The environment variable with the plan files of a call, as a JSON object from the name of each
+# Snakemake module to a path. Snakemake passes the variable to all jobs, even on a cluster. Jobs
+# parse the configuration again, and a user may have edited the configuration in the meantime.
+PASSED = "SUBTUNE_PLANS"
+# A job can wait in the queue of a cluster for weeks, and a call can run for weeks.
+DAYS_UNUSED = 90
 # Maps names to a path or a list of paths.
 Paths = dict[str, Any]
 # The steps whose jobs use a GPU, if there is one.
@@ -87,6 +100,9 @@ def list_files(paths: Paths) -> list[str]:
 def run_job(job: Job, threads: int = 1) -> None:
     """Run a job in this process, and write its outputs.
 
+    If subtune is updated during a call, the job is refused if its results would differ from those
+    of the version that planned the job, under the same id. Any other update changes nothing.
+
     Outputs are written under temporary names and then renamed, so that no output is ever
     incomplete. A job that runs a model reserves a GPU, if there is one. A training job that is
     stopped by one of the signals `subtune.core.process.SIGNALS` writes a checkpoint, from which the
@@ -97,8 +113,14 @@ def run_job(job: Job, threads: int = 1) -> None:
 
     Raises:
         StoppedError: a signal stopped the training.
-        SubtuneError: an input cannot be used, or an output cannot be written.
+        SubtuneError: an input cannot be used, an output cannot be written, or another version of
+            subtune planned the job.
     """
+    if other := _find_other_versions(job.spec):
+        raise SubtuneError(
+            f"{job.step}/{job.id}: planned by another version of subtune ({other}); start the call "
+            "again"
+        )
     with write_atomically(job.outputs) as outputs, ExitStack() as held:
         if job.step in COMPUTING:
             # These imports take seconds, in which another job may use the GPU.
@@ -107,6 +129,23 @@ def run_job(job: Job, threads: int = 1) -> None:
                 held.enter_context(hold_gpu(log_line, partial(_require_no_request, stopping)))
                 _require_no_request(stopping)
         import_module(f"subtune.steps.{job.step}").run(job, outputs, threads)
+
+
+def _find_other_versions(spec: Mapping[str, Any]) -> str:
+    """Describe the version numbers in a job's spec that this version of subtune does not have.
+
+    Each spec has the version numbers that decide its results, such as ``recipe_version``. The
+    numbers that matter for other jobs only are not compared, and neither are the files of the code,
+    because most updates change no result. A fold is the only spec whose ``version`` is a number.
+    """
+    # The text of a label cannot match, because JSON escapes its quotation marks.
+    found = {*re.findall(r'"(\w*version)": (\d+)', json.dumps(spec))}
+    if not found:
+        return ""
+    own = vars(import_module("subtune.runs.spec"))
+    names = ((name if "_" in name else f"fold_{name}", int(number)) for name, number in found)
+    here = ((name, number, own.get(name.upper())) for name, number in sorted(names))
+    return ", ".join(f"{name} {number}, now {new}" for name, number, new in here if number != new)
 
 
 def _require_no_request(stopping: Callable[[], str | None]) -> None:
@@ -124,49 +163,58 @@ class PlannedJobs(NamedTuple):
         settings: ``results``, ``environment``, ``container``, ``longest_job_hours``, and
             ``papers``, which maps each experiment to the citation of its paper.
         notes: messages to the user about the inputs, for example about unknown tokens in a table.
+        path: the plan file; empty if the plan is not in a file.
     """
 
     jobs: dict[str, dict[str, Job]]
     targets: dict[str, list[str]]
     settings: dict[str, Any]
     notes: list[str]
+    path: str = ""
 
     def job(self, name: str) -> Job:
         """Return the job with the name ``STEP/ID``, such as ``train/cola-0123456789ab``."""
         step, _, id = name.partition("/")
+        if id not in self.jobs.get(step, {}):
+            raise SubtuneError(f"{name}: this job is not in the plan of this call ({self.path})")
         return self.jobs[step][id]
 
 
-def plan_path(data: Mapping[str, Any]) -> Path:
-    """Return the path of the plan file, whose name is a hash of the parsed configuration."""
-    text = json.dumps(data, sort_keys=True, default=str)
-    return Path(data.get("results", "results"), "plans", f"{hash_text(text)}.json")
+def read_plan(path: str) -> PlannedJobs:
+    """Read a plan file, and mark the file as used."""
+    with convert_errors(f"{path}: start the call again, because this plan cannot be read"):
+        _mark_used(Path(path))
+        content = json.loads(Path(path).read_bytes())
+        jobs = {
+            step: {id: Job(*fields) for id, fields in by_id.items()}
+            for step, by_id in content["jobs"].items()
+        }
+        return PlannedJobs(jobs, content["targets"], content["settings"], content["notes"], path)
 
 
-def read_plan(data: Mapping[str, Any]) -> PlannedJobs:
-    """Read the plan file of the call that started this job.
-
-    If the configuration was edited after the call began, the last plan of the call is read.
+def pass_plan(plan: PlannedJobs, module: str) -> None:
+    """Pass the path of a plan file to all processes started from now on.
 
     Args:
-        data: the configuration as parsed by the job.
+        module: the name of the Snakemake module, because one call can use several.
     """
-    own, offered = str(plan_path(data)), _offered_plans()
-    path = own if own in offered or not offered else offered[-1]
-    return _from_json(json.loads(Path(path).read_bytes()))
+    passed = json.loads(os.environ.get(PASSED, "{}"))
+    os.environ[PASSED] = json.dumps(passed | {module: plan.path})
 
 
-def publish_plan(data: Mapping[str, Any]) -> None:
-    """Pass the path of a configuration's plan file to all processes started from now on."""
-    os.environ[OFFERED] = json.dumps([*_offered_plans(), str(plan_path(data))])
-
-
-def _offered_plans() -> list[str]:
-    return json.loads(os.environ.get(OFFERED, "[]"))
+def read_passed_plan(module: str) -> PlannedJobs:
+    """Read the plan file of the call that started this process."""
+    path = json.loads(os.environ.get(PASSED, "{}")).get(module)
+    if path is None:
+        raise SubtuneError(
+            f"{PASSED}: this environment variable does not name the plan of the call; let the "
+            "cluster pass environment variables to jobs"
+        )
+    return read_plan(path)
 
 
 def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
-    """Return the plan of a parsed configuration, and write it to the plan file.
+    """Return the plan of a parsed configuration, and write it to a plan file.
 
     If subtune's code and all files that the configuration names are unchanged, the existing plan
     file is read instead.
@@ -177,37 +225,66 @@ def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
     Raises:
         SubtuneError: the configuration, or a file or model that it names, cannot be used.
     """
-    content = _read_current_plan(data)
-    if not content:
-        from subtune.config.checks import check_config
-        from subtune.steps.context import plan_and_check, plan_jobs
+    folder = Path(str(data.get("results", "results")), "plans").absolute()
+    name = hash_text(json.dumps(data, sort_keys=True, default=str))
+    index, code, before = folder / f"configuration-{name}.json", _hash_code(), None
+    # There are other errors if the index file is damaged.
+    with suppress(OSError, ValueError, KeyError, TypeError, SubtuneError):
+        found = json.loads(index.read_bytes())
+        if found["code"] != code:
+            before = str(folder / found["plan"])
+        elif found["read"] == _stat_files(found["read"]):
+            _mark_used(index)
+            return read_plan(str(folder / found["plan"]))
 
-        context = plan_and_check(check_config(data))
-        read = _stat_files(sorted(map(str, context.input_files())))
-        content = {"code": _hash_code(), "read": read} | plan_jobs(context)._asdict()
-        path = plan_path(data)
-        with convert_errors(f"results: cannot write {path}"):
-            write_text(path, json.dumps(content))
-    return _from_json(content)
+    from subtune.config.checks import check_config
+    from subtune.steps.context import plan_and_check, plan_jobs
+
+    context = plan_and_check(check_config(data))
+    read = _stat_files(sorted(map(str, context.input_files())))
+    planned = plan_jobs(context)
+    text = json.dumps(planned._asdict())
+    path = folder / f"{hash_text(text)}.json"
+    with convert_errors(f"results: cannot write {path}"):
+        # An existing file may be another user's, whose jobs must be able to read the file.
+        if not os.access(path, os.R_OK) or path.read_bytes() != text.encode():
+            write_text(path, text)
+        _mark_used(path)
+        write_text(index, json.dumps({"code": code, "read": read, "plan": path.name}))
+    _remove_unused(folder)
+    notes = [*planned.notes, *(_explain_repeated_jobs(before) if before else [])]
+    return planned._replace(path=str(path), notes=notes)
 
 
-def _read_current_plan(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the content of the plan file, or None if it is missing or out of date."""
-    # There are other errors if the configuration has a mistake, or if another version of subtune
-    # wrote the plan file.
-    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        found = json.loads(plan_path(data).read_bytes())
-        if found["code"] == _hash_code() and found["read"] == _stat_files(found["read"]):
-            return found
-    return None
+def _explain_repeated_jobs(before: str) -> list[str]:
+    """Return a line if an update lets finished jobs of the previous plan file run again."""
+    with suppress(SubtuneError):
+        steps = read_plan(before).jobs.values()
+        jobs = [job for by_id in steps for job in by_id.values()]
+        done = [job for job in jobs if all(map(os.path.exists, list_files(job.outputs)))]
+        if others := [*filter(None, (_find_other_versions(job.spec) for job in done))]:
+            number = format_count(len(others), "finished job")
+            return [f"subtune was updated ({others[-1]}): {number} of the version before run again"]
+    return []
 
 
-def _from_json(content: Mapping[str, Any]) -> PlannedJobs:
-    jobs = {
-        step: {id: Job(*fields) for id, fields in by_id.items()}
-        for step, by_id in content["jobs"].items()
-    }
-    return PlannedJobs(jobs, content["targets"], content["settings"], content["notes"])
+def _mark_used(path: Path) -> None:
+    """Set a file's modification time to now. Only its owner can do so, so others write a copy."""
+    try:
+        os.utime(path)
+    except OSError:
+        with suppress(OSError):
+            mode = path.stat().st_mode
+            write_text(path, path.read_text(encoding="utf-8"))
+            path.chmod(mode)
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove the plan files, index files and drafts that nobody has used for `DAYS_UNUSED` days."""
+    for path in folder.iterdir():
+        with suppress(OSError):
+            if path.stat().st_mtime < time.time() - DAYS_UNUSED * 24 * 3600:
+                path.unlink()
 
 
 def _stat_files(paths: Iterable[str]) -> dict[str, list[int] | None]:

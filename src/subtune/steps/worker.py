@@ -19,7 +19,13 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from subtune.core.process import StoppedError, log_line, message_for_user, redirect_job_output
+from subtune.core.process import (
+    StoppedError,
+    log_line,
+    message_for_user,
+    redirect_job_output,
+    set_hub_cache,
+)
 from subtune.steps.jobs import Job
 
 
@@ -70,7 +76,8 @@ def _run_order(job: Job, log: Path) -> dict[str, Any]:
     from subtune.steps.jobs import run_job
 
     log.parent.mkdir(parents=True, exist_ok=True)
-    with redirect_job_output(log, job.resources.get("hub_cache")):
+    with redirect_job_output(log):
+        set_hub_cache(job.resources.get("hub_cache"))
         try:
             run_job(job)
         except StoppedError as error:

@@ -1,19 +1,35 @@
-"""Jobs that are done from Python, and the plan's file: when it is made, and when it is read."""
+"""Jobs that are done from Python, and plan files: when they are made, read and removed."""
 
 import copy
+import os
+import re
+import runpy
 import shutil
 import subprocess
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
 from subtune.core.errors import SubtuneError
 from subtune.data.load import read_splits
 from subtune.plan import inputs
+from subtune.runs import spec
 from subtune.steps import jobs
-from subtune.steps.jobs import STEPS, list_files, plan_path, read_plan, run_job, write_plan
+from subtune.steps.jobs import (
+    STEPS,
+    list_files,
+    pass_plan,
+    read_passed_plan,
+    read_plan,
+    run_job,
+    write_plan,
+)
+from tests.helpers.project import ROOT
 from tests.unit.steps.conftest import ROWS
 
 
@@ -29,7 +45,7 @@ def tables_read(monkeypatch):
 
 def test_tables_are_read_once_for_a_configuration(settings, tables_read):
     first = write_plan(settings)
-    assert write_plan(settings) == first == read_plan(settings)
+    assert write_plan(settings) == first == read_plan(first.path)
     assert tables_read == ["mine"]
 
 
@@ -45,19 +61,38 @@ def edit_the_configuration(settings):
     settings["experiments"]["first"]["margin"] = 0.05
 
 
-def edit_the_file(settings):
-    plan_path(settings).write_text('{"code": ""}')
+def damage_the_plans(settings):
+    for path in Path("results/plans").glob("[0-9a-f]*.json"):
+        path.write_text("")
+
+
+def damage_the_index(settings):
+    for path in Path("results/plans").glob("configuration-*"):
+        path.write_text('{"code": ""}')
+
+
+def remove_the_plans(settings):
+    shutil.rmtree("results/plans")
 
 
 @pytest.mark.parametrize(
-    "edit", [edit_the_table, edit_the_model, edit_the_configuration, edit_the_file]
+    "edit",
+    [
+        edit_the_table,
+        edit_the_model,
+        edit_the_configuration,
+        damage_the_plans,
+        damage_the_index,
+        remove_the_plans,
+    ],
 )
 def test_a_plan_is_made_again_if_something_changed(settings, tables_read, minilm, edit):
     settings["models"]["minilm"]["path"] = str(shutil.copytree(minilm, "model"))
     write_plan(settings)
     edit(settings)
-    write_plan(settings)
+    plan = write_plan(settings)
     assert tables_read == ["mine", "mine"]
+    assert read_plan(plan.path) == plan
 
 
 def test_a_plan_is_made_again_by_another_version_of_subtune(settings, tables_read, monkeypatch):
@@ -80,31 +115,165 @@ def test_a_change_concerns_only_the_jobs_whose_settings_it_changes(settings):
 
 
 @pytest.fixture
-def offers(monkeypatch):
-    """A function that plans a configuration and names its plan to jobs, and returns the plan."""
-    monkeypatch.setenv(jobs.OFFERED, "[]")
-
-    def planned(settings):
-        plan = write_plan(settings)
-        jobs.publish_plan(settings)
-        return plan
-
-    return planned
+def passed_plan(settings, monkeypatch, minilm):
+    """The plan that a call passes to its jobs."""
+    monkeypatch.setenv(jobs.PASSED, "{}")
+    settings["models"]["minilm"]["path"] = str(shutil.copytree(minilm, "model"))
+    plan = write_plan(settings)
+    pass_plan(plan, "")
+    return plan
 
 
-def test_a_job_reads_the_plan_of_its_call_though_an_edited_configuration_has_its_own(
-    settings, offers
-):
+@pytest.mark.parametrize("edit", [edit_the_table, edit_the_configuration])
+def test_nothing_that_is_planned_beside_a_call_changes_its_plan(settings, passed_plan, edit):
     edited = copy.deepcopy(settings)
-    edit_the_configuration(edited)
-    write_plan(edited)
-    assert offers(settings) == read_plan(edited)
+    edit(edited)
+    assert write_plan(edited).path != passed_plan.path
+    assert read_passed_plan("") == passed_plan
 
 
-def test_each_job_of_a_workflow_with_several_configurations_reads_its_own_plan(settings, offers):
-    other = settings | {"results": "other"}
-    first, second = offers(settings), offers(other)
-    assert read_plan(settings) == first and read_plan(other) == second
+def test_each_module_of_a_call_has_its_own_plan(settings, passed_plan):
+    other = write_plan(settings | {"results": "other"})
+    pass_plan(other, "other")
+    assert read_passed_plan("") == passed_plan and read_passed_plan("other") == other
+
+
+def test_a_call_from_a_job_of_another_call_has_its_own_plan(settings, passed_plan):
+    other = write_plan(settings | {"results": "other"})
+    pass_plan(other, "")
+    assert read_passed_plan("") == other
+
+
+def test_a_job_without_environment_variables_says_what_it_lacks(passed_plan, monkeypatch):
+    monkeypatch.delenv(jobs.PASSED)
+    with pytest.raises(
+        SubtuneError, match=r"^SUBTUNE_PLANS: .* cluster pass environment variables"
+    ):
+        read_passed_plan("")
+
+
+def lose_the_plan(plan):
+    Path(plan.path).unlink()
+    return "tokens/mine"
+
+
+def cut_the_plan(plan):
+    Path(plan.path).write_text('{"jobs": {"tok')
+    return "tokens/mine"
+
+
+@pytest.mark.parametrize(
+    ("prepare", "message"),
+    [
+        (lose_the_plan, "start the call again, because .*: No such file or directory"),
+        (cut_the_plan, "start the call again, because .*: Unterminated string"),
+        (lambda plan: "tokens/none", "tokens/none: this job is not in the plan of this call"),
+        (lambda plan: "nothing/none", "nothing/none: this job is not in the plan of this call"),
+    ],
+)
+def test_a_job_that_is_not_found_is_one_line_in_its_log(passed_plan, monkeypatch, prepare, message):
+    monkeypatch.setattr(os, "environ", {**os.environ})
+    params = SimpleNamespace(job=prepare(passed_plan))
+    config = {"plan_file": passed_plan.path}
+    job = SimpleNamespace(log=["own.log"], config=config, params=params, threads=1)
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(ROOT / "workflow/scripts/step.py"), {"snakemake": job})
+    *_, last = lines = Path("own.log").read_text().splitlines()
+    assert len(lines) == 2 and re.search(f"error: .*{message}", last)
+
+
+def leave(path, days):
+    """Let nobody have used a file for some days."""
+    os.utime(path, times=(time.time() - days * 24 * 3600,) * 2)
+
+
+def test_only_plans_that_nobody_has_used_for_long_are_removed(settings, passed_plan):
+    def plan_with(margin):
+        settings["experiments"]["first"]["margin"] = margin
+        return write_plan(settings).path
+
+    unused, recent, of_a_job, of_a_call = map(plan_with, (0.1, 0.2, 0.3, 0.4))
+    draft = Path("results/plans", f".{'0' * 32}.of-a-killed-call.json")
+    draft.touch()
+    for path in draft.parent.iterdir():
+        leave(path, jobs.DAYS_UNUSED + 1)
+    leave(recent, jobs.DAYS_UNUSED - 1)
+    read_plan(of_a_job)
+    assert plan_with(0.4) == of_a_call and Path(unused).exists()
+    new = plan_with(0.5)
+    kept = {str(path) for path in draft.parent.resolve().iterdir()}
+    assert {path for path in kept if "configuration" not in path} == {
+        recent,
+        of_a_job,
+        of_a_call,
+        new,
+    }
+    assert len(kept) == 6
+
+
+@pytest.fixture
+def of_another_user(monkeypatch):
+    """The files of plans belong to another user, and only owners can set times."""
+    monkeypatch.setattr(os, "utime", Mock(side_effect=PermissionError(1, "not permitted")))
+
+
+def test_a_plan_of_another_user_is_used_by_a_copy_with_the_same_mode(passed_plan, of_another_user):
+    path = Path(passed_plan.path)
+    path.chmod(0o640)
+    before = path.stat().st_ino
+    assert read_plan(passed_plan.path) == passed_plan
+    assert path.stat().st_ino != before and path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_plan_in_results_that_cannot_be_written_is_read(
+    settings, passed_plan, of_another_user, monkeypatch, tables_read
+):
+    monkeypatch.setattr(jobs, "write_text", Mock(side_effect=OSError(30, "Read-only file system")))
+    assert write_plan(settings) == passed_plan and tables_read == []
+
+
+VERSIONS = {
+    "data_version": ("DATA_VERSION", ["dataset", "tokens", "fisher", "train"]),
+    "tokens_version": ("TOKENS_VERSION", ["tokens", "fisher", "train"]),
+    "recipe_version": ("RECIPE_VERSION", ["train"]),
+    "fold_version": ("FOLD_VERSION", ["train"]),
+    "fit_version": ("FIT_VERSION", []),
+}
+
+
+@pytest.mark.parametrize(("version", "steps"), VERSIONS.values(), ids=VERSIONS)
+def test_a_job_is_refused_if_an_update_changes_its_results(settings, monkeypatch, version, steps):
+    del settings["tasks"]["mine"]["files"]["validation"]
+    settings["experiments"]["first"]["folds"] = 2
+    plan = write_plan(settings)
+    monkeypatch.setattr(spec, version, getattr(spec, version) + 1)
+    monkeypatch.setattr("subtune.core.files.Path.mkdir", Mock(side_effect=InterruptedError))
+    refused = set()
+    for step, by_id in plan.jobs.items():
+        for job in by_id.values():
+            try:
+                run_job(job)
+            except InterruptedError:
+                continue
+            except SubtuneError as error:
+                assert f"planned by another version of subtune ({version.lower()} " in str(error)
+                refused.add(step)
+    assert [step for step in STEPS if step in refused] == steps
+
+
+def test_finished_jobs_that_an_update_repeats_are_counted(settings, monkeypatch):
+    settings["experiments"]["first"]["methods"] = {"frozen": [1e-3]}
+    for by_id in write_plan(settings).jobs.values():
+        for job in by_id.values():
+            for path in list_files(job.outputs) if job.step in ("tokens", "train") else ():
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                Path(path).touch()
+    monkeypatch.setattr(jobs, "_hash_code", lambda: "an update that changes no result")
+    assert write_plan(settings).notes == []
+    monkeypatch.setattr(jobs, "_hash_code", lambda: "another")
+    monkeypatch.setattr(spec, "RECIPE_VERSION", 6)
+    [note] = write_plan(settings).notes
+    assert note.startswith("subtune was updated (recipe_version 5, now 6): 1 finished job of ")
 
 
 @pytest.mark.parametrize("results", [5, ["results"], None])

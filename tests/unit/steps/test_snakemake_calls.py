@@ -43,6 +43,15 @@ def test_a_failed_job_has_its_last_words_as_reason(tmp_path, log, said, reason):
     assert found == reason.format(own=own, other=other)
 
 
+def test_a_job_that_could_not_be_started_has_the_error_in_the_log_of_the_scheduler(tmp_path):
+    own, other = tmp_path / "own.log", tmp_path / "slurm.log"
+    other.write_text(
+        'host\nWorkflowError in file "/a/b.smk", line 70:\nno plan\n  File "/a/b.smk"\n'
+    )
+    found = find_reason([str(own), str(other)], "SLURM status is: 'FAILED'")
+    assert found == ("no plan (FAILED)", f" (log: {other})")
+
+
 def test_the_log_of_a_job_ends_with_an_error_that_nobody_expected(tmp_path):
     log = tmp_path / "own.log"
     with pytest.raises(KeyError), redirect_job_output(log):
