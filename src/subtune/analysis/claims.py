@@ -1,27 +1,19 @@
 """Tests the claims of papers on our numbers and on the numbers printed in the papers.
 
-A claim expects a number ``x`` to be in one of three ranges. A number whose absolute value is below
-the equivalence margin ``margin`` counts as no difference.
+A claim expects a number ``x`` to be in a range. A number whose absolute value is below the
+equivalence margin ``margin`` counts as no difference.
 
 * ``more``: ``x > 0``
 * ``same``: ``abs(x) < margin``
 * ``no less``: ``x >= -margin``
+* ``not significant``: ``x``, a p-value, is at least `SIGNIFICANCE`
 
-Each claim has two verdicts. The first verdict, *holds* or *does not hold*, is based on the paper's
-criterion: a mean, a count of table cells, an order or a p-value.
+A claim *holds* or *does not hold* by the criterion of its paper: the mean of ``x`` over cells, or
+the number of cells with ``x`` in the range. Without numbers, the claim is *undecided*.
 
-The second verdict is based on Student's 95 % interval of the mean over units. If there are at least
-`FEWEST_UNITS` seeds, the units are seeds, and the value of a seed is the mean over all tasks and
-models. With fewer seeds, the units are tasks, or pairs of a model and a task.
-
-* ``more``: supported if the whole interval is above 0; not supported if the whole interval is below
-  the margin.
-* ``same``: supported if the whole interval is within the margin; not supported if the whole
-  interval is outside the margin.
-* ``no less``: supported if the whole interval is at or above the negative margin; not supported if
-  the whole interval is below the negative margin.
-
-In all other cases, and with fewer than `FEWEST_UNITS` units, the claim is undecided.
+The criterion does not consider chance. Therefore, the mean over units has Student's 95 % interval.
+If there are at least `FEWEST_UNITS` seeds, the units are seeds, and the value of a seed is the mean
+over all tasks and models. With fewer seeds, the units are tasks, or pairs of a model and a task.
 """
 
 import math
@@ -34,26 +26,26 @@ import pandas as pd
 from pydantic import ConfigDict
 
 from subtune.analysis import intervals
-from subtune.analysis.chosen_runs import pivot_methods
 from subtune.analysis.intervals import Interval
-from subtune.analysis.statistics import SIGNIFICANCE, kruskal_wallis, minus
+from subtune.analysis.statistics import SIGNIFICANCE, minus
 
-Expectation = Literal["more", "same", "no less"]
-Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]
+Expectation = Literal["more", "same", "no less", "not significant"]
+Measure = Literal["score", "ratio", "share", "rank correlation", "rank", "epochs", "p"]
 # Differences below these margins count as no difference. The margins are two points of a score, 5 %
-# of a ratio, 2 % of all information, and a weak rank correlation. For epochs, every difference
-# counts.
+# of a ratio, 2 % of all information, and a weak rank correlation. Every difference between two
+# ranks or two numbers of epochs counts.
 EQUIVALENCE_MARGINS: dict[Measure, float] = {
     "score": 0.02,
     "ratio": 0.05,
     "share": 0.02,
     "rank correlation": 0.1,
+    "rank": 0.5,
     "epochs": 0.0,
+    "p": 0.0,
 }
 FEWEST_UNITS = 3
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
-NOT_PRINTED = "not printed"
-SUPPORTED, NOT_SUPPORTED, UNDECIDED = "supported", "not supported", "undecided"
+NOT_PRINTED, UNDECIDED = "not printed", "undecided"
 
 
 def claim_holds(expects: Expectation, value: float, equivalence_margin: float) -> bool:
@@ -62,6 +54,8 @@ def claim_holds(expects: Expectation, value: float, equivalence_margin: float) -
         return value > 0
     if expects == "same":
         return abs(value) < equivalence_margin
+    if expects == "not significant":
+        return value >= SIGNIFICANCE
     return value >= -equivalence_margin
 
 
@@ -98,22 +92,13 @@ def claim_interval(values: Sequence[float]) -> Interval:
     return intervals.mean_interval([intervals.estimate_study(values, None, 0)])
 
 
-def interval_verdict(expects: Expectation, interval: Interval, equivalence_margin: float) -> str:
-    """Compare an interval with the range that a claim expects.
-
-    Returns:
-        `SUPPORTED`, `NOT_SUPPORTED` or `UNDECIDED`, by the rules of `subtune.analysis.claims`.
-    """
-    low, high, margin = interval.low, interval.high, equivalence_margin
-    # Comparisons with NaN are false, so the verdict for an unknown interval is undecided.
-    if claim_holds(expects, low, margin) and claim_holds(expects, high, margin):
-        return SUPPORTED
-    contradicted = {
-        "more": high < margin,
-        "same": low >= margin or high <= -margin,
-        "no less": high < -margin,
-    }[expects]
-    return NOT_SUPPORTED if contradicted else UNDECIDED
+def is_certain(expects: Expectation, interval: Interval, equivalence_margin: float) -> bool:
+    """Return whether all numbers of an interval are in the expected range, or all outside of it."""
+    ends = interval.low, interval.high
+    # Comparisons with NaN are false, so nothing is certain if the interval is unknown.
+    are_in_range = [claim_holds(expects, end, equivalence_margin) for end in ends]
+    # The expected range is between two ends with different signs.
+    return all(are_in_range) or (not any(are_in_range) and math.prod(ends) > 0)
 
 
 Tables = Mapping[str, pd.DataFrame]
@@ -123,8 +108,7 @@ Tables = Mapping[str, pd.DataFrame]
 class Claim:
     """A claim of a paper, the statistic that tests it, and the paper's criterion.
 
-    The criterion is the mean of the statistic, unless ``at_least``, ``order`` or ``groups`` is
-    given.
+    The criterion is the mean of the statistic, unless ``at_least`` or ``at_most`` is given.
 
     Attributes:
         printed_in: the sections, tables and figures of the paper that contain the claim.
@@ -140,10 +124,7 @@ class Claim:
         at_least: the number of printed cells in the expected range, and the total number of printed
             cells. The claim holds if the share of cells in the range is at least the quotient of
             these numbers.
-        order: a function with the arguments of ``units``. The claim holds if this function returns
-            ``True``.
-        groups: the names of two methods. The claim holds if the Kruskal–Wallis test finds no
-            difference between their scores.
+        at_most: like ``at_least``, for a claim that holds if the share is at most the quotient.
         margin: the equivalence margin; by default, that of ``measure``.
         is_printed: whether the paper contains numbers with which the claim can be tested.
         contradicted_by: the printed number that contradicts the claim, if any.
@@ -162,8 +143,7 @@ class Claim:
     of: tuple[Any, ...] = ()
     tasks: tuple[str, ...] = ()
     at_least: tuple[int, int] | None = None
-    order: Callable[..., bool] | None = None
-    groups: tuple[str, str] | None = None
+    at_most: tuple[int, int] | None = None
     margin: float | None = None
     is_printed: bool = True
     contradicted_by: str = ""
@@ -174,13 +154,20 @@ class Claim:
         margin = EQUIVALENCE_MARGINS[self.measure] if self.margin is None else self.margin
         return math.log(1 + margin) if self.measure == "ratio" else margin
 
+    def criterion(self) -> str:
+        """Describe the paper's criterion, for readers."""
+        if self.at_least:
+            return "at least {} of {}".format(*self.at_least)
+        if self.at_most:
+            return "at most {} of {}".format(*self.at_most)
+        return "p" if self.measure == "p" else "mean"
+
 
 class Judgement(NamedTuple):
     """A verdict by a paper's criterion.
 
     Attributes:
-        value: the number on which the verdict is based: a mean, a count or a p-value; NaN for an
-            order.
+        value: the number on which the verdict is based: a mean, a number of cells or a p-value.
         cells: the number of cells from which ``value`` is computed.
         judged: the verdict: `HOLDS`, `DOES_NOT_HOLD`, `NOT_PRINTED` or `UNDECIDED`.
     """
@@ -216,14 +203,14 @@ def evaluate_claims(
         * ``ours``, ``cells``, ``judged``: the `Judgement` from our numbers
         * ``mean``, ``low``, ``high``: the mean over units and its interval
         * ``unit``, ``units``: the name of the unit, and the number of units
-        * ``verdict``: the verdict based on the interval
+        * ``is_certain``: whether the interval leaves no doubt (`is_certain`)
     """
     with_printed = {**ours, "printed": printed_tasks["printed"]}
     rows = []
     for claim in claims:
         data = _select_data(claim, with_printed, tasks_apart)
         printed = evaluate_criterion(claim, _select_data(claim, printed_tasks, tasks_apart))
-        if claim.at_least is None:
+        if claim.criterion() == "mean":
             # A printed average is preferred to the mean of the printed scores.
             averages = _select_data(claim, printed_averages, tasks_apart)
             printed = evaluate_criterion(claim, averages) or printed
@@ -255,33 +242,23 @@ def _build_claim_row(
     ours = evaluate_criterion(claim, data) or Judgement(math.nan, 0, UNDECIDED)
     unit, units = average_by_unit(_compute_cells(claim, data))
     interval = claim_interval(units.tolist())
-    decided = interval_verdict(claim.expects, interval, claim.equivalence_margin())
+    certain = is_certain(claim.expects, interval, claim.equivalence_margin())
     if claim.measure == "ratio":
         interval = Interval(*(math.exp(value) for value in interval))
-    if claim.groups:
-        criterion = "p"
-    elif claim.order:
-        criterion = "order"
-    elif claim.at_least:
-        criterion = "at least {} of {}".format(*claim.at_least)
-    else:
-        criterion = "mean"
     return {
         "claim": claim.text,
         "is_main": claim.is_main,
         "printed_in": claim.printed_in,
         "statistic": claim.statistic,
-        "judged_by": criterion,
+        "judged_by": claim.criterion(),
         **dict(zip(("paper", "paper_cells", "paper_judged"), printed, strict=True)),
         **dict(zip(("ours", "cells", "judged"), ours, strict=True)),
         "contradicted_by": claim.contradicted_by or None,
         **interval._asdict(),
         "unit": unit,
         "units": len(units),
-        # If a claim is about fewer than half of the cells, the mean of all cells does not test it.
-        "verdict": None
-        if claim.at_least and 2 * claim.at_least[0] < claim.at_least[1]
-        else decided,
+        # The mean of all cells does not test a claim about a number of cells.
+        "is_certain": certain and claim.criterion() == "mean",
     }
 
 
@@ -296,20 +273,8 @@ def evaluate_criterion(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement 
     Args:
         data: the tables that the claim reads.
     """
-    if not data:
-        return None
-    if claim.order:
-        is_first = claim.order(*data, *claim.of)
-        return Judgement(math.nan, 0, HOLDS if is_first else DOES_NOT_HOLD)
-    if claim.groups:
-        # The claim holds if the scores of the two methods do not differ significantly.
-        wide = pd.concat([pivot_methods(table).reindex(columns=[*claim.groups]) for table in data])
-        wide = wide.dropna()
-        if len(wide) < FEWEST_UNITS:
-            return None
-        p_value = kruskal_wallis(*(wide[group].tolist() for group in claim.groups))
-        return Judgement(p_value, len(wide), HOLDS if p_value >= SIGNIFICANCE else DOES_NOT_HOLD)
-    if claim.at_least:
+    counts = claim.at_least or claim.at_most
+    if counts:
         # A diverged method is treated as worse than all methods with a score.
         data = [t.assign(value=t["value"].fillna(-np.inf)) if "value" in t else t for t in data]
     cells = _compute_cells(claim, data)
@@ -320,9 +285,10 @@ def evaluate_criterion(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement 
         cells = cells.unstack("seed").mean(axis=1)
     margin = claim.equivalence_margin()
     value: float
-    if claim.at_least:
+    if counts:
         value = sum(claim_holds(claim.expects, cell, margin) for cell in cells)
-        is_met = value / len(cells) >= claim.at_least[0] / claim.at_least[1]
+        share, claimed = value / len(cells), counts[0] / counts[1]
+        is_met = share >= claimed if claim.at_least else share <= claimed
     else:
         mean = float(cells.mean())
         value = math.exp(mean) if claim.measure == "ratio" else mean

@@ -18,7 +18,7 @@ a family with one member.
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -68,6 +68,18 @@ def best_minus(
     wide = pivot_methods(chosen).round(digits)
     firsts, seconds = (wide[family] for family in split_families(wide, first, second))
     return (firsts.agg(of_first, axis=1) - seconds.max(axis=1)).round(digits).dropna()
+
+
+def each_minus(chosen: pd.DataFrame, first: str, second: str, digits: int) -> pd.Series:
+    """Compute ``method - max(second)`` for each method of the first family and each score column.
+
+    Args:
+        digits: as in `best_minus`.
+    """
+    wide = pivot_methods(chosen).round(digits)
+    firsts, seconds = (wide[family] for family in split_families(wide, first, second))
+    differences = firsts.sub(seconds.max(axis=1), axis=0).round(digits)
+    return differences.stack().dropna()
 
 
 def minus_printed(
@@ -251,6 +263,22 @@ def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
     return float(stats.kruskal(first, second).pvalue)
 
 
+def kruskal_wallis_p(*tables_and_methods: Any) -> pd.Series:
+    """Compute the p-value of `kruskal_wallis` for two methods, over all score columns together.
+
+    `minus` cannot be used, because the claim is about a significance test.
+
+    Args:
+        tables_and_methods: one or several tables of scores, followed by the names of two methods.
+    """
+    *tables, first, second = tables_and_methods
+    wide = [pivot_methods(table).reindex(columns=[first, second]) for table in tables]
+    scores = pd.concat(wide).dropna()
+    if len(scores) < FEWEST_PAIRS:
+        return empty_values()
+    return pd.Series([kruskal_wallis(scores[first].tolist(), scores[second].tolist())])
+
+
 def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
     """Test each pair of methods for a difference between their scores.
 
@@ -294,3 +322,17 @@ def holm(p_values: pd.Series) -> pd.Series:
     known = p_values.dropna().sort_values()
     factors = np.arange(len(known), 0, -1)
     return (known * factors).cummax().clip(upper=1).reindex(p_values.index)
+
+
+# The statistics that ``claims.yaml`` names; a paper adds its own.
+STATISTICS = (
+    minus,
+    best_minus,
+    each_minus,
+    minus_printed,
+    minus_at_train_size,
+    parameters_of_families,
+    minus_by_rows,
+    changes_to_largest_other,
+    kruskal_wallis_p,
+)

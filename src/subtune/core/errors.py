@@ -19,6 +19,7 @@ EXPECTED = {
     "model_type": "keys and values",
     "string_type": "text",
     "invalid_key": "a text key",
+    "unexpected_keyword_argument": "a known key",
 }
 
 

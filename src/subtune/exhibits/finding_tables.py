@@ -96,7 +96,6 @@ def learning_rates_table(results: ExperimentResults, printed: str, method: str) 
 # Maps wrapped columns of the LaTeX table of claims to their widths, as fractions of the text width.
 WIDE = {"claim": 0.25, "statistic": 0.35, "contradicted by": 0.2}
 JUDGEMENTS = [HOLDS, DOES_NOT_HOLD, UNDECIDED]
-VERDICTS = ["as the paper judges", "by the interval"]
 
 
 def variance_table(results: ExperimentResults) -> pd.DataFrame:
@@ -195,12 +194,7 @@ def information_table(results: ExperimentResults, methods: Sequence[str]) -> pd.
 
 
 def claims_table(claims: pd.DataFrame) -> StyledTable:
-    """Tabulate the claims of a paper with their verdicts.
-
-    Our runs have two verdicts: one by the paper's criterion, and one by the interval. The paper's
-    numbers have only a verdict by the paper's criterion. Verdicts on our runs are bold unless they
-    are undecided.
-    """
+    """Tabulate the claims of a paper with their verdicts. Verdicts that are certain are bold."""
     rows = []
     for claim in claims.to_dict("records"):
         plural = "" if claim["units"] == 1 else "s"
@@ -209,11 +203,10 @@ def claims_table(claims: pd.DataFrame) -> StyledTable:
         rows.append(
             {
                 "claim": claim["claim"],
-                "as the paper judges": claim["judged"],
+                "verdict": claim["judged"],
                 "judged by": claim["judged_by"],
                 "this run": _format_statistic(claim, "ours", "cells", "judged"),
                 "paper": _format_statistic(claim, "paper", "paper_cells", "paper_judged"),
-                "by the interval": EMPTY if pd.isna(claim["verdict"]) else claim["verdict"],
                 "mean": format_number(claim["mean"], ".3f"),
                 "95 % interval": format_interval(claim["low"], claim["high"], ".3f"),
                 # For example ``3 seeds`` or ``27 models × tasks``.
@@ -224,13 +217,11 @@ def claims_table(claims: pd.DataFrame) -> StyledTable:
             }
         )
     table = pd.DataFrame(rows)
-    return StyledTable(table, bold=~table[VERDICTS].isin([UNDECIDED, EMPTY]), wide=WIDE)
+    return StyledTable(table, bold=pd.DataFrame({"verdict": claims["is_certain"]}), wide=WIDE)
 
 
 def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:
     """Format, for the terminal, how many claims of each paper hold.
-
-    Only the verdicts by the papers' own criteria are counted.
 
     Args:
         papers: maps each paper's citation to CSV files with the results of
@@ -240,14 +231,16 @@ def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:
     for citation, paths in papers.items():
         claims = pd.concat(map(pd.read_csv, paths))
         held, failed, is_open = (sum(claims["judged"] == judged) for judged in JUDGEMENTS)
+        certain = claims["is_certain"].sum()
         places = ", ".join(str(path.parents[1]) for path in paths)
         main = claims[claims["is_main"]]
-        counted = f"{held} hold, {failed} do not, {is_open} undecided"
+        counted = f"{held} hold, {failed} do not, {is_open} undecided ({certain} are certain)"
         lines += wrap_text(f"{citation}: of {len(claims)} claims {counted}.")
         lines += wrap_text("  " + " ".join(f"{c.claim}: {c.judged}." for c in main.itertuples()))
         lines.append(f"    {places}")
     lines += wrap_text(
-        "Each verdict uses the paper's own criterion. claims.md also lists verdicts by intervals."
+        "Each verdict uses the paper's own criterion. It is certain if the whole 95 % interval in "
+        "claims.md agrees with it."
     )
     return "\n".join(lines)
 
@@ -259,13 +252,12 @@ def _format_statistic(claim: dict[str, Any], value: str, cells: str, judged: str
         claim: a row from `subtune.analysis.claims.evaluate_claims`.
         value: the column with the statistic: a mean, a count or a p-value.
         cells: the column with the number of table cells that the statistic summarises.
-        judged: the column with the verdict. If the criterion is an order, the verdict is shown
-            instead of a statistic.
+        judged: the column with the verdict.
     """
     if claim[judged] == UNDECIDED:
         return EMPTY
-    if claim[judged] == NOT_PRINTED or claim["judged_by"] == "order":
-        return str(claim[judged])
-    if claim["judged_by"].startswith("at least"):
+    if claim[judged] == NOT_PRINTED:
+        return NOT_PRINTED
+    if claim["judged_by"].startswith("at "):
         return f"{claim[value]:.0f} of {claim[cells]}"
     return format_number(claim[value], ".3f")

@@ -67,19 +67,24 @@ class ExperimentResults:
         """The table from `summarise_methods`, cached because computing it takes a second."""
         return summarise_methods(self["chosen"], self["row_scores"])
 
-    def select_tasks(self, tasks: Collection[str]) -> "ExperimentResults":
-        """Select the results of some tasks.
+    def select_columns(self, columns: Collection[str]) -> "ExperimentResults":
+        """Select the results in some score columns, and the other results of their tasks.
 
-        If all tasks are selected, ``self`` is returned, with its cached summary.
+        If all columns are selected, ``self`` is returned, with its cached summary.
         """
-        if set(tasks) >= self.tasks.keys():
+        if set(columns) >= self.column_titles.keys():
             return self
-        tables = {
-            name: table[table["task"].isin(tasks)] if "task" in table else table
-            for name, table in self.tables.items()
-        }
-        selected = {task: about for task, about in self.tasks.items() if task in tasks}
-        return replace(self, tasks=selected, tables=tables)
+        tasks = dict[str, Mapping[str, Any]]()
+        for task, about in self.tasks.items():
+            titles = {key: title for key, title in about["columns"].items() if key in columns}
+            if titles:
+                tasks[task] = {**about, "columns": titles}
+        tables = dict(self.tables)
+        for key, values in {"task": tasks, "column": columns}.items():
+            for name, table in tables.items():
+                if key in table:
+                    tables[name] = table[table[key].isin([*values])]
+        return replace(self, tasks=tasks, tables=tables)
 
 
 EMPTY = "–"

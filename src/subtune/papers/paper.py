@@ -1,20 +1,28 @@
 """Declarations of papers: tables, figures, claims and printed numbers."""
 
+import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import pandas as pd
+import yaml
 from pydantic import TypeAdapter
 
-from subtune.analysis import statistics
 from subtune.analysis.claims import Claim
-from subtune.core.files import hash_files, read_package_yaml
+from subtune.analysis.statistics import STATISTICS
+from subtune.core.errors import (
+    SubtuneError,
+    explain_pydantic_errors,
+    format_missing_column,
+)
+from subtune.core.files import hash_files, read_package_text, read_package_yaml
 from subtune.exhibits.output import ExperimentResults
 from subtune.exhibits.score_tables import AVERAGE
 from subtune.papers.choices import Choice, read_choices
+from subtune.tasks import TASKS
+from subtune.tasks.task import list_score_columns
 
 # Tables with the Fisher information of one model on each task.
 INFORMATION = (
@@ -98,6 +106,10 @@ class Figure(Table):
 class Paper:
     """A paper: the tables and figures to reproduce, and its claims.
 
+    The paper's tables, figures and claims use the score columns and the methods with a printed
+    score, ``tasks_apart`` and ``more_methods``. If the paper has no printed scores, they use all
+    columns and methods.
+
     Attributes:
         name: the name of the paper in configurations, and of its package.
         citation: the name that is shown in the report.
@@ -110,6 +122,7 @@ class Paper:
             numbers. Numbers in a column ``value`` are divided by their sum over the task.
         printed_learning_rates: a method, and the paper's table of the method's learning rates.
         tasks_apart: tasks that are used only in separate tables, figures and claims.
+        more_methods: methods of the claims whose scores are not printed.
     """
 
     name: str
@@ -121,6 +134,7 @@ class Paper:
     printed_data: Mapping[str, str] = field(default_factory=dict)
     printed_learning_rates: tuple[str, str] | None = None
     tasks_apart: tuple[str, ...] = ()
+    more_methods: tuple[str, ...] = ()
 
     def shows_information(self) -> bool:
         """Return whether any table or figure shows Fisher information."""
@@ -130,15 +144,28 @@ class Paper:
         """Return the claims that can be tested on the given tasks.
 
         Claims about ``tasks_apart`` are returned if one of their tasks is in ``tasks``. Other
-        claims are returned if ``tasks`` contains a task that is not in ``tasks_apart``.
+        claims are returned if ``tasks`` contains another task of the paper.
         """
-        apart, together = set(self.tasks_apart), set(tasks) - set(self.tasks_apart)
+        tasks = {*self.select_evaluated(pd.DataFrame({"task": [*tasks]}))["task"]}
+        apart, together = set(self.tasks_apart), tasks - set(self.tasks_apart)
         claims = []
         for claim in self.claims:
             own = apart & set(claim.tasks)
-            if own & set(tasks) or (together and not own):
+            if own & tasks or (together and not own):
                 claims.append(claim)
         return claims
+
+    def select_evaluated(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Select the rows with a task, a score column and a method of the paper."""
+        printed = self._scores_like_ours().query("not is_average")
+        own = {
+            "task": [*printed["task"], *self.tasks_apart],
+            "column": [*printed["column"], *self.tasks_apart],
+            "method": [*self._scores_like_ours()["method"], *self.more_methods],
+        }
+        for name in own.keys() & {*(table if len(printed) else ())}:
+            table = table[table[name].isin(own[name])]
+        return table
 
     @property
     def folder(self) -> Path:
@@ -176,6 +203,7 @@ class Paper:
             rows = pd.read_csv(path, dtype=str if name in COLUMNS else None)
         if name != "scores":
             return rows
+        self._check_scores(path, rows)
         scale = pd.to_numeric(rows["scale"])
         return rows.assign(
             as_printed=rows["value"],
@@ -185,6 +213,26 @@ class Paper:
             method=rows["method"].astype(str).str.replace(" + ", ",", regex=False),
             is_average=rows["metric"] == AVERAGE,
         )
+
+    def _check_scores(self, path: Path, rows: pd.DataFrame) -> None:
+        """Raise a `SubtuneError` that names the line of the first printed score with a mistake."""
+        for column in {*COLUMNS["scores"]} - {*rows}:
+            raise SubtuneError(f"{path}: {format_missing_column(column, rows)}")
+        values, scales = (pd.to_numeric(rows[c], errors="coerce") for c in ("value", "scale"))
+        facts = zip(
+            rows.to_dict("records"),
+            values.abs() <= scales,
+            rows.duplicated(["exhibit", "model", "split", "method", "task"]),
+            strict=True,
+        )
+        for line, (row, is_score, is_repeated) in enumerate(facts, start=2):
+            problem = ""
+            if not is_score:
+                problem = f"value: found {row['value']!r}, expected a number up to the scale"
+            elif is_repeated:
+                problem = "this score is in an earlier line, expected each score once"
+            if problem:
+                raise SubtuneError(f"{path}, line {line}: {problem}")
 
     def printed_tables(self, *, averages: bool) -> dict[str, pd.DataFrame]:
         """Map the names of our tables to the paper's numbers, in the format of these tables.
@@ -206,10 +254,10 @@ class Paper:
     def _scores_like_ours(self) -> pd.DataFrame:
         """Return the paper's scores in the format of ``chosen``, with ``exhibit`` and ``split``."""
         rows = self.read_printed("scores").rename(columns={"task": "column"})
-        name = rows["column"].str
-        rows = rows.assign(
-            task=name.split("_").str[0], decides=~name.endswith("_mismatched").astype(bool)
-        ).assign(scope=None, fraction=1.0, seed=0)
+        known = {c.key: (c.task, c.decides) for c in list_score_columns([*TASKS.values()], {})}
+        facts = [known.get(key, (key, True)) for key in rows["column"]]
+        rows[["task", "decides"]] = pd.DataFrame(facts, rows.index, ["task", "decides"])
+        rows = rows.assign(scope=None, fraction=1.0, seed=0)
         keys = ["model", "method"]
         rows = rows.merge(self._trained_parameters(), on=keys, how="left")
         if self.printed_learning_rates:
@@ -252,25 +300,53 @@ def _with_shares(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(share=rows["share"] / rows.groupby("task")["share"].transform("sum"))
 
 
-def read_claims(package: str, own: Mapping[str, Any] = MappingProxyType({})) -> tuple[Claim, ...]:
+def read_claims(package: str, *own: Callable[..., pd.Series]) -> tuple[Claim, ...]:
     """Read the claims of a paper from ``claims.yaml``.
 
     Each entry lists the fields of a `Claim`. Instead of ``units`` and ``of``, it contains the name
-    of a statistic and a list of arguments. Statistics are the functions in
-    `subtune.analysis.statistics` and in the paper's own module.
+    of a statistic and a list of arguments.
 
     Args:
-        own: the namespace of the module that defines the paper's own statistics.
+        own: the paper's statistics, in addition to `subtune.analysis.statistics.STATISTICS`.
 
     Raises:
-        pydantic.ValidationError: an entry lacks a field of a `Claim`, or has a key that is neither
-            such a field nor the name of a statistic.
+        SubtuneError: an entry is not a claim, or its arguments do not fit the statistic.
     """
-    functions = {**vars(statistics), **own}
-    rows = [dict(row) for row in read_package_yaml(package, "claims.yaml")]
-    for row in rows:
+    functions = {function.__name__: function for function in (*STATISTICS, *own)}
+    claim_type = TypeAdapter(Claim)
+
+    def read_claim(entry: Any) -> Claim:
+        row = dict(entry)
         for name in functions.keys() & row:
             row |= {"units": functions[name], "of": row.pop(name)}
-        if "order" in row:
-            row["order"] = functions[row["order"]]
-    return TypeAdapter(tuple[Claim, ...]).validate_python(rows)
+        claim = claim_type.validate_python(row)
+        inspect.signature(claim.units).bind(*claim.reads, *claim.of)
+        return claim
+
+    return read_entries(package, "claims.yaml", read_claim)
+
+
+def read_entries(package: str, name: str, read_entry: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """Read each entry of a list in a YAML file of a package.
+
+    Raises:
+        SubtuneError: the file is not YAML, or ``read_entry`` rejects an entry. The message names
+            the file and the line.
+    """
+    place = f"{package.replace('.', '/')}/{name}, line"
+    try:
+        entries = read_package_yaml(package, name)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else "unknown"
+        raise SubtuneError(f"{place} {line}: not valid YAML: {error.problem}") from None
+    read = []
+    for number, entry in enumerate(entries):
+        try:
+            with explain_pydantic_errors(""):
+                read.append(read_entry(entry))
+        except (SubtuneError, TypeError, ValueError) as error:
+            node: Any = yaml.compose(read_package_text(package, name))
+            line = node.value[number].start_mark.line + 1
+            raise SubtuneError(f"{place} {line}: {error}") from None
+    return tuple(read)

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
+
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.more_labels import RATIO, WIDEST
 from subtune.analysis.run_scores import PLATEAU
@@ -145,16 +147,16 @@ SUMMARIES = (ANSWERS, FRONT, SUMMARY)
 CLAIMS = Table(
     "claims",
     "Claims",
-    "The table tests the claims of the paper on these runs. The paper's criterion for a claim "
-    "is a mean, a number of tasks, an order, or the p-value of a test. The table applies this "
-    "criterion to these runs and to the printed numbers. If printed numbers contradict the claim, "
-    "the last column names them. The 95 % interval of the mean is a t interval over units. With at "
-    "least three seeds, each unit is the mean of one seed over all tasks. With fewer seeds, each "
-    "unit is a task, and the two dev sets of MNLI are two tasks. A claim is supported if the whole "
-    "interval agrees with it, and not supported if the whole interval contradicts it. The claim is "
-    "undecided in all other cases, and if there are fewer than three units. Score differences "
-    f"below {EQUIVALENCE_MARGINS['score']} count as no difference, except in claims about the best "
-    "method on a number of tasks and in claims that state an amount. Ratios within "
+    "The table tests the claims of the paper on these runs, with the paper's tasks, dev sets and "
+    "methods. The paper's criterion for a claim is a mean, a number of tasks, or the p-value of a "
+    "test. The table applies this criterion to these runs and to the printed numbers. A claim "
+    "without runs is undecided. If printed numbers contradict the claim, the last column names "
+    "them. The criterion does not consider chance. The 95 % interval of the mean does: a verdict "
+    "is bold (certain) if the whole interval agrees with it. The interval is a t interval over "
+    "units, and needs three of them. With at least three seeds, each unit is the mean of one seed "
+    "over all tasks. With fewer seeds, each unit is a task, and the two dev sets of MNLI are two "
+    f"tasks. Score differences below {EQUIVALENCE_MARGINS['score']} count as ties, except in "
+    "claims of the form 'best on k of n tasks' and in claims that state an amount. Ratios within "
     f"{100 * EQUIVALENCE_MARGINS['ratio']:g} % of 1 count as equal. Parameters are counted without "
     "the classifier. A diverged method counts as the worst.",
     make=lambda results: claims_table(results["claims"]),
@@ -297,15 +299,20 @@ FAILURES = (CLASSES, CONFUSION, SUSPECTS, PREDICTED, MORE_LABELS)
 def exhibits_with_data(
     paper: Paper, results: ExperimentResults
 ) -> Iterator[tuple[Table, ExperimentResults]]:
-    """Yield each table or figure whose needs are met, and the results on the tasks to show."""
+    """Yield each table or figure whose needs are met, and the results to show."""
     for exhibit in all_exhibits(paper):
-        if exhibit.tasks:
-            tasks = [task for task in results.tasks if task in exhibit.tasks]
-        else:
-            apart = paper.tasks_apart if exhibit in paper.exhibits else ()
-            tasks = [task for task in results.tasks if task not in apart]
-        if tasks and exhibit.needs.are_met(results):
-            yield exhibit, results.select_tasks(tasks)
+        columns, is_of_paper = list[str](), exhibit in paper.exhibits
+        for task, about in results.tasks.items():
+            if exhibit.tasks and task not in exhibit.tasks:
+                continue
+            if is_of_paper and not exhibit.tasks and task in paper.tasks_apart:
+                continue
+            every = pd.DataFrame({"column": [*about["columns"]]})
+            printed = paper.select_evaluated(every) if is_of_paper else every
+            # A task that the paper does not have is shown with all of its dev sets.
+            columns += [*(every if printed.empty else printed)["column"]]
+        if columns and exhibit.needs.are_met(results):
+            yield exhibit, results.select_columns(columns)
 
 
 def all_exhibits(paper: Paper) -> list[Table]:

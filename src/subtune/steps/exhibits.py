@@ -163,7 +163,8 @@ def read_results(paper: "Paper", job: Job) -> "ExperimentResults":
         rows = {"task": [*tasks], "rows": [facts["train_rows"] for facts in tasks.values()]}
         tables["claims"] = evaluate_claims(
             paper.claims_for_tasks(tasks),
-            {**tables, "train_rows": pd.DataFrame(rows)},
+            {name: paper.select_evaluated(table) for name, table in tables.items()}
+            | {"train_rows": pd.DataFrame(rows)},
             paper.printed_tables(averages=False),
             paper.printed_tables(averages=True),
             paper.tasks_apart,

@@ -14,8 +14,6 @@ from subtune.analysis.claims import (
     DOES_NOT_HOLD,
     HOLDS,
     NOT_PRINTED,
-    NOT_SUPPORTED,
-    SUPPORTED,
     UNDECIDED,
     Interval,
 )
@@ -61,6 +59,34 @@ def scores(**methods):
     return scored(*rows).assign(trainable=100)
 
 
+def add_unprinted(table):
+    """The table, with a method, a task and a score column that no paper prints.
+
+    The method is better than all others, and the order of methods is reversed on the task and in
+    the column.
+    """
+    if "value" not in table or "split" not in table:
+        return table
+    best = table.assign(method="unprinted", value=1.0).drop_duplicates(["model", "column"])
+    worse = table.assign(value=1 - table["value"])
+    own = worse.assign(task="unprinted", column=worse["model"] + "-unprinted")
+    split = worse.assign(column=worse["column"] + "_unprinted")
+    return pd.concat([table, best, own, split], ignore_index=True)
+
+
+@pytest.mark.parametrize("averages", [False, True])
+@pytest.mark.parametrize("name", sorted({*papers.paper_names()} - {"beft"}))
+def test_what_a_paper_does_not_print_changes_no_verdict_on_its_printed_numbers(name, averages):
+    paper = papers.find_paper(name)
+    # The averages of one paper are the only scores of some methods.
+    paper = replace(paper, tasks_apart=(*paper.tasks_apart, "average"))
+    printed = paper.printed_tables(averages=averages)
+    ours = {key: paper.select_evaluated(add_unprinted(table)) for key, table in printed.items()}
+    changed = claims_of(papers.find_paper(name), **ours).set_index("claim")
+    columns = ["judged", "ours", "cells"]
+    pd.testing.assert_frame_equal(changed[columns], claims_of_print(name, averages)[columns])
+
+
 @pytest.mark.parametrize(("paper", "claim"), CLAIMS)
 def test_printed_numbers_say_of_each_claim_what_its_paper_says(paper, claim):
     """A claim that its paper's numbers contradict names the number; a claim without numbers says
@@ -82,10 +108,10 @@ def test_printed_numbers_say_of_each_claim_what_its_paper_says(paper, claim):
         ("bitfit_plus", "Adding LayerNorm's weights to b_m2", 0.009),
         ("bitfit_plus", "the other biases score", 0.717 - 0.708),
         # The mean of Table 2's differences.
-        ("layernorm", "scores the same as full fine-tuning", -0.0172222),
+        ("layernorm", "no less than full fine-tuning", -0.0172222),
         # P-values of the Kruskal–Wallis test.
-        ("layernorm", "same as training only biases", 0.56599),
-        ("layernorm", "same as training only biases, on test", 0.62703),
+        ("layernorm", "does not differ significantly", 0.56599),
+        ("layernorm", "from training only biases, on test", 0.62703),
         ("layernorm", "dev and test", 0.54773),
     ],
 )
@@ -96,10 +122,10 @@ def test_a_printed_number_follows_from_the_printed_scores(paper, text, printed):
 def test_methods_that_score_alike_are_alike_and_others_are_not():
     same = scores(bitfit=[0.9, 0.8, 0.7, 0.6], layernorm=[0.905, 0.795, 0.702, 0.598])
     other = scores(bitfit=[0.9, 0.91, 0.92, 0.93], layernorm=[0.5, 0.51, 0.52, 0.54])
-    about = "as training only biases"
+    about = "does not differ significantly"
     alike, row = (verdict_of("layernorm", about, chosen=chosen) for chosen in (same, other))
-    assert (alike["verdict"], row["verdict"]) == (SUPPORTED, NOT_SUPPORTED)
-    assert row["judged"] == DOES_NOT_HOLD and row["ours"] < 0.05
+    assert (alike["judged"], row["judged"]) == (HOLDS, DOES_NOT_HOLD)
+    assert row["ours"] < 0.05 < alike["ours"]
 
 
 def test_masks_are_compared_column_by_column():
@@ -111,9 +137,13 @@ def test_masks_are_compared_column_by_column():
     ]
     every = pd.concat([frame, *masks])
     row = verdict_of("layernorm", "mask chosen from the other tasks", chosen=every)
-    assert (row["units"], row["verdict"]) == (3, NOT_SUPPORTED)
+    assert (row["units"], row["judged"], row["is_certain"]) == (3, DOES_NOT_HOLD, True)
     row = verdict_of("layernorm", "small part of LayerNorm", chosen=every)
-    assert row["ours"] == pytest.approx(-0.01) and row["verdict"] == SUPPORTED
+    assert row["ours"] == pytest.approx(-0.01)
+    assert (row["judged"], row["is_certain"]) == (HOLDS, True)
+    whole = pd.concat([every, scores(full=[0.9, 0.9, 0.9])])
+    row = verdict_of("layernorm", "part of LayerNorm scores no less than full", chosen=whole)
+    assert row["ours"] == pytest.approx(-0.11) and row["judged"] == DOES_NOT_HOLD
 
 
 def test_families_are_compared_by_their_means_and_their_parameters():
@@ -124,12 +154,13 @@ def test_families_are_compared_by_their_means_and_their_parameters():
     frame = frame.assign(trainable=frame["method"].map(trained), classifier=100)
     every = pd.concat([frame, scores(full=[0.64] * 3, full__bitfit=[0.1] * 3)])
     for text, chosen, expected in (
-        ("no less than LoRA", frame, 0.05),
-        ("as full fine-tuning", every, 0.01),
+        ("SPAFIT scores no less than LoRA", frame, 0.05),
+        ("SPAFIT scores no less than full", every, 0.01),
         ("fewer parameters", frame, 2.5),
     ):
         row = verdict_of("spafit", text, chosen=chosen)
-        assert row["ours"] == pytest.approx(expected) and row["verdict"] == SUPPORTED
+        assert row["ours"] == pytest.approx(expected)
+        assert (row["judged"], row["is_certain"]) == (HOLDS, True)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +180,16 @@ def test_a_count_holds_on_as_large_a_share_of_our_tasks(tasks, second, cells, ju
     assert (row["cells"], row["judged"]) == (cells, judged)
 
 
+@pytest.mark.parametrize(
+    ("second", "judged"), [([0.1, 0.9, 0.9], HOLDS), ([0.1] * 3, DOES_NOT_HOLD)]
+)
+def test_a_claim_about_only_a_few_tasks_fails_on_more_of_them(second, judged):
+    few = claims.Claim("Few", "1", "a − b", "more", of=("a", "b"), at_most=(3, 9))
+    tables, printed = {"chosen": scores(a=[0.5] * 3, b=second)}, {"printed": pd.DataFrame()}
+    [row] = claims.evaluate_claims([few], tables, printed, printed).to_dict("records")
+    assert (row["judged"], row["judged_by"]) == (judged, "at most 3 of 9")
+
+
 def test_seeds_are_the_intervals_units_and_cells_are_means_over_them():
     """The first method's mean over seeds is better on one of two tasks.
 
@@ -159,12 +200,12 @@ def test_seeds_are_the_intervals_units_and_cells_are_means_over_them():
     row = verdict_of("bitfit", "better than full fine-tuning on some", chosen=pd.concat(frames))
     assert (row["unit"], row["units"]) == ("seed", 3) and row["mean"] == pytest.approx(0.025)
     assert (row["ours"], row["cells"], row["judged"]) == (1, 2, HOLDS)
-    assert row["verdict"] is None
+    assert not row["is_certain"]
 
 
 def test_runs_that_diverged_are_no_cells_and_have_no_best_rate():
     frame = scores(bitfit=[0.9, math.nan, 0.7], full=[0.8, 0.7, math.nan])
-    row = verdict_of("bitfit", "same as full fine-tuning", chosen=frame)
+    row = verdict_of("bitfit", "no less than full fine-tuning", chosen=frame)
     assert (row["cells"], row["units"]) == (1, 1)
     row = verdict_of("spafit", "learning rate of 2e-05", chosen=scores(full=[math.nan] * 3))
     assert (row["cells"], row["units"], row["judged"]) == (0, 0, UNDECIDED)
@@ -172,7 +213,7 @@ def test_runs_that_diverged_are_no_cells_and_have_no_best_rate():
 
 def test_a_printed_number_that_contradicts_a_claim_is_named_in_its_line():
     shown = claims_table(claims_of(papers.find_paper("spafit"), chosen=scores(full=[0.5]))).table
-    [line] = shown[shown["contradicted by"] != "–"].to_dict("records")
+    [_, line] = shown[shown["contradicted by"] != "–"].to_dict("records")
     assert line["claim"].startswith("Where full fine-tuning scores best")
     assert line["paper"] == "-0.025" and "0.64 and 0.67" in line["contradicted by"]
 
@@ -181,17 +222,17 @@ def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
     frame = scores(bitfit=[0.9, 0.8, 0.7], full=[0.8, 0.7, 0.6])
     bitfit = papers.find_paper("bitfit")
     shown = claims_table(claims_of(bitfit, chosen=frame)).table.set_index("claim")
-    row = shown.loc["Training only biases scores the same as full fine-tuning"]
+    row = shown.loc["Training only biases scores no less than full fine-tuning"]
     assert (row["this run"], row["95 % interval"]) == ("0.100", "0.100 to 0.100")
     assert row["over"] == "3 tasks"
     row = shown.loc["Training only biases scores better than full fine-tuning on some tasks"]
-    assert (row["this run"], row["paper"], row["by the interval"]) == ("3 of 3", "14 of 27", "–")
+    assert (row["this run"], row["paper"]) == ("3 of 3", "14 of 27")
     assert shown.loc["A frozen encoder scores less than BitFit, on every task", "this run"] == "–"
     assert shown.loc["BitFit converges within 7 epochs on most tasks", "paper"] == "not printed"
     assert not (shown == "nan").any(axis=None)
     several = pd.concat([frame.assign(model=model) for model in "ab"])
     row = claims_table(claims_of(bitfit, chosen=several)).table.iloc[0]
-    assert (row["as the paper judges"], row["over"]) == (DOES_NOT_HOLD, "6 models × tasks")
+    assert (row["verdict"], row["over"]) == (HOLDS, "6 models × tasks")
 
 
 def test_a_printed_layer_with_an_unreadable_cell_is_left_out():
@@ -251,7 +292,7 @@ def test_on_tagging_a_tenth_of_a_point_counts(bitfit, judged):
 
 def test_a_claim_without_tasks_leaves_out_tasks_that_a_paper_treats_apart():
     table = pd.concat([scores(full=[0.5], bitfit=[0.6]), tagged(0.9, 0.1)])
-    row = verdict_of("bitfit", "scores the same as full fine-tuning", chosen=table)
+    row = verdict_of("bitfit", "only biases scores no less than full fine-tuning", chosen=table)
     assert (row["ours"], row["cells"]) == (pytest.approx(0.1), 1)
     # The printed cells are 9 columns of Table 2 with each of 3 models.
     assert row["paper_cells"] == 27
@@ -286,29 +327,32 @@ def test_information_guides_well_if_its_bias_scores_as_the_best(most, ours):
 
 
 @pytest.mark.parametrize(
-    ("kind", "low", "high", "margin", "verdict"),
+    ("kind", "low", "high", "margin", "certain"),
     [
-        ("more", 0.01, 0.30, 0.02, SUPPORTED),
-        ("more", -0.10, 0.01, 0.02, NOT_SUPPORTED),
-        ("more", -0.10, 0.10, 0.02, UNDECIDED),
-        ("same", -0.01, 0.01, 0.02, SUPPORTED),
-        ("same", -0.30, -0.03, 0.02, NOT_SUPPORTED),
-        ("same", 0.03, 0.30, 0.02, NOT_SUPPORTED),
-        ("same", -0.30, 0.01, 0.02, UNDECIDED),
-        ("no less", -0.01, 0.30, 0.02, SUPPORTED),
-        ("no less", -0.30, -0.03, 0.02, NOT_SUPPORTED),
-        ("no less", -0.30, 0.30, 0.02, UNDECIDED),
-        ("no less", 0.0, 0.0, 0.0, SUPPORTED),
+        ("more", 0.01, 0.30, 0.02, True),
+        ("more", -0.10, -0.01, 0.02, True),
+        ("more", -0.10, 0.10, 0.02, False),
+        ("same", -0.01, 0.01, 0.02, True),
+        ("same", -0.30, -0.03, 0.02, True),
+        ("same", 0.03, 0.30, 0.02, True),
+        ("same", -0.30, 0.30, 0.02, False),
+        ("same", -0.30, 0.01, 0.02, False),
+        ("no less", -0.01, 0.30, 0.02, True),
+        ("no less", -0.30, -0.03, 0.02, True),
+        ("no less", -0.30, 0.30, 0.02, False),
+        ("no less", 0.0, 0.0, 0.0, True),
+        ("no less", math.nan, math.nan, 0.02, False),
     ],
 )
-def test_a_verdict_follows_from_where_the_interval_lies(kind, low, high, margin, verdict):
-    assert claims.interval_verdict(kind, Interval((low + high) / 2, low, high), margin) == verdict
+def test_a_verdict_is_certain_if_no_number_of_the_interval_gives_another(
+    kind, low, high, margin, certain
+):
+    assert claims.is_certain(kind, Interval((low + high) / 2, low, high), margin) is certain
 
 
 def test_fewer_than_three_units_are_not_enough():
     found = claims.claim_interval([0.5, 0.6])
     assert found.mean == 0.55 and math.isnan(found.low)
-    assert claims.interval_verdict("more", found, 0.02) == UNDECIDED
     assert math.isnan(claims.claim_interval([]).mean)
 
 

@@ -30,7 +30,7 @@ from subtune.papers.bitfit_plus import (
     correlate_changes_with_scores,
     distance_to_printed,
 )
-from subtune.papers.layernorm import bias_minus_weight, ranks_first, to_largest_other
+from subtune.papers.layernorm import bias_minus_weight, change_to_largest_other, rank_minus
 from subtune.papers.spafit import log_rate_ratio
 from tests.helpers.examples import scored
 
@@ -92,20 +92,24 @@ def test_norms_without_biases_have_no_difference_between_biases_and_weights():
     assert bias_minus_weight(layers).empty
 
 
-def test_a_component_is_second_where_only_the_first_is_above_it():
+def test_ranks_are_compared_one_by_one():
     shares = pd.DataFrame(
         [(task, c, share) for task in "ab"
-         for c, share in (("output.LayerNorm", 0.5), ("attention.output.LayerNorm", 0.3),
-                          ("output.dense", 0.2))],
+         for c, share in (("output.LayerNorm", 0.5), ("output.dense", 0.3),
+                          ("attention.output.LayerNorm", 0.2))],
         columns=["task", "component", "share"],
     )  # fmt: skip
-    second, first = "attention.output.LayerNorm", "output.LayerNorm"
-    cells = to_largest_other(shares, second, (first,))
-    assert np.exp(cells.tolist()) == pytest.approx([1.5, 1.5])
-    ranks = pd.DataFrame({"rank": [1, 2, 3], "component": [first, second, "output.dense"]})
-    assert ranks_first(ranks, second, (first,))
-    assert not ranks_first(ranks, second, ())
-    assert ranks_first(shares, second, (first,)) and ranks_first(shares, first, ())
+    printed = pd.DataFrame({"rank": [1, 2], "component": ["output.LayerNorm", "output.dense"]})
+    ranks = {"output.LayerNorm": 1, "attention.output.LayerNorm": 2, "pooler": 3}
+    assert rank_minus(shares, ranks).to_dict() == {"output.LayerNorm": 0,
+                                                   "attention.output.LayerNorm": 1}  # fmt: skip
+    assert rank_minus(printed, {"output.dense": 3}).tolist() == [-1]
+
+
+def test_a_component_changes_more_than_the_largest_other():
+    table = pd.DataFrame({"task": "a", "component": ["x", "y", "z"], "change": [0.4, 0.2, 0.1]})
+    assert np.exp(change_to_largest_other(table, "x")).tolist() == pytest.approx([2])
+    assert change_to_largest_other(table, "w").empty
 
 
 def test_a_bias_that_does_not_change_has_no_share_of_the_others_change():

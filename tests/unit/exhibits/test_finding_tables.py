@@ -103,15 +103,16 @@ def test_the_choice_by_information_is_compared_with_the_best_method():
 
 def test_a_papers_lines_count_its_claims_and_name_the_main_ones(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "90")
-    rows = [("Biases do", True, "holds"), ("All do", True, "does not hold")]
-    rows += [("Rest does", False, "undecided")] * 2
+    rows = [("Biases do", True, "holds", True), ("All do", True, "does not hold", False)]
+    rows += [("Rest does", False, "undecided", False)] * 2
     path = tmp_path / "toys" / "data" / "claims.csv"
     path.parent.mkdir(parents=True)
-    columns = ["claim", "is_main", "judged"]
+    columns = ["claim", "is_main", "judged", "is_certain"]
     pd.DataFrame(rows, columns=columns).to_csv(path, index=False)
     assert finding_tables.format_papers({"Toys (Child, 2026)": [path]}).splitlines() == [
-        "Toys (Child, 2026): of 4 claims 1 hold, 1 do not, 2 undecided.",
+        "Toys (Child, 2026): of 4 claims 1 hold, 1 do not, 2 undecided (1 are certain).",
         "  Biases do: holds. All do: does not hold.",
         f"    {path.parents[1]}",
-        "Each verdict uses the paper's own criterion. claims.md also lists verdicts by intervals.",
+        "Each verdict uses the paper's own criterion. It is certain if the whole 95 % interval in",
+        "    claims.md agrees with it.",
     ]

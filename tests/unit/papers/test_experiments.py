@@ -156,8 +156,8 @@ def test_tasks_that_are_not_shown_have_no_rows_and_no_titles():
     rows = [(task, method, 1.0, None, 1e-3, 0, 0.5) for task in ("rte", "squad")
             for method in ("full", "bitfit")]  # fmt: skip
     both = results({"rte": "RTE", "squad": "SQuAD"}, chosen=scored(*rows))
-    assert both.select_tasks(["rte", "squad"]) is both
-    shown = both.select_tasks(["rte"])
+    assert both.select_columns(["rte", "squad"]) is both
+    shown = both.select_columns(["rte"])
     assert list(shown.column_titles) == ["rte"] and set(shown["chosen"]["task"]) == {"rte"}
 
 

@@ -190,7 +190,17 @@ PAPER = Paper(
     name="bitfit",
     citation="BitFit (Ben-Zaken et al., 2021)",
     exhibits=EXHIBITS,
-    claims=read_claims(__package__, globals()),
+    # Table 3's random parameters in models of another size.
+    more_methods=("rand_uniform",),
+    claims=read_claims(
+        __package__,
+        spread_minus,
+        agreement_of_models,
+        minus_by_task_size,
+        change_beside_others,
+        measure_minus,
+        log_ratio_of_rates,
+    ),
     printed_data={"train_rows": "train_rows"},
     printed_learning_rates=("bitfit", "table6"),
     scored_on_training_set=COMPARED_IN_DETAIL,

@@ -1,13 +1,13 @@
 """LayerNorm: A Key Component in Parameter-Efficient Fine-Tuning."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
 from subtune.analysis.chosen_runs import select_masked_runs
 from subtune.analysis.parameters import component_ranking
-from subtune.analysis.statistics import CELL, empty_values, method_scores, minus, rank_correlations
+from subtune.analysis.statistics import CELL, empty_values, method_scores, rank_correlations
 from subtune.exhibits.figures import draw_scores_by_fraction
 from subtune.exhibits.finding_tables import component_table, kruskal_wallis_table
 from subtune.exhibits.heat_maps import (
@@ -94,15 +94,6 @@ EXHIBITS = (
 )
 
 
-def minus_on_both(dev: pd.DataFrame, test: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Compute `minus` for dev scores and for test scores.
-
-    `minus` itself cannot be used, because it reads a single table.
-    """
-    both = {"dev": minus(dev, first, second), "test": minus(test, first, second)}
-    return pd.concat(both, names=["split"])
-
-
 def mask_minus(
     chosen: pd.DataFrame, first: str, second: str, fraction: float | None = None
 ) -> pd.Series:
@@ -129,44 +120,33 @@ def mask_minus(
     return (wide[first] - wide[second]).groupby(level=CELL).mean(skipna=False).dropna()
 
 
-def to_largest_other(
-    table: pd.DataFrame, component: str, without: Collection[str], value: str = "share"
-) -> pd.Series:
-    """Compute ``log(component / largest_other)`` for each task.
+def change_to_largest_other(changes: pd.DataFrame, component: str) -> pd.Series:
+    """Compute ``log(component / largest_other)`` of the mean changes of components, for each task.
 
-    ``component`` is the component's mean of ``value``, and ``largest_other`` is the largest mean of
-    another component. The result is empty if ``table`` only contains ranks.
-    `changes_to_largest_other` cannot be used, because ``table`` contains components instead of
+    `changes_to_largest_other` cannot be used, because ``changes`` contains components instead of
     parameters, and no methods.
-
-    Args:
-        without: components that are left out of the comparison.
-        value: the column to compare: ``share`` (of Fisher information) or ``change``.
     """
-    if value not in table:
-        return empty_values()
-    wide = table.groupby(["task", "component"])[value].mean().unstack()
+    wide = changes.groupby(["task", "component"])["change"].mean().unstack()
     if component not in wide:
         return empty_values()
-    others = wide.drop(columns=[component, *without], errors="ignore")
-    return np.log(wide[component] / others.max(axis=1)).dropna()
+    return np.log(wide[component] / wide.drop(columns=component).max(axis=1)).dropna()
 
 
-def ranks_first(shares: pd.DataFrame, component: str, without: Collection[str]) -> bool:
-    """Check whether a component has the most Fisher information in the sum over tasks (Table 1).
+def rank_minus(shares: pd.DataFrame, ranks: Mapping[str, int]) -> pd.Series:
+    """Compute each component's rank by Fisher information minus its rank in ``ranks`` (Table 1).
 
-    A statistic for each task cannot be used, because Table 1 only prints the order over all tasks.
+    No shared statistic can be used, because Table 1 only prints the order over all tasks.
 
     Args:
         shares: the table ``component_shares``, or a table with the columns ``component`` and
             ``rank``.
-        without: components that are left out of the comparison.
     """
     if "rank" in shares:
-        order = shares.sort_values("rank")["component"]
+        ours = shares.set_index("component")["rank"]
     else:
-        order = component_ranking(shares).index.to_series()
-    return order[~order.isin(without)].iloc[0] == component
+        order = component_ranking(shares).index
+        ours = pd.Series(range(1, len(order) + 1), order)
+    return (ours - pd.Series(ranks)).dropna().rename_axis("component")
 
 
 def rank_of_layers(layers: pd.DataFrame, value: str, component: str | None) -> pd.Series:
@@ -201,6 +181,13 @@ PAPER = Paper(
     citation="LayerNorm: A Key Component in Parameter-Efficient Fine-Tuning "
     "(ValizadehAslani & Liang, 2024)",
     exhibits=EXHIBITS,
-    claims=read_claims(__package__, globals()),
+    claims=read_claims(
+        __package__,
+        mask_minus,
+        change_to_largest_other,
+        rank_minus,
+        rank_of_layers,
+        bias_minus_weight,
+    ),
     printed_data={"layernorm_information": "figure3", "component_shares": "table1"},
 )

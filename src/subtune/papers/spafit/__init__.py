@@ -37,6 +37,6 @@ PAPER = Paper(
     name="spafit",
     citation="SPAFIT",
     exhibits=EXHIBITS,
-    claims=read_claims(__package__, globals()),
+    claims=read_claims(__package__, log_rate_ratio),
     metrics={"stsb": "pearsonr", "qqp": "accuracy"},
 )
