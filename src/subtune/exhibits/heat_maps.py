@@ -81,6 +81,7 @@ def draw_parameter_changes(results: ExperimentResults, method: str, task: str) -
         image = _draw_heat_map(axes, grid.sort_values("avg.", ascending=False))
         axes.set_title(f"{method_title(method)}, {results.task_titles[task]}\n({model})")
         axes.set_xlabel("layer")
+        axes.tick_params("x", rotation=0 if len(models) == 1 else 90)
         figure.colorbar(image, ax=axes).set_label("mean |change|\n(parameter units)")
     return figure
 
@@ -89,8 +90,8 @@ def _draw_heat_map(panel: "Axes", grid: pd.DataFrame, **colours: Any) -> "AxesIm
     """Draw a table as a heat map, with the options ``colours`` of matplotlib's ``imshow``."""
     image = panel.imshow(grid, aspect="auto", cmap=COLOUR_MAP, **colours)
     # Only about six columns have labels, because all labels would overlap.
-    last = len(grid.columns) - 1
-    positions = range(last, -1, -max(1, last // 6))
+    number = len(grid.columns)
+    positions = range(number - 1, -1, -max(1, number // 6))
     panel.set_xticks(positions, [str(grid.columns[position]) for position in positions])
     panel.set_yticks(range(len(grid)), grid.index)
     return image

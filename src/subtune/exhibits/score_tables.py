@@ -216,11 +216,7 @@ def _columns_of_averages(averaged: list[str], keys: list[str]) -> dict[str, list
 
 
 def _format_our_rows(
-    runs: pd.DataFrame,
-    keys: Sequence[str],
-    means: Collection[Sequence[str]],
-    source: str,
-    scale: int,
+    runs: pd.DataFrame, keys: Sequence[str], means: Collection[list[str]], source: str, scale: int
 ) -> list[list[str]]:
     """Format our scores as one row of cells for each model and method.
 

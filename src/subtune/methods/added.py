@@ -64,11 +64,9 @@ class Lora(AbstractSelection):
 
     def describe(self, names: Collection[str] | None = None) -> str:
         lora = self.lora
-        adapted = format_patterns(lora.targets, names)
+        adapted, whole = (format_patterns(p, names) for p in (lora.targets, self.parameters))
         about = f"LoRA (rank {lora.rank}, alpha {lora.alpha:g}) on {adapted}" if adapted else ""
-        return (
-            "; ".join(filter(None, [about, format_patterns(self.parameters, names)])) or "nothing"
-        )
+        return "; ".join(filter(None, [about, whole])) or "nothing"
 
 
 class AdapterSettings(HashableModel):
