@@ -99,7 +99,10 @@ WIDEST = 100
 # Characters with a special meaning in Markdown.
 MARKDOWN = r"([\\`*\[<|])"
 # Replacements for characters that pdfLaTeX does not support.
-LATEX = str.maketrans({"−": "$-$", "⌈": r"$\lceil$", "⌉": r"$\rceil$"})
+LATEX = str.maketrans(
+    {"−": "$-$", "⌈": r"$\lceil$", "⌉": r"$\rceil$"}
+    | {"α": r"$\alpha$", "β": r"$\beta$", "ε": r"$\varepsilon$"}
+)
 
 
 @dataclass(frozen=True)
