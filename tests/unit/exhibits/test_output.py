@@ -20,6 +20,12 @@ def test_a_table_is_written_in_three_formats(tmp_path):
     assert r"a\_b" in latex and r"50\%" in latex
 
 
+def test_symbols_that_pdflatex_lacks_are_commands(tmp_path):
+    output.write_table(pd.DataFrame({"choice": ["ε, β − ⌈f·n⌉"]}), [tmp_path / "t.tex"])
+    written = (tmp_path / "t.tex").read_text()
+    assert r"$\varepsilon$, $\beta$ $-$ $\lceil$f·n$\rceil$" in written
+
+
 def test_a_text_is_no_formula_in_a_spreadsheet(tmp_path):
     texts = ["=1+1", "+1 for this", "- a list", "@me", "\t=1", "good = bad", "-1", "+1.5"]
     table = pd.DataFrame({"text": texts, "label": texts, "value": -1.5, "range": "-1 to 2"})
