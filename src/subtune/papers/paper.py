@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -155,16 +156,25 @@ class Paper:
                 claims.append(claim)
         return claims
 
+    @cached_property
+    def evaluated(self) -> dict[str, list[str]]:
+        """Map ``task``, ``column`` and ``method`` to the paper's tasks, score columns and methods.
+
+        The mapping is empty if the paper has no printed scores.
+        """
+        rows = self._scores_like_ours()
+        scores = rows[~rows["is_average"].astype(bool)]
+        own = {
+            "task": [*scores["task"], *self.tasks_apart],
+            "column": [*scores["column"], *self.tasks_apart],
+            "method": [*rows["method"], *self.more_methods],
+        }
+        return own if len(rows) else {}
+
     def select_evaluated(self, table: pd.DataFrame) -> pd.DataFrame:
         """Select the rows with a task, a score column and a method of the paper."""
-        printed = self._scores_like_ours().query("not is_average")
-        own = {
-            "task": [*printed["task"], *self.tasks_apart],
-            "column": [*printed["column"], *self.tasks_apart],
-            "method": [*self._scores_like_ours()["method"], *self.more_methods],
-        }
-        for name in own.keys() & {*(table if len(printed) else ())}:
-            table = table[table[name].isin(own[name])]
+        for name in self.evaluated.keys() & {*table}:
+            table = table[table[name].isin(self.evaluated[name])]
         return table
 
     @property

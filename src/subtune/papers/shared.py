@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.more_labels import RATIO, WIDEST
 from subtune.analysis.run_scores import PLATEAU
@@ -307,10 +305,9 @@ def exhibits_with_data(
                 continue
             if is_of_paper and not exhibit.tasks and task in paper.tasks_apart:
                 continue
-            every = pd.DataFrame({"column": [*about["columns"]]})
-            printed = paper.select_evaluated(every) if is_of_paper else every
+            own = [c for c in about["columns"] if c in paper.evaluated.get("column", ())]
             # A task that the paper does not have is shown with all of its dev sets.
-            columns += [*(every if printed.empty else printed)["column"]]
+            columns += (own if is_of_paper else []) or [*about["columns"]]
         if columns and exhibit.needs.are_met(results):
             yield exhibit, results.select_columns(columns)
 
