@@ -33,14 +33,11 @@ if SETTINGS["container"]:
     container: SETTINGS["container"]
 
 
-localrules:
-    all,
-
-
 rule all:
     default_target: True
     input:
         PLAN.targets["all"],
+    localrule: True
 
 
 for experiment in EXPERIMENTS:
@@ -55,7 +52,7 @@ for experiment in EXPERIMENTS:
 
 
 onstart:
-    keep_comparisons_away()
+    lock_results()
 
 
 onsuccess:

@@ -13,7 +13,6 @@ from packaging.utils import canonicalize_name
 from subtune import cli
 from subtune.config.checks import check_config
 from subtune.plan.plan import make_plan
-from subtune.steps.snakemake_calls import add_to_python_path
 from tests.helpers.project import ROOT, SNAKEMAKE, printed
 
 PAGE = ROOT / "docs" / "cluster.md"
@@ -109,12 +108,6 @@ def test_both_environments_hold_the_locked_requirements():
         assert set(packages[-1]["pip"]) == pinned
         if name == "cpu":
             assert f"pytorch={torch.removeprefix('torch==')}=cpu_*" in packages
-
-
-def test_jobs_in_other_environments_find_the_workflows_own_code(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
-    add_to_python_path(tmp_path / "src")
-    assert os.environ["PYTHONPATH"] == f"{tmp_path}/src:/elsewhere"
 
 
 def test_settings_of_machines_change_no_run():

@@ -1,11 +1,10 @@
 # The process that a user starts plans the configuration. The processes of jobs read the plan of this call.
 
-import fcntl
 import os
 import re
 import sys
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -30,17 +29,25 @@ from subtune.core.absent_packages import absent_packages
 with absent_packages():
     from subtune.config import parse_yaml
     from subtune.core.errors import SubtuneError
-    from subtune.core.files import Layout
+    from subtune.core.files import Layout, keep_comparisons_away
     from subtune.core.process import ensure_user_name
     from subtune.steps.jobs import PASSED, pass_plan, read_passed_plan, write_plan
-    from subtune.steps.snakemake_calls import CallEvents, add_to_python_path
+    from subtune.steps.snakemake_calls import CallEvents
 
-# Snakemake inserts this path into shell commands without quotes. If this file is included again, the
-# path is already escaped.
-sys.executable = re.sub(r"(?<!\\)([^\w@%+=:,./\\-])", r"\\\1", sys.executable)
-# Without this variable, Snakemake's solver writes to /tmp even if that is full.
-os.environ.setdefault("TMPDIR", tempfile.gettempdir())
-ensure_user_name()
+EXECUTABLE = re.sub(r"([^\w@%+=:,./-])", r"\\\1", sys.executable)
+if workflow.modifier.is_main_snakefile():
+    # Snakemake inserts this path into shell commands without quotes.
+    sys.executable = EXECUTABLE
+    # Without this variable, Snakemake's solver writes to /tmp even if that is full.
+    os.environ.setdefault("TMPDIR", tempfile.gettempdir())
+    # Python modules in the working directory of jobs are ignored.
+    os.environ["PYTHONSAFEPATH"] = "1"
+    ensure_user_name()
+elif EXECUTABLE != sys.executable:
+    raise WorkflowError(
+        f"{sys.executable}: as part of another workflow, subtune needs a Python interpreter whose "
+        "path has no spaces and no shell syntax; create the environment in another folder"
+    )
 
 
 def plan_configuration():
@@ -84,14 +91,18 @@ envvars:
 
 
 SETTINGS, PATHS = PLAN.settings, Layout(PLAN.settings["results"])
+MOVED = workflow.modifier.path_modifier.replace_prefix(PATHS.report())
+if MOVED != PATHS.report():
+    raise WorkflowError(
+        f"module: `prefix` and `replace_prefix` do not move subtune's results; remove them, and set "
+        f"`results: {Path(MOVED).parent}` in the configuration of the module"
+    )
 # There is one job of the step `exhibits` for each experiment.
 EXPERIMENTS = [*PLAN.jobs["exhibits"]]
 # The priority of the jobs for Fisher information and for its inputs. They run before training, because a mask
 # may need the information of all tasks.
 BEFORE_TRAINING = 1
 
-# Environments and containers contain the packages that subtune needs, but not subtune itself.
-add_to_python_path(HERE / "src")
 CPU, COMPUTES = "../../envs/cpu.yaml", f"../../envs/{SETTINGS['environment']}.yaml"
 
 
@@ -176,28 +187,21 @@ def retries(step):
 
 def require_no_rule(experiment):
     """Raise an error if an experiment is named after a rule, because the target would be ambiguous."""
-    if workflow.is_rule(experiment):
+    if workflow.is_rule(workflow.modifier.modify_rulename(experiment)):
         raise WorkflowError(
             f"experiments.{experiment}: this is the name of a rule of the workflow; rename the experiment"
         )
 
 
-def keep_comparisons_away():
-    """Hold a shared lock until this call ends, so that `compare` does not start in these results."""
-    global LOCKED
-    if exists(PATHS.lock()):
-        LOCKED = open(PATHS.lock())
-        try:
-            fcntl.flock(LOCKED, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise WorkflowError(
-                f"results: `subtune compare` is running in {PATHS.results}; call again later"
-            ) from None
-        except OSError:
-            # On a file system without locks, `compare` does not start.
-            pass
+def lock_results():
+    """Keep `compare` away from these results until this call ends, even if no job runs."""
+    try:
+        CALL.enter_context(keep_comparisons_away(PATHS.results))
+    except SubtuneError as problem:
+        raise WorkflowError(str(problem)) from None
 
 
+CALL = ExitStack()
 EVENTS = CallEvents()
 # If another workflow uses this one as a module, Snakemake ignores `onsuccess` and `onerror`.
 if workflow.modifier.is_main_snakefile():

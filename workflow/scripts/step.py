@@ -1,10 +1,20 @@
 """Run one job of the plan, for a rule of the workflow."""
 
+import sys
+from pathlib import Path
+
+# Environments and containers contain the packages that subtune needs, but not subtune itself.
+sys.path.insert(0, str(Path(snakemake.scriptdir).parents[1] / "src"))
+
+from subtune.core.files import keep_comparisons_away, remove_old_drafts
 from subtune.core.process import end_process, redirect_job_output, set_hub_cache
 from subtune.steps.jobs import read_plan, run_job
 
 with redirect_job_output(snakemake.log[0]):
-    job = read_plan(snakemake.config["plan_file"]).job(snakemake.params.job)
+    plan = read_plan(snakemake.config["plan_file"])
+    job, results = plan.job(snakemake.params.job), plan.settings["results"]
     set_hub_cache(job.resources.get("hub_cache"))
-    run_job(job, snakemake.threads)
+    with keep_comparisons_away(results):
+        remove_old_drafts(Path(results))
+        run_job(job, snakemake.threads)
 end_process(0)

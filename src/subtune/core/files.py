@@ -1,14 +1,16 @@
 """Paths in a results directory, atomic writing of files, and hashes of files."""
 
+import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from errno import EEXIST, ENOTEMPTY
 from functools import cache
-from glob import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from safetensors import SafetensorError
 
 from subtune.core.errors import SubtuneError, error_reason, join_names
 
-# Temporary files older than this number of seconds were left by killed processes, and are removed.
+# The age, in seconds, at which the temporary files of killed processes are removed.
 SECONDS_OF_DRAFTS = 24 * 3600
 # Each run keeps its two newest checkpoints.
 CHECKPOINTS_KEPT = 2
@@ -195,10 +197,8 @@ def write_text(path: Path, text: str) -> None:
 
     An existing file is replaced only after the whole text has been written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = _make_draft_path(path)
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
+    with write_atomically({"text": str(path)}) as drafts:
+        Path(drafts["text"]).write_text(text, encoding="utf-8")
 
 
 @contextmanager
@@ -206,18 +206,13 @@ def write_atomically(outputs: Mapping[str, str | list[str]]) -> Iterator[Any]:
     """Yield a hidden path (a draft) for each output, and move the drafts to the outputs at the end.
 
     A draft has the suffix of its output, because the suffix selects the format of a table or
-    figure. Drafts of killed processes are removed after a day. A younger draft may belong to a
-    running process.
+    figure. If two processes write the same output, the last one wins.
     """
     renamed: dict[Path, Path] = {}
 
     def make_draft(output: str) -> str:
         target = Path(output)
         target.parent.mkdir(parents=True, exist_ok=True)
-        for draft in target.parent.glob(f".{'[0-9a-f]' * 32}.{escape(target.name)}"):
-            with suppress(FileNotFoundError):
-                if draft.stat().st_mtime < time.time() - SECONDS_OF_DRAFTS:
-                    _remove_path(draft)
         renamed[target] = _make_draft_path(target)
         return str(renamed[target])
 
@@ -229,12 +224,61 @@ def write_atomically(outputs: Mapping[str, str | list[str]]) -> Iterator[Any]:
         for draft in renamed.values():
             _flush_all(draft)
         for target, draft in renamed.items():
-            if target.is_dir():
-                shutil.rmtree(target)
-            draft.replace(target)
+            _move_draft(draft, target)
     finally:
         for draft in renamed.values():
             _remove_path(draft)
+
+
+def _move_draft(draft: Path, target: Path) -> None:
+    """Rename a draft to its target. Another process may do the same at any time."""
+    while True:
+        # A directory can only get a name that is free.
+        if draft.is_dir() or target.is_dir():
+            with suppress(FileNotFoundError):
+                _remove_path(target.rename(_make_draft_path(target)))
+        try:
+            draft.replace(target)
+            return
+        except OSError as error:
+            if error.errno not in (ENOTEMPTY, EEXIST):
+                raise
+
+
+def remove_old_drafts(results: Path) -> None:
+    """Remove the drafts of killed processes from a results directory.
+
+    A draft is removed if it, and all files in it, have not changed for a day. A younger draft may
+    belong to a running process, perhaps on another machine.
+    """
+    for below in ("", "*/", "data/*/", "data/*/test/"):
+        for draft in results.glob(f"{below}.{'[0-9a-f]' * 32}.*"):
+            # Another process may remove the same draft.
+            with suppress(OSError):
+                changed = max(part.lstat().st_mtime for part in (draft, *draft.rglob("*")))
+                if changed < time.time() - SECONDS_OF_DRAFTS:
+                    _remove_path(draft)
+
+
+@contextmanager
+def keep_comparisons_away(results: str) -> Iterator[None]:
+    """Hold a shared lock in this block, so that `compare` does not start in a results directory.
+
+    Raises:
+        SubtuneError: `compare` is running in the directory.
+    """
+    with ExitStack() as held:
+        # Without permission or on a file system without locks, `compare` does not start.
+        with suppress(OSError):
+            number = os.open(Layout(results).lock(), os.O_RDONLY | os.O_CREAT, 0o666)
+            file = held.enter_context(os.fdopen(number))
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise SubtuneError(
+                    f"results: `subtune compare` is running in {results}; call again later"
+                ) from None
+        yield
 
 
 def _make_draft_path(target: Path) -> Path:
@@ -256,10 +300,18 @@ def _flush_all(path: Path) -> None:
 
 
 def flush_to_disk(path: Path) -> None:
-    """Flush the content of a file, or the entries of a directory, to disk."""
+    """Flush the content of a file, or the entries of a directory, to disk.
+
+    safetensors writes files that only their owner can read. Here, they get the mode of new files.
+    """
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+        if os.fstat(handle).st_mode == stat.S_IFREG | 0o600:
+            new = _make_draft_path(path)
+            new.touch()
+            os.fchmod(handle, stat.S_IMODE(new.stat().st_mode))
+            new.unlink()
     finally:
         os.close(handle)
 

@@ -10,7 +10,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from subtune.core.errors import SubtuneError
@@ -111,17 +111,21 @@ def _try_lock_gpu(name: str, held: ExitStack) -> bool:
     Returns:
         False if another process has locked the file.
     """
-    # All users of the machine share its GPUs, and therefore this directory.
+    # All users of the machine share its GPUs, and therefore this directory. None of them may use it
+    # to change files of another user, so symbolic links are refused.
     folder = Path(tempfile.gettempdir()) / "subtune-gpus"
     try:
         folder.mkdir(exist_ok=True)
-        if folder.stat().st_uid == os.getuid():
-            folder.chmod(0o1777)
-        try:
-            number = os.open(folder / name, os.O_RDONLY)
-        except FileNotFoundError:
-            # O_CREAT on an existing file of another user may be refused in a shared directory.
-            number = os.open(folder / name, os.O_RDONLY | os.O_CREAT, 0o644)
+        place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        held.callback(os.close, place)
+        # The umask does not restrict these modes.
+        if os.fstat(place).st_uid == os.getuid():
+            os.fchmod(place, 0o1777)
+        with suppress(FileExistsError):
+            new = os.open(name, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=place)
+            os.fchmod(new, 0o644)
+            os.close(new)
+        number = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=place)
         file = held.enter_context(os.fdopen(number))
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

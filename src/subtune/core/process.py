@@ -4,6 +4,7 @@ import atexit
 import ctypes
 import errno
 import getpass
+import io
 import os
 import platform
 import re
@@ -47,6 +48,20 @@ OUT_OF_MEMORY = (
 )
 
 
+class Log(io.TextIOWrapper):
+    """The log of a job. On a full disk, lines are lost and the job goes on."""
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            super().write(text)
+        return len(text)
+
+    def close(self) -> None:
+        # A network file system may only now report that the disk was full.
+        with suppress(OSError):
+            super().close()
+
+
 @contextmanager
 def redirect_job_output(log: str | Path) -> Iterator[None]:
     """Redirect the output of a job to a log, and set a separate cache directory for the job.
@@ -58,24 +73,31 @@ def redirect_job_output(log: str | Path) -> Iterator[None]:
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    with (
-        tempfile.TemporaryDirectory(prefix="subtune-") as private,
-        open(log, "w", buffering=1, encoding="utf-8") as file,
-        redirect_stdout(file),
-        redirect_stderr(file),
-    ):
-        os.environ["HF_DATASETS_CACHE"] = private
-        slurm_job = os.environ.get("SLURM_JOB_ID")
-        log_line(f"on {socket.gethostname()}" + (f", Slurm job {slurm_job}" if slurm_job else ""))
-        try:
-            yield
-            return
-        except Exception as error:
-            message = message_for_user(error)
-            if message is None:
-                traceback.print_exc()
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="subtune-") as private,
+            Log(io.FileIO(log, "w"), encoding="utf-8", write_through=True) as file,
+            redirect_stdout(file),
+            redirect_stderr(file),
+        ):
+            os.environ["HF_DATASETS_CACHE"] = private
+            slurm_job = os.environ.get("SLURM_JOB_ID")
+            end = f", Slurm job {slurm_job}" if slurm_job else ""
+            log_line(f"on {socket.gethostname()}{end}")
+            try:
+                yield
+                return
+            except Exception as error:
+                if line := message_for_user(error):
+                    log_line(f"error: {line}")
+                else:
+                    traceback.print_exc()
                 raise
-        log_line(f"error: {message}")
+    # The log itself may be what cannot be written.
+    except Exception as error:
+        message = message_for_user(error)
+        if message is None:
+            raise
     print(f"error: {message} (log: {log})", file=sys.stderr)
     sys.exit(1)
 

@@ -60,17 +60,6 @@ def snakemake_command(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", "snakemake", *options, *arguments]
 
 
-def add_to_python_path(folder: Path) -> None:
-    """Add ``folder`` to the Python path of all processes started from now on.
-
-    This is needed because subtune is not installed in the environments of jobs. Python modules in
-    the working directory of jobs are ignored.
-    """
-    os.environ["PYTHONSAFEPATH"] = "1"
-    paths = filter(None, [str(folder), os.environ.get("PYTHONPATH")])
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-
-
 def call_snakemake(arguments: Sequence[str]) -> NoReturn:
     """Replace this process with a Snakemake process that runs this workflow.
 

@@ -1,16 +1,26 @@
 """A directory or a file appears whole under its name, or not at all."""
 
+import fcntl
 import os
 import resource
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import safetensors.torch
 import torch
 
 from subtune.core.errors import SubtuneError
-from subtune.core.files import find_results, new_directory, write_atomically
+from subtune.core.files import (
+    find_results,
+    keep_comparisons_away,
+    new_directory,
+    remove_old_drafts,
+    write_atomically,
+    write_text,
+)
 from tests.helpers.messages import refused
 
 
@@ -81,18 +91,79 @@ def test_an_error_leaves_outputs_as_they_were(tmp_path):
     assert [*tmp_path.iterdir()] == [table]
 
 
-def test_only_drafts_that_have_been_left_for_a_day_are_removed(tmp_path):
-    old, young, other = (tmp_path / f".{letter * 32}.table.csv" for letter in "abz")
-    for draft in (old, young, other):
-        draft.touch()
-    for draft in (old, other):
-        os.utime(draft, (0, 0))
-    with (
-        write_atomically({"table": str(tmp_path / "table.csv")}) as outputs,
-        open(outputs["table"], "w"),
-    ):
+def test_of_writers_of_the_same_directory_one_wins(tmp_path):
+    """And nobody fails, whatever is at the target."""
+
+    def write(number):
+        for _ in range(50):
+            with write_atomically({"folder": str(tmp_path / "folder")}) as outputs:
+                for name in ("a", "b"):
+                    Path(outputs["folder"], name).parent.mkdir(exist_ok=True)
+                    Path(outputs["folder"], name).write_text(str(number))
+
+    (tmp_path / "folder").write_text("a file")
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    assert [*tmp_path.iterdir()] == [tmp_path / "folder"]
+    one, other = (path.read_text() for path in (tmp_path / "folder").iterdir())
+    assert one == other
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_files_of_weights_have_the_mode_that_the_umask_allows(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        with new_directory(tmp_path / "a") as draft:
+            safetensors.torch.save_file({"weight": torch.ones(1)}, draft / "weights")
+            (draft / "text").write_text("1")
+    finally:
+        assert os.umask(before) == mask
+    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "a").iterdir()}
+    assert modes == {0o666 & ~mask}
+
+
+def test_only_drafts_that_nobody_has_changed_for_a_day_are_removed(tmp_path):
+    """Wherever they are, and though nothing is written there again."""
+    paths = [
+        tmp_path / below / f".{letter * 32}.table.csv"
+        for below in ("", "models", "data/mine", "data/mine/test")
+        for letter in "abz"
+    ]
+    for draft in paths:
+        draft.mkdir(parents=True)
+        (draft / "file").touch()
+        for path in (draft / "file", draft):
+            if draft.name[1] != "b":
+                os.utime(path, (0, 0))
+    # A process writes to a file of this draft.
+    os.utime(paths[0] / "file")
+    remove_old_drafts(tmp_path)
+    kept = {path for path in paths if path.name[1] != "a"}
+    assert {path for path in paths if path.exists()} == kept | {paths[0]}
+
+
+def test_a_call_of_snakemake_and_a_comparison_do_not_share_results(tmp_path):
+    one, other = keep_comparisons_away(str(tmp_path)), keep_comparisons_away(str(tmp_path))
+    with one, other, (tmp_path / ".lock").open("ab") as file, pytest.raises(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with (tmp_path / ".lock").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with refused("results: ", "is running in"), keep_comparisons_away(str(tmp_path)):
+            pass
+
+
+def test_a_text_that_does_not_fit_on_the_disk_leaves_nothing(tmp_path):
+    with pytest.raises(OSError, match="File too large"), almost_full_disk():
+        write_text(tmp_path / "a", "1" * 10_000)
+    assert not list(tmp_path.iterdir())
+
+
+def test_results_that_cannot_be_locked_are_used_without_a_lock(tmp_path, monkeypatch):
+    with keep_comparisons_away(str(tmp_path / "missing")):
         pass
-    assert {*tmp_path.iterdir()} == {young, other, tmp_path / "table.csv"}
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(37, "No locks available")))
+    with keep_comparisons_away(str(tmp_path)):
+        pass
 
 
 @pytest.mark.parametrize(

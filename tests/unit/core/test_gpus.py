@@ -1,6 +1,7 @@
 """GPUs of a machine, each of which one process holds. Names stand in for GPUs."""
 
 import fcntl
+import os
 import subprocess
 import sys
 import tempfile
@@ -128,6 +129,29 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "subtune-gpus").write_text("a file")
     with refused(f"TMPDIR: {tmp_path}/subtune-gpus: ", "File exists"):
         held(["GPU-a"])
+
+
+def test_other_users_can_lock_a_gpu_whatever_the_umask_of_the_first_is(tmp_path):
+    before = os.umask(0o077)
+    try:
+        assert held(["GPU-a"]) == 0
+    finally:
+        os.umask(before)
+    folder = tmp_path / "subtune-gpus"
+    assert folder.stat().st_mode & 0o7777 == 0o1777
+    assert (folder / "GPU-a").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("name", ["subtune-gpus", "subtune-gpus/GPU-a"])
+def test_a_link_to_files_of_another_user_is_refused_and_changes_nothing(tmp_path, name):
+    """Another user may have placed the link in the shared directory."""
+    own = tmp_path / "own"
+    own.mkdir(mode=0o700)
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).symlink_to(own if name == "subtune-gpus" else own / "new")
+    with refused("TMPDIR: ", "cannot lock files there"):
+        held(["GPU-a"])
+    assert own.stat().st_mode & 0o7777 == 0o700 and not [*own.iterdir()]
 
 
 def test_without_gpus_nothing_is_held(tmp_path, monkeypatch):

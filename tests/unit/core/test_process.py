@@ -7,7 +7,9 @@ import pwd
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -15,7 +17,9 @@ import torch
 from subtune.core.process import (
     ensure_user_name,
     is_out_of_memory,
+    log_line,
     message_for_user,
+    redirect_job_output,
     stop_requests,
 )
 
@@ -25,6 +29,23 @@ def test_the_message_of_a_full_disk_names_the_file_that_was_written():
     assert message_for_user(full) == "the disk is full (results/weights); free some space"
     full = OSError(errno.ENOSPC, "No space left on device", "results/scores.csv")
     assert message_for_user(full) == "the disk is full (results/scores.csv); free some space"
+
+
+def test_on_a_full_disk_a_log_loses_lines_and_the_job_goes_on():
+    with redirect_job_output("/dev/full"):
+        log_line("lost")
+        print("lost", file=sys.stderr, flush=True)
+        is_done = True
+    assert is_done
+
+
+def test_a_job_without_space_for_its_own_files_ends_with_one_line(monkeypatch, capsys):
+    full = OSError(errno.ENOSPC, "No space left on device", "/tmp/subtune-1")
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", Mock(side_effect=full))
+    with pytest.raises(SystemExit), redirect_job_output("own.log"):
+        pass
+    said = "error: the disk is full (/tmp/subtune-1); free some space (log: own.log)\n"
+    assert capsys.readouterr().err == said
 
 
 def test_an_error_that_users_cannot_fix_has_no_message():
