@@ -19,7 +19,7 @@ from subtune.models.model_config import (
     read_dimensions,
     read_pooling,
 )
-from subtune.plan.cost import Estimates
+from subtune.plan.cost import ATTEMPTS, Estimates
 from subtune.runs.records import is_recorded
 
 
@@ -86,12 +86,13 @@ def plan_lines(table: pd.DataFrame, estimates: Estimates) -> Iterator[str]:
     plan = estimates.plan
     formats = ["", "", "", "", ".2e", ".2e", ",.1f", ",.1f"]
     yield table.to_markdown(index=False, floatfmt=formats, numalign="right", disable_numparse=[0])
-    jobs = [estimates.sweep_cost(sweep).seconds for sweep in plan.sweeps]
-    jobs += [estimates.search_cost(job).seconds for job in plan.search_jobs]
+    jobs = [*map(estimates.sweep_cost, plan.sweeps)]
+    jobs += map(estimates.search_cost, plan.search_jobs)
+    longest = max(job.seconds for job in jobs)
     largest = max(estimates.checkpoint_bytes(sweep) for sweep in plan.sweeps) / 1e9
     yield (
         f"\nOn the assumed device, {plan.config.assumptions.device}, the longest job takes "
-        f"{format_duration(max(jobs))}. While a job runs, its checkpoints take up to "
+        f"{format_duration(longest)}. While a job runs, its checkpoints take up to "
         f"{largest:,.2f} GB.\nThe estimates use these values, which you can change under "
         "`assumptions` in the configuration:\n"
     )
@@ -105,6 +106,13 @@ def plan_lines(table: pd.DataFrame, estimates: Estimates) -> Iterator[str]:
         yield (
             f"\n{location} is not downloaded yet, so its costs are estimated with the size of "
             "bert-large-cased."
+        )
+    if too_long := sum(map(estimates.is_too_long, jobs)):
+        hours = plan.config.assumptions.longest_job_hours
+        yield (
+            f"\n{too_long:,} of {len(jobs):,} training jobs would not end on a cluster: {ATTEMPTS} "
+            f"attempts of at most {hours} hours together request less than the estimate. Set a\n"
+            "lower `runs_per_job`, a higher `longest_job_hours` or a higher `restart-times`."
         )
     layout = Layout(plan.config.results)
     recorded = sum(is_recorded(Path(layout.records()), run) for run in plan.runs)

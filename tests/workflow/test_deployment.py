@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import tomllib
+from pathlib import Path
 
 import pytest
 import yaml
@@ -11,7 +12,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from subtune import cli
-from subtune.config.checks import check_config
+from subtune.config.checks import check_config, read_config
+from subtune.plan.cost import Estimates
 from subtune.plan.plan import make_plan
 from tests.helpers.project import ROOT, SNAKEMAKE, printed
 
@@ -26,6 +28,21 @@ def test_the_page_has_the_plan_that_the_command_prints(capsys, monkeypatch):
     assert len(rows) == 8
     for row in rows:
         assert row in page
+
+
+def test_jobs_that_four_attempts_do_not_end_are_counted_in_the_plan(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(ROOT)
+    text, own, said = Path("config.yaml").read_text(), tmp_path / "own.yaml", {}
+    for hours in (24, 4):
+        own.write_text(text.replace("longest_job_hours: 24", f"longest_job_hours: {hours}"))
+        assert cli.main(["plan", str(own)]) == 0
+        said[hours] = capsys.readouterr().out
+    assert "would not end" not in said[24]
+    estimates = Estimates(make_plan(read_config(own)))
+    costs = [*map(estimates.sweep_cost, estimates.plan.sweeps)]
+    too_long = sum(cost.seconds > 4 * 4 * 3600 for cost in costs)
+    assert too_long > 10
+    assert f"{too_long} of {len(costs)} training jobs would not end" in said[4]
 
 
 def test_all_papers_are_planned_for_slurm_without_network_or_gpu(no_network):

@@ -41,7 +41,7 @@ if workflow.modifier.is_main_snakefile():
     # Without this variable, Snakemake's solver writes to /tmp even if that is full.
     os.environ.setdefault("TMPDIR", tempfile.gettempdir())
     # Python modules in the working directory of jobs are ignored.
-    os.environ["PYTHONSAFEPATH"] = "1"
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
     ensure_user_name()
 elif EXECUTABLE != sys.executable:
     raise WorkflowError(
@@ -177,6 +177,11 @@ def minutes(name):
         name,
         lambda job, attempt: min(job.resources["minutes"] * 2 ** (attempt - 1), most),
     )
+
+
+def gpus(name):
+    """Return a function that looks up the number of GPUs of a job: none if it only reads texts."""
+    return lookup_job(name, lambda job, attempt: job.resources["gpu"])
 
 
 def retries(step):

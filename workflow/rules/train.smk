@@ -49,7 +49,7 @@ rule train:
     resources:
         mem_mb=memory("train/{sweep}"),
         runtime=minutes("train/{sweep}"),
-        gpu=1,
+        gpu=gpus("train/{sweep}"),
     params:
         job="train/{sweep}",
     script:

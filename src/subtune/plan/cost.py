@@ -62,6 +62,8 @@ SHAPES, CAPTURE = 8, 0.03
 TIME_MARGIN = 2
 # Jobs of at most this many minutes fit into gaps of a cluster's schedule and therefore start early.
 SHORT_JOB = 240
+# How often the profile `slurm` submits a job that runs out of time (`restart-times: 3`).
+ATTEMPTS = 4
 # Bytes on disk per evaluated row of a run, for predictions, the learning curve and scores.
 BYTES_OF_A_PREDICTION = 24
 # Vectors and low-rank updates are at most this fraction of a model's parameters.
@@ -240,15 +242,21 @@ class Estimates:
             cost += self._evaluation_cost(self.plan.task_size(tokens).test_rows, tokens)
         return cost
 
-    def job_minutes(self, cost: Cost) -> int:
-        """Return the minutes that the first attempt of a job requests from the scheduler.
+    def job_minutes(self, cost: Cost, attempt: int = 1) -> int:
+        """Return the minutes that an attempt of a job requests from the scheduler.
 
         Each further attempt continues from the checkpoint and requests twice as many minutes as the
-        previous one. Four attempts together have more time than estimated.
+        previous one, up to the limit of the cluster.
         """
         needed = TIME_MARGIN * cost.seconds / 60 + 10
         first = max(min(needed, SHORT_JOB), needed / 8)
-        return min(math.ceil(first), 60 * self.plan.config.assumptions.longest_job_hours)
+        most = 60 * self.plan.config.assumptions.longest_job_hours
+        return min(math.ceil(first) * 2 ** (attempt - 1), most)
+
+    def is_too_long(self, cost: Cost) -> bool:
+        """Return whether all attempts of a job together request less time than estimated."""
+        minutes = sum(self.job_minutes(cost, attempt) for attempt in range(1, ATTEMPTS + 1))
+        return minutes < cost.seconds / 60
 
     def job_memory(self, spec: RunSpec | FisherSpec) -> int:
         """Return the main memory in megabytes that the first attempt of a job requests."""

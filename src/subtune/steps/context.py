@@ -56,7 +56,7 @@ class Context:
     def model_resources(self, spec: RunSpec | FisherSpec, cost: Cost) -> dict[str, Any]:
         """Return the resources of a job that runs a model."""
         memory, minutes = self.estimates.job_memory(spec), self.estimates.job_minutes(cost)
-        return {"mem_mb": memory, "minutes": minutes, "store": self.paths.records()}
+        return {"mem_mb": memory, "minutes": minutes, "gpu": 1, "store": self.paths.records()}
 
     def training_inputs(self, runs: Sequence[PlannedRun]) -> Paths:
         """Return the inputs of a job that trains ``runs``."""
@@ -74,6 +74,7 @@ class Context:
         """
         scored = [run for run in runs if run.key in self.scored_on_training_set]
         return self.model_resources(runs[0].spec, cost) | {
+            "gpu": int(not all(run.spec.reads_texts for run in runs)),
             "checkpoints": self.paths.checkpoints(),
             "checkpoint_minutes": self.config.checkpoint_minutes,
             "scored_selections": sorted({run.spec.selection.id for run in scored}),

@@ -41,8 +41,6 @@ PASSED = "SUBTUNE_PLANS"
 DAYS_UNUSED = 90
 # Maps names to a path or a list of paths.
 Paths = dict[str, Any]
-# The steps whose jobs use a GPU, if there is one.
-COMPUTING = ("fisher", "search", "train", "test_predictions")
 # The modules of the steps. Each step is listed after the steps that make its inputs.
 STEPS = (
     "dataset",
@@ -73,9 +71,10 @@ class Job(NamedTuple):
         spec: the values that affect the result, and names that tables show.
         inputs: the input files; each name maps to a path or a list of paths.
         outputs: the output files, in the form of ``inputs``.
-        resources: ``mem_mb`` and ``minutes`` of the first attempt, and paths such as ``store`` and
-            ``hub_cache``. A job does not run again if its resources change. For example, additional
-            ids in ``scored_selections`` do not add training scores to recorded runs.
+        resources: ``mem_mb`` and ``minutes`` of the first attempt, the number of GPUs ``gpu``, and
+            paths such as ``store`` and ``hub_cache``. A job does not run again if its resources
+            change. For example, additional ids in ``scored_selections`` do not add training scores
+            to recorded runs.
     """
 
     step: str
@@ -122,7 +121,7 @@ def run_job(job: Job, threads: int = 1) -> None:
             "again"
         )
     with write_atomically(job.outputs) as outputs, ExitStack() as held:
-        if job.step in COMPUTING:
+        if job.resources.get("gpu"):
             # These imports take seconds, in which another job may use the GPU.
             import_module("subtune.training.recorded_runs")
             with stop_requests() as stopping:

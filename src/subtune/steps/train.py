@@ -84,7 +84,10 @@ def make_trainer(
 
     def train(specs: "Sequence[RunSpec]") -> None:
         if not read_once:
-            model = load_spec_encoder(specs[0], inputs["model"]).to(prepare_device(threads))
+            model, device = load_spec_encoder(specs[0], inputs["model"]), prepare_device(threads)
+            # A job that only reads texts has not reserved a GPU.
+            if not all(spec.reads_texts for spec in specs):
+                model = model.to(device)
             paths = map(Path, inputs["rankings"])
             rankings = {path.stem: read_entry_values(path) for path in paths}
             tokens = read_examples(inputs["tokens"], *inputs["texts"])

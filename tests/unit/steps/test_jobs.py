@@ -174,10 +174,10 @@ def cut_the_plan(plan):
 def test_a_job_that_is_not_found_is_one_line_in_its_log(passed_plan, monkeypatch, prepare, message):
     monkeypatch.setattr(os, "environ", {**os.environ})
     params = SimpleNamespace(job=prepare(passed_plan))
-    config = {"plan_file": passed_plan.path}
-    job = SimpleNamespace(log=["own.log"], config=config, params=params, threads=1)
+    config, script = {"plan_file": passed_plan.path}, ROOT / "workflow" / "scripts" / "step.py"
+    job = SimpleNamespace(log=["own.log"], config=config, params=params, scriptdir=script.parent)
     with pytest.raises(SystemExit):
-        runpy.run_path(str(ROOT / "workflow/scripts/step.py"), {"snakemake": job})
+        runpy.run_path(str(script), {"snakemake": job})
     *_, last = lines = Path("own.log").read_text().splitlines()
     assert len(lines) == 2 and re.search(f"error: .*{message}", last)
 
