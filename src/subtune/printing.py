@@ -1,5 +1,6 @@
 """Markdown lines and tables for the output of `subtune params` and `subtune plan`."""
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import filterfalse
 from pathlib import Path
@@ -107,12 +108,13 @@ def plan_lines(table: pd.DataFrame, estimates: Estimates) -> Iterator[str]:
             f"\n{location} is not downloaded yet, so its costs are estimated with the size of "
             "bert-large-cased."
         )
-    if too_long := sum(map(estimates.is_too_long, jobs)):
-        hours = plan.config.assumptions.longest_job_hours
+    together = [sum(estimates.job_minutes(job, attempt) for attempt in ATTEMPTS) for job in jobs]
+    hours = plan.config.assumptions.longest_job_hours
+    if too_long := sum(map(operator.lt, together, (job.seconds / 60 for job in jobs))):
         yield (
-            f"\n{too_long:,} of {len(jobs):,} training jobs would not end on a cluster: {ATTEMPTS} "
-            f"attempts of at most {hours} hours together request less than the estimate. Set a\n"
-            "lower `runs_per_job`, a higher `longest_job_hours` or a higher `restart-times`."
+            f"\n{too_long:,} of {len(jobs):,} training jobs would not end on a cluster, because "
+            f"{len(ATTEMPTS)} attempts of at most {hours} hours are too short.\nSet a lower "
+            "`runs_per_job`, a higher `longest_job_hours` or a higher `restart-times`."
         )
     layout = Layout(plan.config.results)
     recorded = sum(is_recorded(Path(layout.records()), run) for run in plan.runs)

@@ -18,8 +18,10 @@ import pandas as pd
 import pytest
 import yaml
 
+import subtune
 from subtune import cli
 from subtune.config.checks import read_config
+from subtune.core.errors import SubtuneError
 from subtune.plan.cost import Estimates
 from subtune.plan.plan import make_plan
 from tests.helpers.project import (
@@ -204,6 +206,18 @@ def test_a_second_call_on_the_same_results_is_refused_and_the_first_goes_on(
         pytest.raises(AssertionError, match="Error: Directory cannot be locked"),
     ):
         copied.run(copied.config, "--", "results/runs.csv")
+
+
+def test_a_comparison_is_refused_while_a_call_runs(finished_project, tmp_path):
+    """Though no comparison has been in these results before."""
+    copied = finished_project.copy(tmp_path / "project")
+    (copied.directory / "results" / ".lock").unlink()
+    table = copied.directory / f"{TASK}-train.csv"
+    with (
+        waiting_call(copied, "results/runs.csv"),
+        pytest.raises(SubtuneError, match="results: another process is using"),
+    ):
+        subtune.compare(table, results=copied.directory / "results")
 
 
 def test_a_dry_run_beside_a_call_changes_nothing_for_it(finished_project, tmp_path):

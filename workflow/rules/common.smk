@@ -4,7 +4,7 @@ import os
 import re
 import sys
 import tempfile
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -199,14 +199,13 @@ def require_no_rule(experiment):
 
 
 def lock_results():
-    """Keep `compare` away from these results until this call ends, even if no job runs."""
+    """Keep `compare` away from these results until this call ends, even while no job runs."""
     try:
-        CALL.enter_context(keep_comparisons_away(PATHS.results))
+        keep_comparisons_away(PATHS.results)
     except SubtuneError as problem:
         raise WorkflowError(str(problem)) from None
 
 
-CALL = ExitStack()
 EVENTS = CallEvents()
 # If another workflow uses this one as a module, Snakemake ignores `onsuccess` and `onerror`.
 if workflow.modifier.is_main_snakefile():

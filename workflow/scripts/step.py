@@ -12,9 +12,9 @@ from subtune.steps.jobs import read_plan, run_job
 
 with redirect_job_output(snakemake.log[0]):
     plan = read_plan(snakemake.config["plan_file"])
-    job, results = plan.job(snakemake.params.job), plan.settings["results"]
+    job = plan.job(snakemake.params.job)
     set_hub_cache(job.resources.get("hub_cache"))
-    with keep_comparisons_away(results):
-        remove_old_drafts(Path(results))
-        run_job(job, snakemake.threads)
+    keep_comparisons_away(plan.settings["results"])
+    remove_old_drafts(Path(plan.settings["results"]))
+    run_job(job, snakemake.threads)
 end_process(0)

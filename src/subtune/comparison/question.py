@@ -37,7 +37,7 @@ from subtune.comparison.workers import Workers
 from subtune.config.checks import read_config
 from subtune.config.schema import MARGIN, Config
 from subtune.core.errors import SubtuneError, convert_errors, format_allowed, join_names
-from subtune.core.files import Layout, hash_text, write_text
+from subtune.core.files import Layout, hash_text, remove_old_drafts, write_text
 from subtune.core.ids import content_id
 from subtune.core.process import end_late_process
 from subtune.data.sources import task_reader
@@ -385,6 +385,7 @@ def _lock_directory(place: Path) -> Iterator[int]:
                 f"--results: cannot lock files in {place} ({error.strerror}); choose a directory "
                 "on another file system, such as a local disk"
             ) from None
+        remove_old_drafts(place)
         yield lock.fileno()
 
 

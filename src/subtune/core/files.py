@@ -7,7 +7,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import EEXIST, ENOTEMPTY
 from functools import cache
@@ -260,25 +260,21 @@ def remove_old_drafts(results: Path) -> None:
                     _remove_path(draft)
 
 
-@contextmanager
-def keep_comparisons_away(results: str) -> Iterator[None]:
-    """Hold a shared lock in this block, so that `compare` does not start in a results directory.
+def keep_comparisons_away(results: str) -> None:
+    """Lock a results directory until this process ends, so that `compare` does not start there.
 
     Raises:
         SubtuneError: `compare` is running in the directory.
     """
-    with ExitStack() as held:
-        # Without permission or on a file system without locks, `compare` does not start.
-        with suppress(OSError):
-            number = os.open(Layout(results).lock(), os.O_RDONLY | os.O_CREAT, 0o666)
-            file = held.enter_context(os.fdopen(number))
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise SubtuneError(
-                    f"results: `subtune compare` is running in {results}; call again later"
-                ) from None
-        yield
+    # Without permission, or on a file system without locks, `compare` does not start.
+    with suppress(OSError):
+        file = os.open(Layout(results).lock(), os.O_RDONLY | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SubtuneError(
+                f"results: `subtune compare` is running in {results}; call again later"
+            ) from None
 
 
 def _make_draft_path(target: Path) -> Path:

@@ -16,7 +16,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
@@ -73,31 +73,24 @@ def redirect_job_output(log: str | Path) -> Iterator[None]:
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix="subtune-") as private,
-            Log(io.FileIO(log, "w"), encoding="utf-8", write_through=True) as file,
-            redirect_stdout(file),
-            redirect_stderr(file),
-        ):
+    with ExitStack() as held:
+        try:
+            private = held.enter_context(tempfile.TemporaryDirectory(prefix="subtune-"))
+            file = Log(io.FileIO(log, "w"), encoding="utf-8", write_through=True)
+            for context in (file, redirect_stdout(file), redirect_stderr(file)):
+                held.enter_context(context)
             os.environ["HF_DATASETS_CACHE"] = private
             slurm_job = os.environ.get("SLURM_JOB_ID")
             end = f", Slurm job {slurm_job}" if slurm_job else ""
             log_line(f"on {socket.gethostname()}{end}")
-            try:
-                yield
-                return
-            except Exception as error:
-                if line := message_for_user(error):
-                    log_line(f"error: {line}")
-                else:
-                    traceback.print_exc()
+            yield
+            return
+        except Exception as error:
+            message = message_for_user(error)
+            if message is None:
+                traceback.print_exc()
                 raise
-    # The log itself may be what cannot be written.
-    except Exception as error:
-        message = message_for_user(error)
-        if message is None:
-            raise
+        log_line(f"error: {message}")
     print(f"error: {message} (log: {log})", file=sys.stderr)
     sys.exit(1)
 

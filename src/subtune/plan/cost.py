@@ -62,8 +62,8 @@ SHAPES, CAPTURE = 8, 0.03
 TIME_MARGIN = 2
 # Jobs of at most this many minutes fit into gaps of a cluster's schedule and therefore start early.
 SHORT_JOB = 240
-# How often the profile `slurm` submits a job that runs out of time (`restart-times: 3`).
-ATTEMPTS = 4
+# The numbers of the attempts that the profile `slurm` makes (`restart-times: 3`).
+ATTEMPTS = (1, 2, 3, 4)
 # Bytes on disk per evaluated row of a run, for predictions, the learning curve and scores.
 BYTES_OF_A_PREDICTION = 24
 # Vectors and low-rank updates are at most this fraction of a model's parameters.
@@ -252,11 +252,6 @@ class Estimates:
         first = max(min(needed, SHORT_JOB), needed / 8)
         most = 60 * self.plan.config.assumptions.longest_job_hours
         return min(math.ceil(first) * 2 ** (attempt - 1), most)
-
-    def is_too_long(self, cost: Cost) -> bool:
-        """Return whether all attempts of a job together request less time than estimated."""
-        minutes = sum(self.job_minutes(cost, attempt) for attempt in range(1, ATTEMPTS + 1))
-        return minutes < cost.seconds / 60
 
     def job_memory(self, spec: RunSpec | FisherSpec) -> int:
         """Return the main memory in megabytes that the first attempt of a job requests."""

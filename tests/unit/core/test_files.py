@@ -142,14 +142,17 @@ def test_only_drafts_that_nobody_has_changed_for_a_day_are_removed(tmp_path):
     assert {path for path in paths if path.exists()} == kept | {paths[0]}
 
 
-def test_a_call_of_snakemake_and_a_comparison_do_not_share_results(tmp_path):
-    one, other = keep_comparisons_away(str(tmp_path)), keep_comparisons_away(str(tmp_path))
-    with one, other, (tmp_path / ".lock").open("ab") as file, pytest.raises(BlockingIOError):
+def test_calls_of_snakemake_and_a_comparison_do_not_share_results(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    for _ in range(2):
+        keep_comparisons_away(str(tmp_path / "a"))
+    with (tmp_path / "a" / ".lock").open("ab") as file, pytest.raises(BlockingIOError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    with (tmp_path / ".lock").open("ab") as file:
+    with (tmp_path / "b" / ".lock").open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        with refused("results: ", "is running in"), keep_comparisons_away(str(tmp_path)):
-            pass
+        with refused("results: ", "is running in"):
+            keep_comparisons_away(str(tmp_path / "b"))
 
 
 def test_a_text_that_does_not_fit_on_the_disk_leaves_nothing(tmp_path):
@@ -159,11 +162,9 @@ def test_a_text_that_does_not_fit_on_the_disk_leaves_nothing(tmp_path):
 
 
 def test_results_that_cannot_be_locked_are_used_without_a_lock(tmp_path, monkeypatch):
-    with keep_comparisons_away(str(tmp_path / "missing")):
-        pass
+    keep_comparisons_away(str(tmp_path / "missing"))
     monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(37, "No locks available")))
-    with keep_comparisons_away(str(tmp_path)):
-        pass
+    keep_comparisons_away(str(tmp_path))
 
 
 @pytest.mark.parametrize(
