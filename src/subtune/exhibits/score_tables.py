@@ -380,5 +380,4 @@ def parameters_table(results: ExperimentResults, labels: int) -> StyledTable:
         table[f"parameters: {model}"] = millions[model].map("{:.2f}M".format)
     for model, printed in results.printed("parameter_counts").groupby("model", sort=False):
         table[f"paper: {model}"] = printed.set_index("method")["printed"]
-    wide = {name: 0.25 for name in table if name.startswith(("group", "outside"))}
-    return StyledTable(table, wide=wide)
+    return StyledTable(table, wide=dict.fromkeys(table.filter(regex="group|outside"), 0.25))
