@@ -116,10 +116,7 @@ def run_job(job: Job, threads: int = 1) -> None:
             subtune planned the job.
     """
     if other := _find_other_versions(job.spec):
-        raise SubtuneError(
-            f"{job.step}/{job.id}: planned by another version of subtune ({other}); start the call "
-            "again"
-        )
+        raise SubtuneError(f"{job.id}: planned by another version of subtune ({other}); call again")
     with write_atomically(job.outputs) as outputs, ExitStack() as held:
         if job.resources.get("gpu"):
             # These imports take seconds, in which another job may use the GPU.
@@ -137,14 +134,12 @@ def _find_other_versions(spec: Mapping[str, Any]) -> str:
     numbers that matter for other jobs only are not compared, and neither are the files of the code,
     because most updates change no result. A fold is the only spec whose ``version`` is a number.
     """
+    text = json.dumps(spec).replace('"version": ', '"fold_version": ')
     # The text of a label cannot match, because JSON escapes its quotation marks.
-    found = {*re.findall(r'"(\w*version)": (\d+)', json.dumps(spec))}
-    if not found:
-        return ""
-    own = vars(import_module("subtune.runs.spec"))
-    names = ((name if "_" in name else f"fold_{name}", int(number)) for name, number in found)
-    here = ((name, number, own.get(name.upper())) for name, number in sorted(names))
-    return ", ".join(f"{name} {number}, now {new}" for name, number, new in here if number != new)
+    found = sorted({*re.findall(r'"(\w+_version)": (\d+)', text)})
+    own = vars(import_module("subtune.runs.spec")) if found else {}
+    here = [(name, number, own.get(name.upper())) for name, number in found]
+    return ", ".join(f"{name} {old}, now {new}" for name, old, new in here if old != str(new))
 
 
 def _require_no_request(stopping: Callable[[], str | None]) -> None:
@@ -205,10 +200,7 @@ def read_passed_plan(module: str) -> PlannedJobs:
     """Read the plan file of the call that started this process."""
     path = json.loads(os.environ.get(PASSED, "{}")).get(module)
     if path is None:
-        raise SubtuneError(
-            f"{PASSED}: this environment variable does not name the plan of the call; let the "
-            "cluster pass environment variables to jobs"
-        )
+        raise SubtuneError(f"{PASSED}: not set; let the cluster pass environment variables to jobs")
     return read_plan(path)
 
 
@@ -258,8 +250,7 @@ def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
 def _explain_repeated_jobs(before: str) -> list[str]:
     """Return a line if an update lets finished jobs of the previous plan file run again."""
     with suppress(SubtuneError):
-        steps = read_plan(before).jobs.values()
-        jobs = [job for by_id in steps for job in by_id.values()]
+        jobs = [job for by_id in read_plan(before).jobs.values() for job in by_id.values()]
         done = [job for job in jobs if all(map(os.path.exists, list_files(job.outputs)))]
         if others := [*filter(None, (_find_other_versions(job.spec) for job in done))]:
             number = format_count(len(others), "finished job")
