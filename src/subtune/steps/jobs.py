@@ -28,7 +28,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from subtune.core.errors import SubtuneError, convert_errors, format_count
+from subtune.core.errors import SubtuneError, convert_errors
 from subtune.core.files import hash_text, write_atomically, write_text
 from subtune.core.gpus import hold_gpu
 from subtune.core.process import StoppedError, log_line, stop_requests
@@ -253,8 +253,9 @@ def _explain_repeated_jobs(before: str) -> list[str]:
         jobs = [job for by_id in read_plan(before).jobs.values() for job in by_id.values()]
         done = [job for job in jobs if all(map(os.path.exists, list_files(job.outputs)))]
         if others := [*filter(None, (_find_other_versions(job.spec) for job in done))]:
-            number = format_count(len(others), "finished job")
-            return [f"subtune was updated ({others[-1]}): {number} of the version before run again"]
+            return [
+                f"subtune was updated ({others[-1]}); finished jobs that run again: {len(others)}"
+            ]
     return []
 
 

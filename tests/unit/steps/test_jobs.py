@@ -273,7 +273,7 @@ def test_finished_jobs_that_an_update_repeats_are_counted(settings, monkeypatch)
     monkeypatch.setattr(jobs, "_hash_code", lambda: "another")
     monkeypatch.setattr(spec, "RECIPE_VERSION", 6)
     [note] = write_plan(settings).notes
-    assert note.startswith("subtune was updated (recipe_version 5, now 6): 1 finished job of ")
+    assert note == "subtune was updated (recipe_version 5, now 6); finished jobs that run again: 1"
 
 
 @pytest.mark.parametrize("results", [5, ["results"], None])
