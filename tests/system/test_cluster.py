@@ -199,6 +199,7 @@ def closed_partition(slurm):
     change("state=UP")
 
 
+@pytest.mark.nightly
 def test_a_waiting_job_has_the_plan_of_its_call(closed_partition, project, submit, reference):
     submitted = submit(project)
     cluster.wait_for(lambda: cluster.ask("squeue", "-h"), "the job to wait", 300)
