@@ -29,6 +29,7 @@ class Choice(Section):
         subtune: what subtune does.
         why: the reason, or the consequence.
         settings: settings of an experiment, with the values that they have in ``config.yaml``.
+        tasks: the tasks to which the settings apply; empty for all.
         selections: selections with which users can follow the published code instead.
     """
 
@@ -37,6 +38,7 @@ class Choice(Section):
     subtune: Text
     why: Text
     settings: Mapping[str, Any] = {}
+    tasks: tuple[str, ...] = ()
     selections: Mapping[Name, NamedSelection] = {}
 
     @field_validator("settings")
@@ -54,13 +56,12 @@ class Choice(Section):
 
     def list_differences(self, experiment: Experiment) -> list[str]:
         """List the settings whose values in an experiment differ from those of ``config.yaml``."""
-        of_tasks = [
-            experiment.with_overrides(task).model_dump(mode="json") for task in experiment.tasks
-        ]
+        tasks = [task for task in experiment.tasks if not self.tasks or task in self.tasks]
+        of_tasks = [experiment.with_overrides(task).model_dump(mode="json") for task in tasks]
         different = []
         for name, value in self.settings.items():
             found = [*dict.fromkeys(_format_yaml({name: of_task[name]}) for of_task in of_tasks)]
-            if found != [_format_yaml({name: value})]:
+            if tasks and found != [_format_yaml({name: value})]:
                 different.append(" or ".join(found))
         return different
 
