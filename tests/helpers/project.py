@@ -77,7 +77,7 @@ class Project:
 
     def run(self, config: dict, *arguments: str) -> str:
         """Run snakemake as a user does; return its output."""
-        (self.directory / "mine.yaml").write_text(yaml.safe_dump(config))
+        (self.directory / "mine.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
         command = [*self.before, *self.snakemake, "-c2", "--configfile", "mine.yaml", *arguments]
         return printed(command, self.directory, **self.environment)
 

@@ -136,6 +136,17 @@ def test_corrected_test_scores_are_shown_though_their_file_is_older(finished_pro
     assert copied.planned(copied.config) == {"exhibits": 1, "report_page": 1}
 
 
+def test_tables_have_the_order_of_the_configuration_and_nothing_trains(finished_project, tmp_path):
+    copied = finished_project.copy(tmp_path / "project")
+    methods = dict(reversed(copied.config["experiments"]["layernorm"]["methods"].items()))
+    copied.run(copied.changed(methods=methods), "--until", "exhibits")
+    folder = copied.directory / "results" / "experiments" / "layernorm"
+    table = pd.read_csv(folder / "table2.csv")
+    ours = table[table["scores of"].str.startswith("this run")]
+    assert ours["method"].tolist() == ["LayerNorm", "BitFit", "Full"]
+    assert copied.records() == finished_project.records()
+
+
 def test_a_new_learning_rate_trains_its_runs_only(project):
     before = project.records()
     methods = {"full": [1e-3], "bitfit": [1e-2, 3e-2], "layernorm": [1e-2]}

@@ -86,8 +86,11 @@ class Job(NamedTuple):
 
     @property
     def spec_hash(self) -> str:
-        """A hash of the spec. A job whose id is a name runs again if this hash changes."""
-        return hash_text(json.dumps(self.spec, sort_keys=True))
+        """A hash of the spec, including the order of its keys, which is that of tables.
+
+        A job whose id is a name runs again if this hash changes.
+        """
+        return hash_text(json.dumps(self.spec))
 
 
 def list_files(paths: Paths) -> list[str]:
@@ -217,7 +220,7 @@ def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
         SubtuneError: the configuration, or a file or model that it names, cannot be used.
     """
     folder = Path(str(data.get("results", "results")), "plans").absolute()
-    name = hash_text(json.dumps(data, sort_keys=True, default=str))
+    name = hash_text(json.dumps(data, default=str))
     index, code, before = folder / f"configuration-{name}.json", _hash_code(), None
     # There are other errors if the index file is damaged.
     with suppress(OSError, ValueError, KeyError, TypeError, SubtuneError):

@@ -27,7 +27,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         for exhibit in SUMMARIES
     }
     places = {"store": paths.records()}
-    spec = {"tasks": described, "titles": titles}
+    spec = {"experiments": [*names], "tasks": described, "titles": titles}
     yield Job("summary", "summary", spec, inputs, outputs, places)
 
 

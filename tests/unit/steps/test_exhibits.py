@@ -12,6 +12,7 @@ from subtune.core import files
 from subtune.papers import shared
 from subtune.papers.paper import Paper
 from subtune.steps.context import plan_and_check, plan_jobs
+from subtune.steps.jobs import write_plan
 
 HEAD = "experiment,model,method,task,value,scale"
 
@@ -59,3 +60,28 @@ def test_other_texts_and_numbers_remake_what_shows_them(
     remade, monkeypatch, place, name, value, expected
 ):
     assert remade(lambda: monkeypatch.setattr(place, name, value)) == expected
+
+
+def reverse(mapping):
+    """Reverse the order of a mapping's keys in place."""
+    for name in reversed([*mapping]):
+        mapping[name] = mapping.pop(name)
+
+
+@pytest.mark.parametrize("part", ["methods", "tasks"])
+def test_another_order_in_the_configuration_is_that_of_the_tables(settings, part):
+    settings["tasks"]["other"] = settings["tasks"]["mine"]
+    first = settings["experiments"]["first"]
+    first |= {"tasks": ["mine", "other"], "methods": {"full": [1e-4], "bitfit": [1e-3]}}
+    before = write_plan(settings).jobs["exhibits"]["first"]
+    first["tasks"].reverse() if part == "tasks" else reverse(first["methods"])
+    after = write_plan(settings).jobs["exhibits"]["first"]
+    shown = {"methods": "selections", "tasks": "tasks"}[part]
+    assert [*after.spec[shown]] == [*reversed(before.spec[shown])]
+    assert after.spec_hash != before.spec_hash
+
+
+def test_another_order_of_experiments_remakes_what_shows_all_of_them(remade, settings):
+    settings["experiments"]["second"] = settings["experiments"]["first"] | {"margin": 0.1}
+    of_all = {"summary/summary", "runs/runs", "report_page/report"}
+    assert remade(lambda: reverse(settings["experiments"])) == of_all
