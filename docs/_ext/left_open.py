@@ -21,15 +21,16 @@ def format_lists() -> str:
     lines = []
     for paper in map(papers.find_paper, papers.paper_names()):
         heading = paper.citation.partition(" (")[0].partition(":")[0]
-        lines += ["", f"### {heading}", "", "| printed in | paper | subtune | why |"]
-        lines += ["|---|---|---|---|", *map(format_row, paper.read_choices())]
+        lines += ["", f"### {heading}", "", "| about | printed in | paper | subtune | why |"]
+        lines += ["|---|---|---|---|---|"]
+        lines += [format_row(name, choice) for name, choice in paper.read_choices().items()]
     return "\n".join([*lines, ""])
 
 
-def format_row(choice: Choice) -> str:
+def format_row(name: str, choice: Choice) -> str:
     """Format a choice as a row of a table, with its settings and selections as code."""
     subtune = " ".join([choice.subtune, *(f"`{text}`" for text in choice.as_yaml())])
-    cells = choice.printed_in, choice.paper, subtune, choice.why
+    cells = name, choice.printed_in, choice.paper, subtune, choice.why
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 

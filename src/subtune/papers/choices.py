@@ -1,17 +1,17 @@
 """Reads and tabulates what a paper left open, and what differs in subtune (``choices.yaml``)."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import Field, field_validator
+from pydantic import Field, TypeAdapter, field_validator
 
-from subtune.config import parse_yaml
+from subtune.config import parse_config_file
 from subtune.config.fields import Name, Section
 from subtune.config.schema import Experiment
-from subtune.core.errors import SubtuneError, explain_pydantic_errors, format_allowed
+from subtune.core.errors import explain_pydantic_errors, format_allowed
 from subtune.exhibits.output import EMPTY
 from subtune.methods import NamedSelection
 
@@ -66,37 +66,29 @@ class Choice(Section):
         return different
 
 
-def read_choices(path: Path) -> list[Choice]:
-    """Read the file with the choices of a paper.
+def read_choices(path: Path) -> dict[str, Choice]:
+    """Read the file with the choices of a paper, by name.
 
     Raises:
-        SubtuneError: the file is not a list in YAML, or an entry lacks a key, has an empty or
-            unknown key, or names an unknown setting. Entries are numbered from 1.
+        SubtuneError: the file is not YAML, or a choice lacks a key, has an empty or unknown key, or
+            names an unknown setting.
     """
-    try:
-        entries = parse_yaml(path)
-    except yaml.YAMLError as error:
-        raise SubtuneError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
-    if not isinstance(entries, list):
-        raise SubtuneError(f"{path}: found {type(entries).__name__}, expected a list of entries")
-    choices = []
-    for number, entry in enumerate(entries, start=1):
-        with explain_pydantic_errors(f"{path}: entry {number}"):
-            choices.append(Choice.model_validate(entry))
-    return choices
+    with explain_pydantic_errors(path):
+        return TypeAdapter(dict[Name, Choice]).validate_python(parse_config_file(path))
 
 
-def tabulate_choices(choices: Sequence[Choice], experiment: Experiment) -> list[dict[str, str]]:
+def tabulate_choices(choices: Mapping[str, Choice], experiment: Experiment) -> list[dict[str, str]]:
     """Return a table with a row for each choice, and what differs from it in an experiment."""
     return [
         {
+            "about": name,
             "printed in": choice.printed_in,
             "paper": choice.paper,
             "subtune": " ".join([choice.subtune, *choice.as_yaml()]),
             "in this experiment": ", ".join(choice.list_differences(experiment)) or EMPTY,
             "why": choice.why,
         }
-        for choice in choices
+        for name, choice in choices.items()
     ]
 
 

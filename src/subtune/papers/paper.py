@@ -187,10 +187,10 @@ class Paper:
         paths = [*self.folder.glob("*.csv"), *self.folder.parent.glob("claims.yaml")]
         return hash_files(*sorted(paths))
 
-    def read_choices(self) -> list[Choice]:
+    def read_choices(self) -> dict[str, Choice]:
         """Read what the paper left open, and what differs in subtune, from ``choices.yaml``."""
         path = self.folder.parent / "choices.yaml"
-        return read_choices(path) if path.is_file() else []
+        return read_choices(path) if path.is_file() else {}
 
     def read_printed(self, name: str) -> pd.DataFrame:
         """Read one of the paper's tables. ``name`` is the stem of its file name.

@@ -30,39 +30,41 @@ def at_scale():
 
 
 @pytest.mark.parametrize("paper", papers.paper_names())
-def test_every_paper_has_a_list_and_no_choice_twice(paper):
-    told = [choice.paper for choice in CHOICES[paper]]
-    assert len(told) == len(set(told)) > 5
-    for choice in CHOICES[paper]:
+def test_every_paper_has_a_list_of_whole_sentences(paper):
+    assert len(CHOICES[paper]) > 5
+    for choice in CHOICES[paper].values():
         for text in (choice.paper, choice.subtune, choice.why):
             assert text.endswith(".") and "  " not in text
 
 
 @pytest.mark.parametrize("paper", papers.paper_names())
 def test_settings_have_the_values_of_the_configuration_at_the_papers_scale(paper, at_scale):
-    for choice in CHOICES[paper]:
+    for name, choice in CHOICES[paper].items():
         tasks = set(choice.tasks)
         of_tasks = [
             experiment
             for experiment in at_scale.experiments.values()
             if experiment.paper == paper and (tasks & {*experiment.tasks} or not tasks)
         ]
-        assert any(not choice.list_differences(experiment) for experiment in of_tasks), choice
+        assert any(not choice.list_differences(experiment) for experiment in of_tasks), name
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"why": ""}, "entry 2: why: found '', expected at least 1 character"),
-        ({"why": None}, "entry 2: why: found None, expected text"),
-        ({"wy": "x"}, "entry 2: wy: "),
-        ({"settings": {"epoch": 1}}, "entry 2: settings: found 'epoch', expected one of .*epochs"),
-        ({"selections": {"mine": {"random": {}}}}, "entry 2: selections.mine"),
-    ],
-)
+MISTAKES = {
+    "why": ({"why": ""}, "mine.why: found '', expected at least 1 character"),
+    "number": ({"why": 5}, "mine.why: found 5, expected text"),
+    "misspelled key": ({"wy": "x"}, "mine.wy: "),
+    "setting": (
+        {"settings": {"epoch": 1}},
+        "mine.settings: found 'epoch', expected one of .*'epochs'",
+    ),
+    "selection": ({"selections": {"own": {"random": {}}}}, "mine.selections.own"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_refused_by_file_and_entry(change, message, tmp_path):
     path = tmp_path / "choices.yaml"
-    path.write_text(yaml.safe_dump([ENTRY, ENTRY | change]))
+    path.write_text(yaml.safe_dump({"other": ENTRY, "mine": ENTRY | change}))
     with pytest.raises(SubtuneError, match=f"^{re.escape(str(path))}: {message}"):
         read_choices(path)
 
@@ -70,35 +72,34 @@ def test_a_mistake_is_refused_by_file_and_entry(change, message, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- {paper: x}", "entry 1: printed_in: missing, expected a value"),
-        ("- just text", "entry 1: found 'just text', expected keys and values"),
-        ("paper: x", "found dict, expected a list of entries"),
-        ("", "found NoneType, expected a list of entries"),
-        ("- {paper: x", r"not valid YAML \(.* line 1"),
-        ("- {paper: x, paper: y}", "line 1: found 'paper' a second time"),
+        ("mine: {paper: x}", "mine.printed_in: missing, expected a value"),
+        ("mine: just text", "mine: found 'just text', expected keys and values"),
+        ("- paper", "found list, expected keys and values"),
+        ("", "found nothing, expected keys and values"),
+        ("mine: {paper: x", r"not valid YAML \(.* line 1"),
+        ("mine: {}\nmine: {}", "line 2: found 'mine' a second time"),
     ],
 )
-def test_a_file_that_is_no_list_of_entries_is_refused(text, message, tmp_path):
+def test_a_file_without_whole_entries_is_refused(text, message, tmp_path):
     path = tmp_path / "choices.yaml"
     path.write_text(text)
     with pytest.raises(SubtuneError, match=f"^{re.escape(str(path))}: {message}"):
         read_choices(path)
 
 
+def tabulate(name, **settings):
+    [row] = tabulate_choices({name: CHOICES["bitfit"][name]}, experiment(**settings))
+    return row
+
+
 def test_the_table_shows_settings_and_where_an_experiment_has_others():
-    [choice] = [c for c in CHOICES["bitfit"] if "epochs" in c.settings]
-    own = experiment(tasks=["rte", "cola"], epochs=20, by_task={"cola": {"epochs": 3}})
-    [row] = tabulate_choices([choice], own)
+    row = tabulate("epochs", tasks=["rte", "cola"], epochs=20, by_task={"cola": {"epochs": 3}})
     assert row["subtune"].endswith("are reported. epochs: 20")
     assert row["in this experiment"] == "epochs: 20 or epochs: 3"
-    [row] = tabulate_choices([choice], experiment(epochs=20))
-    assert row["in this experiment"] == "–"
-    [choice] = [c for c in CHOICES["bitfit"] if c.tasks]
-    here = [tabulate_choices([choice], experiment(tasks=[t])) for t in ("rte", "squad")]
-    assert [row["in this experiment"] for [row] in here] == [
-        "–",
-        "train_rows: [all], max_length: 128",
-    ]
+    assert tabulate("epochs", epochs=20)["in this experiment"] == "–"
+    here = tabulate("squad", tasks=["rte", "squad"])["in this experiment"]
+    assert here == "train_rows: [all], max_length: 128"
+    assert tabulate("squad", tasks=["rte"])["in this experiment"] == "–"
 
 
 @pytest.mark.parametrize("paper", papers.paper_names())
@@ -144,8 +145,9 @@ OTHERS = "self.key.bias", "self.value.bias", "output.dense.bias", LN2
     ],
 )
 def test_a_selection_of_a_list_trains_what_the_published_code_trains(paper, method, texts, count):
-    own = {name: of for choice in CHOICES[paper] for name, of in choice.selections.items()}
-    assert any(method in choice.subtune for choice in CHOICES[paper])
+    choices = CHOICES[paper].values()
+    assert any(method in choice.subtune for choice in choices)
+    own = {name: of for choice in choices for name, of in choice.selections.items()}
     entries = find_selection(method, own).resolve(BERT, seed=0)
     trained = {name for name in entries if not name.startswith("classifier")}
     assert trained == code_selects(*texts)
@@ -158,7 +160,7 @@ def test_random_biases_of_the_published_code_are_fewer_than_those_of_the_text():
     biases = (name for name in BERT if name.endswith("bias") and name != "classifier.bias")
     sizes = [BERT[name][0] for name in biases]
     drawn = sum(size * 43_324 // sum(sizes) for size in sizes)
-    own = {n: of for choice in CHOICES["bitfit_plus"] for n, of in choice.selections.items()}
+    own = CHOICES["bitfit_plus"]["rand_bias"].selections
     assert own["rand_bias_code"].random.count == drawn == 43_294
     draws = find_selection("rand_bias", {}).resolve(BERT, seed=0)
     assert sum(len(e.flat) for n, e in draws.items() if not n.startswith("classifier")) == 46_080

@@ -49,7 +49,7 @@ def test_corrected_test_scores_are_shown_even_if_their_file_is_older(remade):
 @pytest.mark.parametrize(
     ("place", "name", "value", "expected"),
     [
-        (Paper, "read_choices", lambda paper: [], {"exhibits/first"}),
+        (Paper, "read_choices", lambda paper: {}, {"exhibits/first"}),
         (Paper, "files_hash", lambda paper: "other numbers", {"exhibits/first"}),
         (shared, "CLAIMS", replace(shared.CLAIMS, caption="Other."), {"exhibits/first"}),
         (methods, "method_title", str.upper, {"exhibits/first", "summary/summary"}),
