@@ -145,16 +145,14 @@ SUMMARIES = (ANSWERS, FRONT, SUMMARY)
 CLAIMS = Table(
     "claims",
     "Claims",
-    "The table tests the claims of the paper on these runs, with the paper's tasks, dev sets and "
-    "methods. The paper's criterion for a claim is a mean, a number of tasks, or the p-value of a "
-    "test. The table applies this criterion to these runs and to the printed numbers. A claim "
-    "without runs is undecided. If printed numbers contradict the claim, the last column names "
-    "them. The criterion does not consider chance. The 95 % interval of the mean does: a verdict "
-    "is bold (certain) if the whole interval agrees with it. The interval is a t interval over "
-    "units, and needs three of them. With at least three seeds, each unit is the mean of one seed "
-    "over all tasks. With fewer seeds, each unit is a task, and the two dev sets of MNLI are two "
-    f"tasks. Score differences below {EQUIVALENCE_MARGINS['score']} count as ties, except in "
-    "claims of the form 'best on k of n tasks' and in claims that state an amount. Ratios within "
+    "The table tests the claims of the paper on these runs and on the printed numbers, with the "
+    "paper's tasks, dev sets and methods. A claim holds by the paper's own criterion: a mean, a "
+    "number of tasks, or the p-value of a test. A claim without runs is undecided. If printed "
+    "numbers contradict the claim, the last column names them. A verdict is bold (certain) if the "
+    "whole 95 % interval of the mean agrees with it. This t interval is over seeds if there are at "
+    "least three, otherwise over at least three tasks; the two dev sets of MNLI are two tasks. "
+    f"Score differences below {EQUIVALENCE_MARGINS['score']} count as ties, except in claims of "
+    "the form 'best on k of n tasks' and in claims that state an amount. Ratios within "
     f"{100 * EQUIVALENCE_MARGINS['ratio']:g} % of 1 count as equal. Parameters are counted without "
     "the classifier. A diverged method counts as the worst.",
     make=lambda results: claims_table(results["claims"]),
