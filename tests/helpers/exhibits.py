@@ -24,7 +24,7 @@ def titled(*tasks: Task) -> dict[str, Mapping[str, Any]]:
             "columns": {column.key: column.title for column in list_score_columns([task], {})},
             "metrics": task.metric_titles(),
             "evaluation": task.evaluation,
-            "source": "builtin data",
+            "source": "mini tasks, not the originals",
             "train_rows": 2500,
         }
         for task in tasks

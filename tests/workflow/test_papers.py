@@ -123,7 +123,7 @@ def test_an_added_papers_table_figures_and_claims_come_out(results):
     folder = results / "experiments" / "toys"
     scores = pd.read_csv(folder / "table1.csv").set_index(["scores of", "method"])["RTE"]
     assert float(scores["paper: tiny", "BitFit"]) == 79.0
-    assert "this run: tiny, builtin data" in scores.index.get_level_values(0)
+    assert "this run: tiny, mini tasks, not the originals" in scores.index.get_level_values(0)
     for figure in ("figure1", "figure2"):
         assert (folder / f"{figure}.png").stat().st_size > 1000
     claims = pd.read_csv(folder / "claims.csv").set_index("claim")["paper"]

@@ -93,9 +93,14 @@ def claim_interval(values: Sequence[float]) -> Interval:
 
 
 def is_certain(expects: Expectation, interval: Interval, equivalence_margin: float) -> bool:
-    """Return whether all numbers of an interval are in the expected range, or all outside of it."""
+    """Return whether all numbers of an interval are in the expected range, or all outside of it.
+
+    An interval without width is no evidence, for example if all methods give the same answers.
+    """
     ends = interval.low, interval.high
     # Comparisons with NaN are false, so nothing is certain if the interval is unknown.
+    if not interval.low < interval.high:
+        return False
     are_in_range = [claim_holds(expects, end, equivalence_margin) for end in ends]
     # The expected range is between two ends with different signs.
     return all(are_in_range) or (not any(are_in_range) and math.prod(ends) > 0)
@@ -242,6 +247,8 @@ def _build_claim_row(
     ours = evaluate_criterion(claim, data) or Judgement(math.nan, 0, UNDECIDED)
     unit, units = average_by_unit(_compute_cells(claim, data))
     interval = claim_interval(units.tolist())
+    if claim.measure == "rank correlation":
+        interval = Interval(*np.clip(interval, -1, 1).tolist())
     certain = is_certain(claim.expects, interval, claim.equivalence_margin())
     if claim.measure == "ratio":
         interval = Interval(*(math.exp(value) for value in interval))

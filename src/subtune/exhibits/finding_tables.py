@@ -117,6 +117,7 @@ def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> 
     """Compare two methods by the Kruskal–Wallis test, on our scores and on the paper's scores.
 
     The test is computed on dev scores, on test scores, and on all of these scores together. The
+    column ``p_paired`` is the p-value of Wilcoxon's test, which pairs the scores by task. The
     paper's table has the columns ``scores`` (names of the tables with the tested scores) and
     ``p_value``.
     """
@@ -134,12 +135,12 @@ def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> 
         scores_of = {m: rows.loc[rows["method"] == m, "value"] for m in methods}
         tested.append((f"paper's {name}", scores_of, p_value))
     counts = [f"n_{method}" for method in methods]
-    tests = [
-        (name, *map(len, groups), statistics.kruskal_wallis(*groups), reported)
-        for name, scores, reported in tested
-        for groups in [[scores[m].tolist() for m in methods]]
-    ]
-    return pd.DataFrame(tests, columns=["scores", *counts, "p_value", "reported"])
+    tests = []
+    for name, scores, reported in tested:
+        first, second = (scores[m].reset_index(drop=True) for m in methods)
+        p_values = statistics.kruskal_wallis(first, second), statistics.wilcoxon(first - second)
+        tests.append((name, len(first), len(second), *p_values, reported))
+    return pd.DataFrame(tests, columns=["scores", *counts, "p_value", "p_paired", "reported"])
 
 
 def component_table(results: ExperimentResults, printed: str) -> pd.DataFrame:
@@ -207,6 +208,7 @@ def claims_table(claims: pd.DataFrame) -> StyledTable:
                 "judged by": claim["judged_by"],
                 "this run": _format_statistic(claim, "ours", "cells", "judged"),
                 "paper": _format_statistic(claim, "paper", "paper_cells", "paper_judged"),
+                "verdict on the paper's numbers": claim["paper_judged"],
                 "mean": format_number(claim["mean"], ".3f"),
                 "95 % interval": format_interval(claim["low"], claim["high"], ".3f"),
                 # For example ``3 seeds`` or ``27 models × tasks``.

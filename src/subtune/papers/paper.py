@@ -282,13 +282,18 @@ class Paper:
         """Count the trained parameters of each ``model`` and ``method``, as ``trainable``.
 
         If the paper prints percentages instead of counts, ``trainable`` is a fraction of the model.
+        Some papers count a ``classifier``, too.
         """
         table = self.read_printed("parameter_counts").dropna()
         table = table[~table["printed"].str.endswith("%").astype(bool)]
         if table.empty:
             rows = self.read_printed("scores").rename(columns={"params": "printed"})
             table = rows[COUNTS].dropna().drop_duplicates(["model", "method"])
-        return table.assign(trainable=table["printed"].map(_parse_count)).drop(columns="printed")
+        counts = {
+            "trainable": table["printed"].map(_parse_count),
+            "classifier": pd.to_numeric(table.get("classifier", 0)),
+        }
+        return table.assign(**counts).drop(columns="printed")
 
 
 def _parse_count(text: str) -> float:

@@ -146,11 +146,12 @@ CLAIMS = Table(
     "claims",
     "Claims",
     "The table tests the claims of the paper on these runs and on the printed numbers, with the "
-    "paper's tasks, dev sets and methods. A claim holds by the paper's own criterion: a mean, a "
-    "number of tasks, or the p-value of a test. A claim without runs is undecided. If printed "
-    "numbers contradict the claim, the last column names them. A verdict is bold (certain) if the "
-    "whole 95 % interval of the mean agrees with it. This t interval is over seeds if there are at "
-    "least three, otherwise over at least three tasks; the two dev sets of MNLI are two tasks. "
+    "paper's dev sets and methods, on those of its tasks that were run. A claim holds by the "
+    "paper's own criterion: a mean, a number of tasks, or the p-value of a test. A claim without "
+    "runs is undecided. If printed numbers contradict the claim, the last column names them. A "
+    "verdict is bold (certain) if the whole 95 % interval of the mean agrees with it. This t "
+    "interval is over seeds if there are at least three, otherwise over at least three tasks; the "
+    "two dev sets of MNLI are two tasks. "
     f"Score differences below {EQUIVALENCE_MARGINS['score']} count as ties, except in claims of "
     "the form 'best on k of n tasks' and in claims that state an amount. Ratios within "
     f"{100 * EQUIVALENCE_MARGINS['ratio']:g} % of 1 count as equal. Parameters are counted without "
@@ -161,9 +162,10 @@ CLAIMS = Table(
 LEFT_OPEN = Table(
     "left_open",
     "What the paper left open, and what differs here",
-    "The table lists what the paper does not state, and where subtune differs from the paper or "
-    "its published code. Settings are those of config.yaml; the column 'in this experiment' lists "
-    "those with other values. With the selections, methods train what the published code trains.",
+    "The table lists what the paper does not state, and where subtune differs from the paper or, "
+    "if there is one, its published code. Settings are those of config.yaml; the column 'in this "
+    "experiment' lists those with other values. With the selections, methods train what the "
+    "published code trains.",
     make=lambda results: StyledTable(results["left_open"], wide=CHOICE_WIDTHS),
     needs=Needs(tables=("left_open",)),
 )

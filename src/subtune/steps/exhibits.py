@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from subtune.steps.context import Context
 
 INDEX = "exhibits.json"
+# Describes the data of each ``source``, for readers.
+SOURCES = {"hub": "hub data", "tsv": "GLUE's files", "builtin": "mini tasks, not the originals"}
 
 
 def jobs(context: "Context") -> Iterator[Job]:
@@ -72,7 +74,7 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
                 "columns": {c.key: c.title for c in list_score_columns([tasks[task]], {})},
                 "metrics": tasks[task].metric_titles(),
                 "evaluation": [*tasks[task].evaluation],
-                "source": "files" if task in own_tasks else f"{config.source} data",
+                "source": "files" if task in own_tasks else SOURCES[config.source],
                 "train_rows": most_rows[task],
             }
             for task in experiment.tasks

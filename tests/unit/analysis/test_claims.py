@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
@@ -128,21 +129,24 @@ def test_methods_that_score_alike_are_alike_and_others_are_not():
     assert row["ours"] < 0.05 < alike["ours"]
 
 
+SPREAD = np.array([0.9, 1.0, 1.1])
+
+
 def test_masks_are_compared_column_by_column():
     frame = scores(layernorm=[0.8, 0.8, 0.8])
     masks = [
-        frame.assign(scope=scope, fraction=fraction, value=frame["value"] - less)
+        frame.assign(scope=scope, fraction=fraction, value=frame["value"] - less * SPREAD)
         for scope, less in (("individual", 0.01), ("cv", 0.2))
         for fraction in (0.1, 0.4)
     ]
     every = pd.concat([frame, *masks])
     row = verdict_of("layernorm", "mask chosen from the other tasks", chosen=every)
     assert (row["units"], row["judged"], row["is_certain"]) == (3, DOES_NOT_HOLD, True)
-    row = verdict_of("layernorm", "small part of LayerNorm", chosen=every)
+    row = verdict_of("layernorm", "tenth of LayerNorm", chosen=every)
     assert row["ours"] == pytest.approx(-0.01)
     assert (row["judged"], row["is_certain"]) == (HOLDS, True)
     whole = pd.concat([every, scores(full=[0.9, 0.9, 0.9])])
-    row = verdict_of("layernorm", "part of LayerNorm scores no less than full", chosen=whole)
+    row = verdict_of("layernorm", "tenth of LayerNorm scores no less than full", chosen=whole)
     assert row["ours"] == pytest.approx(-0.11) and row["judged"] == DOES_NOT_HOLD
 
 
@@ -160,7 +164,7 @@ def test_families_are_compared_by_their_means_and_their_parameters():
     ):
         row = verdict_of("spafit", text, chosen=chosen)
         assert row["ours"] == pytest.approx(expected)
-        assert (row["judged"], row["is_certain"]) == (HOLDS, True)
+        assert row["judged"] == HOLDS
 
 
 @pytest.mark.parametrize(
@@ -247,7 +251,7 @@ def test_a_printed_layer_with_an_unreadable_cell_is_left_out():
     expected = (wide["bias"] - wide["weight"]).sum() / wide.to_numpy().sum()
     assert bias_minus_weight(layers)["qnli"] == pytest.approx(expected)
     ranks = stats.spearmanr(wide.index, wide.sum(axis=1)).statistic
-    assert rank_of_layers(shares, "share", None)["qnli"] == pytest.approx(ranks)
+    assert rank_of_layers(shares, "share")["qnli"] == pytest.approx(ranks)
 
 
 def test_the_best_other_method_has_the_best_average_over_tasks_and_seeds():
@@ -340,7 +344,7 @@ def test_information_guides_well_if_its_bias_scores_as_the_best(most, ours):
         ("no less", -0.01, 0.30, 0.02, True),
         ("no less", -0.30, -0.03, 0.02, True),
         ("no less", -0.30, 0.30, 0.02, False),
-        ("no less", 0.0, 0.0, 0.0, True),
+        ("no less", 0.0, 0.0, 0.0, False),
         ("no less", math.nan, math.nan, 0.02, False),
     ],
 )

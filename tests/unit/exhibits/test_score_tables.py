@@ -49,7 +49,7 @@ def test_a_comparison_shows_ours_above_the_papers_with_exact_counts():
     rows = [("rte", "full", 1.0, None, 1e-5, seed, value) for seed, value in ((0, 0.8), (1, 0.9))]
     rows.append(("rte", "layernorm", 1.0, None, 1e-3, 0, 0.8))
     table = compared(scored(*rows).assign(trainable=[2000, 2000, 50]))
-    ours = "this run: minilm, builtin data"
+    ours = "this run: minilm, mini tasks, not the originals"
     assert table.iloc[0].tolist() == [ours, "Full", "2,000", "100.000%", "0.8500 ± 0.0707"]
     assert table.iloc[1].tolist() == [ours, "LayerNorm", "50", "2.500%", "0.8000"]
     paper = "paper: bert-large-cased"
@@ -61,7 +61,7 @@ def test_with_an_own_task_the_paper_shows_only_the_same_methods():
     rows = [(task, "layernorm", 1.0, None, 1e-3, 0, 0.8) for task in ("weather", "rte")]
     table = styled(scored(*rows), weather, TASKS["rte"]).table
     assert table[["scores of", "method", "Weather", "RTE"]].to_numpy().tolist() == [
-        ["this run: minilm, builtin data", "LayerNorm", "0.8000", "0.8000"],
+        ["this run: minilm, mini tasks, not the originals", "LayerNorm", "0.8000", "0.8000"],
         ["paper: bert-large-cased", "LayerNorm", "–", "0.7401"],
     ]
 
@@ -290,7 +290,13 @@ def test_sizes_of_training_sets_are_above_the_scores_and_are_never_best():
     rows = shown.table.drop(columns=["method", "parameters", "% of full"]).to_numpy().tolist()
     assert rows[0] == ["training examples: this run", *["2.5k"] * 4]
     assert rows[1] == ["training examples: paper", "393k", "393k", "–", "2.5k"]
-    assert rows[2] == ["this run: minilm, builtin data", "–", "–", "90.00", "90.00"]
+    assert rows[2] == [
+        "this run: minilm, mini tasks, not the originals",
+        "–",
+        "–",
+        "90.00",
+        "90.00",
+    ]
     assert shown.bold["RTE"].tolist()[:3] == [False, False, True]
 
 

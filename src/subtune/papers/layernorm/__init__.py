@@ -42,9 +42,11 @@ EXHIBITS = (
     Table(
         "kruskal_wallis",
         "BitFit compared with LayerNorm",
-        "The Kruskal–Wallis test compares the scores of BitFit and LayerNorm. The p-values are "
-        "computed from these runs and from the paper's tables. The last column shows the p-values "
-        "that the paper prints.",
+        "The Kruskal–Wallis test compares the scores of BitFit and LayerNorm, in these runs and in "
+        "the paper's tables. The last column shows the p-values that the paper prints. The test "
+        "does not pair the scores by task, so differences between tasks can hide a difference "
+        "between the methods. The column 'p_paired' is from Wilcoxon's signed-rank test, which "
+        "pairs them.",
         make=lambda results: kruskal_wallis_table(results, ["bitfit", "layernorm"]),
     ),
     Figure(
@@ -149,18 +151,16 @@ def rank_minus(shares: pd.DataFrame, ranks: Mapping[str, int]) -> pd.Series:
     return (ours - pd.Series(ranks)).dropna().rename_axis("component")
 
 
-def rank_of_layers(layers: pd.DataFrame, value: str, component: str | None) -> pd.Series:
+def rank_of_layers(layers: pd.DataFrame, value: str) -> pd.Series:
     """Compute the rank correlation between layer numbers and values of layers, for each task.
 
     A difference cannot be used, because the claim is about a trend over layers.
 
     Args:
-        layers: a table with the columns ``task``, ``layer``, ``value`` and, if ``component`` is
-            not None, ``component``.
+        layers: a table with the columns ``task``, ``layer`` and ``value``.
         value: the name of the column with Fisher information or changes.
     """
-    rows = layers if component is None else layers[layers["component"] == component]
-    return rank_correlations(rows.groupby(["task", "layer"])[value].sum(), "layer", ["task"])
+    return rank_correlations(layers.groupby(["task", "layer"])[value].sum(), "layer", ["task"])
 
 
 def bias_minus_weight(layers: pd.DataFrame) -> pd.Series:
