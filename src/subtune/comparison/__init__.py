@@ -126,13 +126,10 @@ def with_options(function: Callable) -> Any:
     signature = inspect.signature(function)
     *own, _ = signature.parameters.values()
     hints = get_type_hints(Options)
-    shared = [
-        option.replace(annotation=hints[name])
-        for name, option in inspect.signature(Options).parameters.items()
-    ]
+    options = inspect.signature(Options).parameters.values()
+    shared = [option.replace(annotation=hints[option.name]) for option in options]
     function.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
-    descriptions = [
-        str(each.__doc__).split("Attributes:\n")[1].strip() for each in (TableOptions, Options)
-    ]
+    docstrings = (str(each.__doc__) for each in (TableOptions, Options))
+    descriptions = [text.split("Attributes:\n")[1].strip() for text in docstrings]
     function.__doc__ = str(function.__doc__).replace("{options}", "\n        ".join(descriptions))
     return function

@@ -82,28 +82,22 @@ def read_tables_and_models(
         if not is_multilabel or None in map(parse_flag, train.cells(label[0])):
             [label] = label
     elif isinstance(label, tuple) and options.kind and not is_multilabel:
-        raise SubtuneError(
-            f"--label: found several columns ({join_names(label)}), expected one column, because "
-            f"the kind of task is {options.kind}"
-        )
+        expected = f"expected one column, because the kind of task is {options.kind}"
+        raise SubtuneError(f"--label: found several columns ({join_names(label)}), {expected}")
     require_labels_as_text(train, label_columns(label))
     text = text or guess_text_columns(train, label_columns(label))
     columns = (*text, *label_columns(label), *filter(None, [options.group]))
     for column in columns:
         if columns.count(column) > 1:
-            raise SubtuneError(
-                f"{train.path}: column {column!r} is named twice, expected different columns for "
-                "--text, --text2, --label and --group"
-            )
+            expected = "expected different columns for --text, --text2, --label and --group"
+            raise SubtuneError(f"{train.path}: column {column!r} is named twice, {expected}")
         for table in tables.values():
             if column not in table.columns:
                 missing = format_missing_column(column, table.columns)
                 raise SubtuneError(f"{table.path}: {missing}")
     if not isinstance(label, str):
-        tables = {
-            split: table._replace(rows=fill_empty_flags(table.rows, label))
-            for split, table in tables.items()
-        }
+        for split, table in tables.items():
+            tables[split] = table._replace(rows=fill_empty_flags(table.rows, label))
     texts = [tuple(str(row.get(column) or "") for column in text) for _, row in train.rows]
     models, problems = find_starting_models(options.model, texts)
     counted = {name: model.token_counts(texts) for name, model in models.items()}
@@ -113,9 +107,8 @@ def read_tables_and_models(
     windows = choose_max_lengths(counts[most], longest)
     unknown = max(share for _, share in counted.values())
     lengths = describe_lengths(counts[most], windows[0], bool(models[most].directory), unknown)
-    guessed = tuple(
-        n for n in ("text", "label", "sheet", "kind", "group") if getattr(options, n) is None
-    )
+    names = ("text", "label", "sheet", "kind", "group")
+    guessed = tuple(name for name in names if getattr(options, name) is None)
     facts = describe_tables(tables, text, label, lengths, options.kind, guessed)
     return TablesAndModels(facts, tables, models, counts, counts[most], windows, problems)
 
@@ -149,13 +142,9 @@ class ChosenRows(NamedTuple):
             A copy of this object that refers to the new files.
         """
         files = write_drawn_rows(self.rows, numbers, folder)
-        whole = WholeTable(
-            path=str(Path(self.files["train"]).resolve()),
-            version=sources.files_version({"train": Path(self.files["train"])}),
-            rows=len(self.numbers["train"]),
-            encoding=self.task.encoding,
-            sheet=self.task.sheet,
-        )
+        path, number = Path(self.files["train"]).resolve(), len(self.numbers["train"])
+        version = sources.files_version({"train": path})
+        whole = WholeTable(str(path), version, number, self.task.encoding, self.task.sheet)
         write_table_description(folder, whole)
         return self._replace(task=self.task.replace(encoding=None, sheet=None), files=files)
 
@@ -235,8 +224,6 @@ def count_folds(train: str, size: TaskSize, group: str | None) -> int:
     folds = size.most_folds(DEFAULTS.seeds)
     if folds < 2 and size.scarcest:
         advice = "; remove rows with repeated texts, or call without --group" if group else ""
-        raise SubtuneError(
-            f"{train}: found too few {size.scarcest[0]}, expected at least two: one for training "
-            f"and one for evaluation{advice}"
-        )
+        expected = f"expected at least two: one for training and one for evaluation{advice}"
+        raise SubtuneError(f"{train}: found too few {size.scarcest[0]}, {expected}")
     return folds

@@ -182,6 +182,10 @@ class StartingModel(HashableModel):
         return dict(zip(problems["method"], problems["problem"], strict=True))
 
 
+# Models by their names in the configuration.
+Models = Mapping[str, StartingModel]
+
+
 def find_starting_models(
     names: str | Sequence[str] | None, texts: Sequence[tuple[str, ...]]
 ) -> tuple[dict[str, StartingModel], dict[str, str]]:
@@ -369,10 +373,8 @@ def list_choices(
             schedule=DEFAULTS.schedule,
             warmup=DEFAULTS.warmup,
         )
-        each = [
-            shortest.model_copy(update={"epochs": epochs})
-            for epochs in range(size["epochs"], fewest - 1, -1)
-        ]
+        numbers = range(size["epochs"], fewest - 1, -1)
+        each = (shortest.model_copy(update={"epochs": epochs}) for epochs in numbers)
         choices.append([CandidateSettings(experiment, reduction.rows) for experiment in each])
     best = choices[0][0].experiment
     longer = [m for m in DEFAULTS.longer["methods"] if any(m in own for own in rates.values())]

@@ -29,8 +29,7 @@ HOW_WORDS = "labels of words need a configuration with `kind: tokens` (docs/own-
 OBJECTS = "nested lists, objects or bytes"
 HOW_OBJECTS = (
     "use labels that are text, numbers, or lists of these (in Label Studio, export as JSON-MIN or "
-    "CSV); "
-    f"{HOW_WORDS}"
+    f"CSV); {HOW_WORDS}"
 )
 # The end of a training file's name that is omitted in the task's name.
 SPLIT = re.compile(r"(?i)(^|[^a-z0-9]+)(train|training|trn)$")
@@ -141,10 +140,9 @@ def require_texts(table: UserTable, named: Collection[str]) -> None:
             continue
         texts = (c for c in table.columns if c not in lengths and _has_sentences(table.cells(c)))
         if column in named or not (named or any(texts)):
-            raise SubtuneError(
-                f"{table.path}: found lists of equal lengths in the columns {column!r} and "
-                f"{tags[0]!r} (words with one label each?), expected one text per row; {HOW_WORDS}"
-            )
+            found = f"found lists of equal lengths in the columns {column!r} and {tags[0]!r}"
+            expected = f"expected one text per row; {HOW_WORDS}"
+            raise SubtuneError(f"{table.path}: {found} (words with one label each?), {expected}")
 
 
 def _are_objects(cells: Sequence[Any]) -> bool:
@@ -196,10 +194,8 @@ def guess_label_columns(table: UserTable) -> LabelColumns:
     if possible:
         found = f"several columns may be the label ({join_names(possible)})"
     hint = f"; {HOW_OBJECTS}" if OBJECTS in reasons.values() else ""
-    raise SubtuneError(
-        f"--label: cannot be guessed: in {table.path} {found}; choose one of "
-        f"{join_names(table.columns)}{hint}"
-    )
+    advice = f"choose one of {join_names(table.columns)}{hint}"
+    raise SubtuneError(f"--label: cannot be guessed: in {table.path} {found}; {advice}")
 
 
 def _require_header(table: UserTable, label: str) -> None:
@@ -212,11 +208,10 @@ def _require_header(table: UserTable, label: str) -> None:
     labels = table.filled_cells(label)
     are_numbers = None not in map(parse_number, [label, *labels])
     if has_sentence and (are_numbers or label.strip() in labels):
-        raise SubtuneError(
-            f"{table.path}: found {shorten(label)!r} as the name of the label column, which looks "
-            "like a label; expected a header such as text,label above the first row (if the file "
-            "has a header, set --label)"
-        )
+        name = f"found {shorten(label)!r} as the name of the label column"
+        expected = "expected a header such as text,label above the first row"
+        advice = "if the file has a header, set --label"
+        raise SubtuneError(f"{table.path}: {name}, which looks like a label; {expected} ({advice})")
 
 
 def reason_against_label(table: UserTable, column: str) -> str | None:
@@ -280,17 +275,13 @@ def guess_text_columns(table: UserTable, labels: Collection[str]) -> tuple[str, 
     if len(columns) in (1, 2):
         return tuple(columns)
     if not others:
-        raise SubtuneError(
-            f"--text: {table.path} has only the label column ({join_names(labels)}), expected a "
-            "column of texts"
-        )
+        found = f"{table.path} has only the label column ({join_names(labels)})"
+        raise SubtuneError(f"--text: {found}, expected a column of texts")
     found = f"several columns may be the text ({join_names(columns)})"
     if not columns:
         found = "no column contains text"
-    raise SubtuneError(
-        f"--text: cannot be guessed: in {table.path} {found}; choose one of "
-        f"{join_names(others)}, and for pairs of texts a second one as --text2"
-    )
+    advice = f"choose one of {join_names(others)}, and for pairs of texts a second one as --text2"
+    raise SubtuneError(f"--text: cannot be guessed: in {table.path} {found}; {advice}")
 
 
 def _has_sentences(cells: list[Any]) -> bool:

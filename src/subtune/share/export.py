@@ -220,16 +220,12 @@ def _choose_peft_settings(run: str, spec: RunSpec, delta: Delta, model: Encoder)
     elif others and all(map(is_norm, others)):
         fields = {"type": "LN_TUNING", "target_modules": modules}
     else:
-        raise SubtuneError(
-            f"run {run} trained parameters other than PEFT modules, LoRA or norms; export the "
-            "whole model, without --adapter"
-        )
+        found = "trained parameters other than PEFT modules, LoRA or norms"
+        raise SubtuneError(f"run {run} {found}; export the whole model, without --adapter")
     return PeftSettings.model_validate(fields)
 
 
-def _fill_adapter(
-    module: "PeftModel", names: Mapping[str, str], delta: Delta, model: Encoder
-) -> None:
+def _fill_adapter(module: "PeftModel", names: dict[str, str], delta: Delta, model: Encoder) -> None:
     """Copy a run's trained values into PEFT's model.
 
     Args:
@@ -250,9 +246,8 @@ def _fill_adapter(
             else:
                 # PEFT trains a copy of a module if all of its parameters are trained.
                 module_name, _, last = model.exported_name(name).rpartition(".")
-                copies = (
-                    f"{PEFT_PREFIX}{module_name}.{inside}.default.{last}" for inside in COPY_LISTS
-                )
+                before = f"{PEFT_PREFIX}{module_name}"
+                copies = (f"{before}.{inside}.default.{last}" for inside in COPY_LISTS)
                 own = next(copy for copy in copies if copy in parameters)
             parameter = parameters[own].mT if own in transposed else parameters[own]
             parameter.copy_(values)
@@ -278,10 +273,8 @@ def _load_run(
             "docs/methods.md, section TF-IDF"
         )
     if isinstance(spec.selection, Adapter):
-        raise SubtuneError(
-            f"run {run} trained Houlsby or Pfeiffer adapters, which neither transformers nor PEFT "
-            "supports; choose a run of another method"
-        )
+        found = "trained Houlsby or Pfeiffer adapters, which neither transformers nor PEFT supports"
+        raise SubtuneError(f"run {run} {found}; choose a run of another method")
     if as_adapter and not records.read_outcome(store, run)["diverged"]:
         _choose_peft_settings(run, *_read_run(layout, run))
     return _read_run(layout, run_to_export(layout, run, minutes))
@@ -296,7 +289,6 @@ def _read_run(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
 
 def _make_export_config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
     config = copy.deepcopy(model.config)
-    config.num_labels = task.outputs
     config.problem_type = task.of_kind.problem_type
     # Training used float32, even if the model was stored in half precision. Rounding to half
     # precision would remove small changes.
