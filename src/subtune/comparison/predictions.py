@@ -153,10 +153,11 @@ def _read_rows(predictions: Any, task: TaskSpec, number: int) -> tuple[str, str,
         if path.suffix.lower() not in FORMATS:
             raise SubtuneError(f"{path}: extension: {format_allowed(path.suffix, FORMATS)}")
         return path.stem, str(path), read_prediction_rows(task, path, number)
-    name, source = str(getattr(predictions, "name", None) or "predictions"), "--predictions"
+    name, source = "predictions", "--predictions"
     if is_table(predictions):
         frame = to_frame(predictions, source)
     else:
+        name = str(getattr(predictions, "name", None) or name)
         is_matrix = getattr(predictions, "ndim", 1) == 2
         if hasattr(predictions, "__array__"):
             predictions = np.asarray(predictions).tolist()

@@ -243,7 +243,8 @@ def to_frame(rows: Any, source: str) -> pd.DataFrame:
     Raises:
         SubtuneError: two columns have the same name.
     """
-    if not hasattr(rows, "features"):
+    # A DataFrame has an attribute for each column, which may be called "features".
+    if isinstance(rows, pd.DataFrame) or not hasattr(rows, "features"):
         frame = rows
         if not isinstance(rows, pd.DataFrame):
             table = pyarrow.table(rows)

@@ -179,6 +179,12 @@ def test_a_missing_prediction_in_memory_is_named(missing):
         checked(["good", missing])
 
 
+@pytest.mark.parametrize("name", ["name", "features", "index"])
+def test_a_column_may_have_the_name_of_an_attribute(name):
+    frame = pd.DataFrame({name: ["x", "y"], "prediction": ["good", "bad"]})
+    assert checked(frame) == ("predictions", [{"prediction": "good"}, {"prediction": "bad"}])
+
+
 @pytest.mark.parametrize("dtype", ["int64", "float64", "bool", "Int64", "object", "category"])
 def test_labels_are_numbers_or_booleans_of_any_type(dtype):
     labels = ("False", "True") if dtype == "bool" else ("0", "1")

@@ -160,6 +160,12 @@ def test_tables_of_pyarrow_and_polars_are_read_as_dataframes(tmp_path):
         assert written == [{"text": f"text {n}", "label": [1, None][n % 2]} for n in range(10)]
 
 
+@pytest.mark.parametrize("name", ["features", "index", "columns", "items"])
+def test_a_column_may_have_the_name_of_an_attribute(tmp_path, name):
+    written = lines(find_splits(ROWS.rename(columns={"text": name}))["train"], tmp_path)
+    assert [row[name] for row in written] == [*ROWS["text"]]
+
+
 @pytest.mark.parametrize(
     "make", [pd.DataFrame, lambda rows, columns: pyarrow.table(rows, names=columns)]
 )
