@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 # The name of the only experiment. An experiment with a paper's name would get the paper's tables.
 EXPERIMENT = "mine"
+# The template adds a comment at the end of a line, so each value must be on one line.
+dump_line: Any = partial(yaml.safe_dump, width=math.inf, sort_keys=False, allow_unicode=True)
 
 
 def write_first_configuration(
@@ -188,11 +190,9 @@ def _choose_in_time(
         counts = chosen.count_rows(rows.numbers)
         evaluated = sum(counts.values()) - counts["train"]
         reduced_size = size.replace(train_rows=counts["train"], evaluation_rows=evaluated)
-        tokens = {
-            name: look.token_counts[name].clip(max=chosen.experiment.max_length).mean()
-            for name in config.models
-            if look.models[name].dimensions
-        }
+        longest = chosen.experiment.max_length
+        known = [name for name in config.models if look.models[name].dimensions]
+        tokens = {name: look.token_counts[name].clip(max=longest).mean() for name in known}
         update = {"experiments": {EXPERIMENT: chosen.experiment}}
         return estimate_times(config.model_copy(update=update), reduced_size, tokens)
 
@@ -260,10 +260,7 @@ def _render(
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
-    # The template adds a comment at the end of a line, so each value must be on one line.
-    flow = partial(
-        yaml.safe_dump, default_flow_style=True, width=math.inf, sort_keys=False, allow_unicode=True
-    )
+    flow = partial(dump_line, default_flow_style=True)
     environment.filters |= {"quoted": quote_yaml, "flow": flow, "command": format_run_command}
     experiment = config.experiments[EXPERIMENT]
     task = config.all_tasks()[experiment.tasks[0]]
@@ -294,7 +291,6 @@ def format_run_command(target: Path) -> str:
 
 def quote_yaml(text: str) -> str:
     """Format a text as a YAML scalar, with quotation marks only if YAML needs them."""
-    in_list = yaml.safe_dump([text], default_flow_style=True, allow_unicode=True, width=10**9)
-    if in_list == f"[{text}]\n":
+    if dump_line([text], default_flow_style=True) == f"[{text}]\n":
         return text
-    return yaml.safe_dump(text, default_style='"', allow_unicode=True, width=10**9).rstrip("\n")
+    return dump_line(text, default_style='"').rstrip("\n")

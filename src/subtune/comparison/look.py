@@ -324,10 +324,9 @@ def require_labels(facts: Facts) -> None:
         if places and facts.kind != "multilabel":
             place = places[0].removesuffix(f" of {part.path}")
             found = f"{part.path}: {place}: the row has no label in column {names!r}"
-            rule = f"are left out only if they are at most {FEW:.0%} of all rows"
-            raise SubtuneError(
-                f"{found}, expected a label in each row (rows without a label {rule})"
-            )
+            few = f"at most {FEW:.0%} of all rows"
+            hint = f"rows without a label are left out only if they are {few}"
+            raise SubtuneError(f"{found}, expected a label in each row ({hint})")
     train, dev = parts["train"], parts.get("validation", parts["train"])
     learnt = [word for word, count in train.labels.items() if count]
     # If columns of 0 and 1 have no 1, a later check names the cell that is neither 0 nor 1.

@@ -172,9 +172,8 @@ def describe_folds(facts: Facts, folds: int, runs: int) -> Iterator[str]:
     """
     evaluation = f"each row is predicted once, by the one of {folds} runs that did not train on it"
     if runs < folds:
-        evaluation = (
-            f"{runs} of {folds} folds are predicted, each by a run that did not train on it"
-        )
+        predicted = f"{runs} of {folds} folds are predicted"
+        evaluation = f"{predicted}, each by a run that did not train on it"
     if "test" in facts.parts:
         fold = f"the one of {folds} folds that the run does not train on"
         evaluation = f"the epoch of each run is selected on {fold}; scores are on the test set"
@@ -219,11 +218,9 @@ def sample_lines(
         rows = f"{train - held_out:,} for training and {held_out:,} for evaluation"
         use = f": in each of {len(experiment.seeds)} folds, {rows}"
     parts = [f"a stratified sample of {train:,} of {asked['train']:,} rows{use}"]
-    parts += [
-        f"{used[split]:,} of {asked[split]:,} rows of the {ROWS[split]}set"
-        for split in ("validation", "test")
-        if used.get(split) != asked.get(split)
-    ]
+    for split in ("validation", "test"):
+        if used.get(split) != asked.get(split):
+            parts.append(f"{used[split]:,} of {asked[split]:,} rows of the {ROWS[split]}set")
     yield f"{'; '.join(parts)}; more minutes allow more rows"
 
 

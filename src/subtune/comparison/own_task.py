@@ -65,11 +65,8 @@ def read_tables_and_models(
         SubtuneError: a table cannot be read, a column is missing or cannot be guessed, or no model
             can be used.
     """
-    tables = {
-        split: read_user_table(path, options.encoding, options.sheet)
-        for split, path in paths.items()
-        if path
-    }
+    form = options.encoding, options.sheet
+    tables = {split: read_user_table(path, *form) for split, path in paths.items() if path}
     train, named = tables["train"], options.label
     text = tuple(column for column in (options.text, options.text2) if column)
     require_texts(train, text)
@@ -163,10 +160,8 @@ def choose_rows(
     columns = sources.read_columns(task, by_split)
     # In a multi-label task, a row without a label has none of the labels.
     filled = () if look.facts.kind == "multilabel" else label_columns(look.facts.label)
-    labelled = {
-        split: drop_incomplete_rows(table.rows, look.facts.text, filled)[0]
-        for split, table in look.tables.items()
-    }
+    tables, text = look.tables, look.facts.text
+    labelled = {s: drop_incomplete_rows(tables[s].rows, text, filled)[0] for s in tables}
     numbers = {split: np.arange(len(placed)) for split, placed in labelled.items()}
     if dev_share:
         with locate_errors(f"--dev: {files['train']}"):
@@ -189,12 +184,10 @@ def make_task(facts: Facts, options: Options) -> Task:
     if kind == "classification" and len(words) == 2 and parse_number(words[1]) is None:
         # Binary F1 is computed for the last class, so the rarer class is last.
         words = sorted(words, key=lambda word: -train.get(word, 0))
-    metrics = DEFAULTS.metrics[kind]
-    if kind == "classification":
-        even = sum(train.values()) / len(words)
-        # If one class dominates, a method that always predicts this class has a high accuracy.
-        if max(train.values()) > DEFAULTS.imbalance * even:
-            metrics = DEFAULTS.metrics["unbalanced"]
+    # If one class dominates, a method that always predicts this class has a high accuracy.
+    limit = DEFAULTS.imbalance * (sum(train.values()) / max(len(words), 1))
+    dominates = kind == "classification" and max(train.values()) > limit
+    metrics = DEFAULTS.metrics["unbalanced" if dominates else kind]
     name = make_task_name(Path(facts.parts["train"].path))
     return Task(
         name=name,

@@ -114,11 +114,9 @@ def measure_paces(
         in_bf16 = [name for name in measured if timed[name].precision == "bf16"]
         measure(in_bf16, tries_bf16=False)
     first, *others = (name for name in measured if name not in problems)
-    return timed[first]._replace(
-        least_batch=min(timed[name].least_batch for name in measured),
-        pace_by_model={name: timed[name].pace for name in others},
-        problems=problems,
-    )
+    least_batch = min(timed[name].least_batch for name in measured)
+    paces = {name: timed[name].pace for name in others}
+    return timed[first]._replace(least_batch=least_batch, pace_by_model=paces, problems=problems)
 
 
 def measure_pace(

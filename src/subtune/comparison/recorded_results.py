@@ -91,19 +91,18 @@ def write_answers(context: Context, progress: Progress) -> None:
     Scores are compared with those of the recorded predictions. Other than in Snakemake's jobs, they
     are not computed with ``evaluate``, because its import takes seconds of the user's time.
     """
-    for job in scores.jobs(context):
-        with write_atomically(job.outputs) as outputs:
-            rows = join_recorded_runs(job.spec["runs"], progress)
-            scores.write_score_tables(job, rows, outputs)
-        for path in list_files(job.outputs):
-            os.utime(path, (1, 1))
-    for job in summary.jobs(context):
-        with write_atomically(job.outputs) as outputs:
-            summary.write_summaries(job, outputs)
-    for job in runs.jobs(context):
-        rows = join_recorded_runs(job.spec["planned"], progress)
-        with write_atomically(job.outputs) as outputs:
-            runs.write_table_of_runs(job, rows, outputs)
+    # A comparison has one experiment, and therefore one job of each step.
+    [scored], [summarised], [listed] = (step.jobs(context) for step in (scores, summary, runs))
+    with write_atomically(scored.outputs) as outputs:
+        rows = join_recorded_runs(scored.spec["runs"], progress)
+        scores.write_score_tables(scored, rows, outputs)
+    for path in list_files(scored.outputs):
+        os.utime(path, (1, 1))
+    with write_atomically(summarised.outputs) as outputs:
+        summary.write_summaries(summarised, outputs)
+    with write_atomically(listed.outputs) as outputs:
+        rows = join_recorded_runs(listed.spec["planned"], progress)
+        runs.write_table_of_runs(listed, rows, outputs)
 
 
 def write_report(context: Context) -> None:

@@ -30,7 +30,7 @@ from subtune.share.predict import MINUTES, run_to_export
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
 from subtune.training.embeddings import pooled_tokens
-from subtune.training.recorded_runs import pretrained_directory
+from subtune.training.recorded_runs import pretrained_directory, with_delta
 from subtune.training.values import LORA_A, LORA_B, Delta, changed_tensors
 
 if TYPE_CHECKING:
@@ -81,24 +81,21 @@ def export_model(layout: Layout, run: str, target: Path, minutes: float = MINUTE
     if isinstance(records.read_spec(Path(layout.records()), run).selection, Peft):
         return export_adapter(layout, run, target, minutes)
     spec, delta, model = _load_run(layout, run, minutes)
+    length, pretrained = spec.tokens.max_length, Path(layout.model(spec.model.id))
     with new_directory(target) as draft, silence_transformers():
         if isinstance(spec.recipe, Fit):
-            _write_encoder(draft, Path(layout.model(spec.model.id)), model.config, {})
+            _write_encoder(draft, pretrained, model.config, {})
             bias, weight = (value for _, value in sorted(delta.items()))
             read, texts = pooled_tokens(spec.model, model), len(spec.tokens.data.task.text)
-            _write_sentence_transformer(draft, spec.tokens.max_length, read, weight, bias, texts)
+            _write_sentence_transformer(draft, length, read, weight, bias, texts)
         else:
             config = _make_export_config(model, spec.tokens.data.task)
-            parameters = model.parameters | changed_tensors(model.parameters, delta)
-            trained = replace(model, config=config, parameters=parameters)
+            trained = replace(with_delta(spec, model, delta), config=config)
             whole = make_transformers_model(trained)
             if trained.averages_logits:
-                values = whole.base_model.state_dict()
-                _write_encoder(draft, Path(layout.model(spec.model.id)), config, values)
+                _write_encoder(draft, pretrained, config, whole.base_model.state_dict())
                 *_, weight, bias = trained.parameters.values()
-                _write_sentence_transformer(
-                    draft, spec.tokens.max_length, model.tokens_read, weight, bias
-                )
+                _write_sentence_transformer(draft, length, model.tokens_read, weight, bias)
             else:
                 whole.save_pretrained(draft)
         _write_other_files(draft, layout, spec, model, target.name)
@@ -267,11 +264,11 @@ def _load_run(
     store = Path(layout.records())
     spec = records.read_spec(store, run)
     if spec.reads_texts:
-        raise SubtuneError(
-            f"run {run} has no pretrained model to export; fit its regression, if the "
-            "log says nothing of cut texts or stochastic gradient descent, with the code of "
-            "docs/methods.md, section TF-IDF"
+        condition = "if the log says nothing of cut texts or stochastic gradient descent"
+        advice = (
+            f"fit its regression, {condition}, with the code of docs/methods.md, section TF-IDF"
         )
+        raise SubtuneError(f"run {run} has no pretrained model to export; {advice}")
     if isinstance(spec.selection, Adapter):
         found = "trained Houlsby or Pfeiffer adapters, which neither transformers nor PEFT supports"
         raise SubtuneError(f"run {run} {found}; choose a run of another method")
