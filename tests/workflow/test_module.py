@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import sys
 
 import pytest
 import yaml
@@ -95,6 +96,14 @@ def test_a_prefix_which_jobs_would_not_know_is_refused(other, statement):
     with pytest.raises(AssertionError) as error:
         other("-n", old=STATEMENT, new=f"{STATEMENT}    {statement}\n")
     assert "remove them, and set `results: sub/results` in the" in str(error.value)
+
+
+def test_an_interpreter_with_spaces_in_its_path_is_refused(other, tmp_path, monkeypatch):
+    (tmp_path / "a b").symlink_to(sys.prefix)
+    python = str(tmp_path / "a b" / "bin" / "python")
+    monkeypatch.setattr("tests.workflow.test_module.SNAKEMAKE", [python, *SNAKEMAKE[1:]])
+    with pytest.raises(AssertionError, match="needs a Python interpreter whose path has no spaces"):
+        other("-n")
 
 
 def test_an_experiment_may_have_the_name_of_a_rule_of_the_other_workflow(other):

@@ -193,12 +193,12 @@ def test_a_configuration_that_is_edited_while_a_call_runs_changes_the_next_call(
 def waiting_call(project, output):
     """Remove an output and make it again in a call whose jobs start at the end of the block."""
     (project.directory / output).unlink()
-    wait = "onstart:\n    shell('while [ ! -e start ]; do sleep 0.1; done')\n"
-    with (project.directory / "Snakefile").open("a") as file:
-        file.write("\n\n" + wait)
+    snakefile = project.directory / "Snakefile"
+    wait = "    shell('touch waits; while [ ! -e start ]; do sleep 0.1; done')\n"
+    snakefile.write_text(re.sub("(onstart:\n.+\n)", rf"\1{wait}", snakefile.read_text()))
     with ThreadPoolExecutor() as calls:
         call = calls.submit(project.run, project.config, "--", output)
-        while not list(project.directory.glob(".snakemake/locks/*")):
+        while not (project.directory / "waits").exists():
             time.sleep(0.1)
         try:
             yield
@@ -361,6 +361,24 @@ def test_what_a_call_gives_is_added_to_the_settings_of_its_profiles(
     assert plan.parent.parent.name == ("x" if len(given) > 1 else "results")
     expected = "other.sif" if "container" in profiles else "own.sif"
     assert json.loads(plan.read_text())["settings"]["container"] == expected
+
+
+CALLER = """
+from pathlib import Path
+from snakemake.api import SnakemakeApi
+from snakemake.settings.types import ConfigSettings, OutputSettings, ResourceSettings
+with SnakemakeApi(OutputSettings(dryrun=True)) as api:
+    settings = ResourceSettings(cores=1), ConfigSettings(configfiles=[Path("own.yaml")])
+    api.workflow(*settings, snakefile=Path("Snakefile")).dag().execute_workflow("dryrun")
+"""
+
+
+def test_a_program_with_arguments_of_its_own_can_call_the_workflow(tmp_path, tiny_bert):
+    unrun = Project(tmp_path / "project", tiny_bert)
+    own = unrun.changed(fractions={"values": [0.25], "scopes": ["individual"]})
+    (unrun.directory / "own.yaml").write_text(yaml.safe_dump(own))
+    said = printed([sys.executable, "-c", CALLER, "--own", "argument"], unrun.directory)
+    assert job_counts(said)["train"] == 1
 
 
 def test_every_method_has_a_zip_that_is_taken_and_its_constants_are_named(finished_project):

@@ -15,9 +15,13 @@ def read_call():
     files, settings = ["config.yaml"], {}
     if not workflow.is_main_process:
         return [*filter(exists, files)], settings
-    with redirect_stderr(StringIO()):
-        # This parser reads all profiles, and returns the value of the last profile that has a key.
-        parser, command_line = parse_args(None)
+    try:
+        with redirect_stderr(StringIO()):
+            # This parser reads all profiles, and returns the value of the last profile that has a key.
+            parser, command_line = parse_args(None)
+    except SystemExit:
+        # Another program calls Snakemake, whose settings are complete.
+        return files, settings
     names = [name for name in command_line.profile or [] if name != "none"]
     parsers = [*(get_argument_parser([name]) for name in names), parser]
     for profile in [*(parser.parse_args([]) for parser in parsers), command_line]:
