@@ -140,7 +140,7 @@ OTHERS = "self.key.bias", "self.value.bias", "output.dense.bias", LN2
         # The published code's selection for g_LN2, and for g_LN1 and g_LN2.
         ("bitfit_plus", "g_LN1,g_LN2,pooler_bias", [G2], 19_200),
         ("bitfit_plus", "g_LN1,g_LN2,pooler_bias", [G1, G2], 19_200),
-        ("bitfit_plus", "b_k,b_v,b_m1,b_m3,b_LN1,b_LN2,pooler_bias", OTHERS, 56_064),
+        ("bitfit_plus", "b_k, b_v, b_m1, b_m3, b_LN1, b_LN2, pooler_bias", OTHERS, 56_064),
         ("beft", "b_v,pooler_bias", ["self.value.bias"], 9_984),
     ],
 )
