@@ -229,20 +229,13 @@ class Paper:
         for column in {*COLUMNS["scores"]} - {*rows}:
             raise SubtuneError(f"{path}: {format_missing_column(column, rows)}")
         values, scales = (pd.to_numeric(rows[c], errors="coerce") for c in ("value", "scale"))
-        facts = zip(
-            rows.to_dict("records"),
-            values.abs() <= scales,
-            rows.duplicated(["exhibit", "model", "split", "method", "task"]),
-            strict=True,
-        )
-        for line, (row, is_score, is_repeated) in enumerate(facts, start=2):
-            problem = ""
-            if not is_score:
-                problem = f"value: found {row['value']!r}, expected a number up to the scale"
-            elif is_repeated:
-                problem = "this score is in an earlier line, expected each score once"
-            if problem:
-                raise SubtuneError(f"{path}, line {line}: {problem}")
+        problems = pd.Series("", rows.index)
+        repeated = rows.duplicated(["exhibit", "model", "split", "method", "task"])
+        problems[repeated] = "this score is in an earlier line, expected each score once"
+        found = "value: found " + rows["value"].map(repr) + ", expected a number up to the scale"
+        problems = problems.where(values.abs() <= scales, found)
+        for index, problem in problems[problems != ""].items():
+            raise SubtuneError(f"{path}, line {index + 2}: {problem}")
 
     def printed_tables(self, *, averages: bool) -> dict[str, pd.DataFrame]:
         """Map the names of our tables to the paper's numbers, in the format of these tables.
