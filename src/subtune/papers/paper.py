@@ -12,7 +12,7 @@ import yaml
 from pydantic import TypeAdapter
 
 from subtune.analysis.claims import Claim
-from subtune.analysis.statistics import STATISTICS
+from subtune.analysis.statistics import STATISTICS, match_family
 from subtune.core.errors import (
     SubtuneError,
     explain_pydantic_errors,
@@ -123,7 +123,8 @@ class Paper:
             numbers. Numbers in a column ``value`` are divided by their sum over the task.
         printed_learning_rates: a method, and the paper's table of the method's learning rates.
         tasks_apart: tasks that are used only in separate tables, figures and claims.
-        more_methods: methods of the claims whose scores are not printed.
+        more_methods: a regular expression that matches methods of the claims whose scores are not
+            printed, for example because they are for models of another size.
     """
 
     name: str
@@ -135,7 +136,7 @@ class Paper:
     printed_data: Mapping[str, str] = field(default_factory=dict)
     printed_learning_rates: tuple[str, str] | None = None
     tasks_apart: tuple[str, ...] = ()
-    more_methods: tuple[str, ...] = ()
+    more_methods: str = ""
 
     def shows_information(self) -> bool:
         """Return whether any table or figure shows Fisher information."""
@@ -167,14 +168,17 @@ class Paper:
         own = {
             "task": [*scores["task"], *self.tasks_apart],
             "column": [*scores["column"], *self.tasks_apart],
-            "method": [*rows["method"], *self.more_methods],
+            "method": [*rows["method"]],
         }
         return own if len(rows) else {}
 
     def select_evaluated(self, table: pd.DataFrame) -> pd.DataFrame:
         """Select the rows with a task, a score column and a method of the paper."""
         for name in self.evaluated.keys() & {*table}:
-            table = table[table[name].isin(self.evaluated[name])]
+            own = self.evaluated[name]
+            if name == "method":
+                own = own + match_family(table[name].unique(), self.more_methods)
+            table = table[table[name].isin(own)]
         return table
 
     @property

@@ -167,9 +167,10 @@ def test_a_mistake_in_a_printed_score_is_refused_by_its_line(rows, problem, tmp_
 def test_a_paper_is_judged_by_the_dev_sets_and_methods_that_it_prints():
     """SPAFIT prints only the matched dev set of MNLI; BEFT's tables were not available."""
     rows = [("mnli", "mnli_matched", "full"), ("mnli", "mnli_mismatched", "full"),
-            ("wnli", "wnli", "adapter"), ("mine", "mine", "full")]  # fmt: skip
+            ("rte", "rte", "SPAFIT-1-3-I"), ("wnli", "wnli", "adapter"),
+            ("mine", "mine", "full")]  # fmt: skip
     table = pd.DataFrame(rows, columns=["task", "column", "method"])
     spafit, beft = papers.find_paper("spafit"), papers.find_paper("beft")
-    assert spafit.select_evaluated(table)["column"].tolist() == ["mnli_matched"]
+    assert spafit.select_evaluated(table)["column"].tolist() == ["mnli_matched", "rte"]
     assert len(beft.select_evaluated(table)) == len(rows)
     assert not spafit.claims_for_tasks(["mine"]) and spafit.claims_for_tasks(["mine", "wnli"])

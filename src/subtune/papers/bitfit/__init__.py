@@ -191,7 +191,7 @@ PAPER = Paper(
     citation="BitFit (Ben-Zaken et al., 2021)",
     exhibits=EXHIBITS,
     # Table 3's random parameters in models of another size.
-    more_methods=("rand_uniform",),
+    more_methods="rand_uniform",
     claims=read_claims(
         __package__,
         spread_minus,

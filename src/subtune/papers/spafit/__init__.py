@@ -39,4 +39,6 @@ PAPER = Paper(
     exhibits=EXHIBITS,
     claims=read_claims(__package__, log_rate_ratio),
     metrics={"stsb": "pearsonr", "qqp": "accuracy"},
+    # Strata of models with another number of layers.
+    more_methods="SPAFIT-.*",
 )
