@@ -353,11 +353,8 @@ def _format_progress(state: Loop) -> str:
     # Runs of learning curves, which are fitted on fewer examples, are not counted.
     keys = {run.key for run in state.context.plan.runs_on_most_rows(EXPERIMENT)}
     line = f"{' of '.join(times)}  {len(keys & found.keys())} of {len(keys)} runs"
-    tried = {
-        search.run.with_learning_rate(rate).id
-        for id, search in state.context.plan.searches.items()
-        for rate in state.progress.tried_rates(id)
-    }
+    searches, rates = state.progress.searches, state.progress.tried_rates
+    tried = {searches[id].run.with_learning_rate(r).id for id in searches for r in rates(id)}
     if others := len(tried - recorded):
         line += f", and {format_count(others, 'run')} of the learning-rate search"
     return f"{line}; so far: {state.answer}" if state.answer else line

@@ -115,9 +115,8 @@ def _spelling_lines(facts: Facts) -> Iterator[str]:
     for group in facts.alike:
         yield f"labels that look alike, but are different classes: {', '.join(map(quote, group))}"
     train, judges = facts.parts["train"].labels, facts.parts[facts.judges].labels
-    for word in sorted(
-        {word for part in facts.parts.values() for word in part.labels}, key=label_sort_key
-    ):
+    words = {word for part in facts.parts.values() for word in part.labels}
+    for word in sorted(words, key=label_sort_key):
         if word.casefold() in NO_VALUES:
             advice = "if it stands for a missing label, leave these cells empty"
             yield f"label {quote(word)} is treated as a class; {advice}"

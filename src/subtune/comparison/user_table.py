@@ -241,9 +241,8 @@ def detect_ids_or_dates(table: UserTable, column: str) -> str | None:
     A column of ids or dates is neither a text column nor a label column.
     """
     words = table.filled_cells(column)
-    are_codes = all(
-        word.isdecimal() or (CODE.fullmatch(word) and parse_number(word) is None) for word in words
-    )
+    with_signs = [word for word in words if not word.isdecimal()]
+    are_codes = all(CODE.fullmatch(word) and parse_number(word) is None for word in with_signs)
     if ID.search(column) or (len({*words}) == len(words) and are_codes):
         return "ids"
     others = [word for word in words[: DEFAULTS.dates_looked_at] if not is_number(word)]

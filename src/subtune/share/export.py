@@ -254,9 +254,11 @@ def _module_name(name: str, model: Encoder) -> str:
     return model.exported_name(name).rpartition(".")[0]
 
 
-def _load_run(
-    layout: Layout, run: str, minutes: float, as_adapter: bool = False
-) -> tuple[RunSpec, Delta, Encoder]:
+# The spec of a run, its trained values and its pretrained model.
+LoadedRun = tuple[RunSpec, Delta, Encoder]
+
+
+def _load_run(layout: Layout, run: str, minutes: float, as_adapter: bool = False) -> LoadedRun:
     """Load spec, delta and pretrained model of a run or, after cross-validation, of its refit.
 
     With ``as_adapter``, a run that PEFT cannot store is refused before its refit is trained.
@@ -277,7 +279,7 @@ def _load_run(
     return _read_run(layout, run_to_export(layout, run, minutes))
 
 
-def _read_run(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
+def _read_run(layout: Layout, run: str) -> LoadedRun:
     store = Path(layout.records())
     spec = records.read_spec(store, run)
     delta = {key: torch.from_numpy(v) for key, v in records.read_delta(store, run).items()}
