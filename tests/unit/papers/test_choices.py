@@ -103,6 +103,23 @@ def test_the_table_shows_settings_and_where_an_experiment_has_others():
 
 
 @pytest.mark.parametrize("paper", papers.paper_names())
+def test_every_list_shows_other_models_tasks_examples_and_learning_rates(paper):
+    smaller = {"models": ["minilm"], "tasks": ["rte"], "train_rows": [64]}
+    own_rates = {"methods": {"full": [0.001], "bitfit": None}, "learning_rates": [0.006]}
+    rows = tabulate_choices(CHOICES[paper], experiment(**smaller, **own_rates))
+    here = ", ".join(row["in this experiment"] for row in rows)
+    for text in ("models: [minilm]", "tasks: [rte]", "train_rows: [64]"):
+        assert text in here
+    # A method with null has the learning rates of the experiment.
+    assert "methods: {full: [0.001], bitfit: null}" in here and "learning_rates: [0.006]" in here
+
+
+@pytest.mark.parametrize("paper", papers.paper_names())
+def test_every_list_says_what_is_not_tested(paper):
+    assert "not_tested" in CHOICES[paper]
+
+
+@pytest.mark.parametrize("paper", papers.paper_names())
 def test_the_report_has_the_list_as_a_table(paper):
     rows = tabulate_choices(CHOICES[paper], experiment())
     styled = made(paper, "left_open", {"left_open": pd.DataFrame(rows)})

@@ -73,7 +73,7 @@ EXHIBITS = (
         "Global Fisher information of LayerNorm",
         "For weights and for biases, the heat maps show each layer's share of the LayerNorm Fisher "
         "information of a task, summed over tasks. Every column sums to the number of tasks. The "
-        "paper's numbers are computed from its Figure 3 in the same way. For global "
+        "paper's numbers are those printed in its Figure 4, which has the same sums. For global "
         "masks, in contrast, weights and biases are ranked together, as in section 3.4. Both heat "
         "maps use one colour scale, in multiples of an equal share per layer.",
         make=draw_global_information,
