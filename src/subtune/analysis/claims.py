@@ -1,7 +1,8 @@
 """Tests the claims of papers on our numbers and on the numbers printed in the papers.
 
-A claim expects a number ``x`` to be in a range. A number whose absolute value is below the
-equivalence margin ``margin`` counts as no difference.
+A claim expects a number ``x`` to be in a range. If the absolute value of ``x`` is below the
+equivalence margin ``margin``, two methods count as equal. A method that is better may be so by any
+difference.
 
 * ``more``: ``x > 0``
 * ``same``: ``abs(x) < margin``

@@ -152,8 +152,9 @@ CLAIMS = Table(
     "verdict is bold (certain) if the whole 95 % interval of the mean agrees with it. This t "
     "interval is over seeds if there are at least three, otherwise over at least three tasks; the "
     "two dev sets of MNLI are two tasks. "
-    f"Score differences below {EQUIVALENCE_MARGINS['score']} count as ties, except in claims of "
-    "the form 'best on k of n tasks' and in claims that state an amount. Ratios within "
+    "A claim that a method is better holds with any difference. In claims that it is the same or "
+    f"no less, score differences below {EQUIVALENCE_MARGINS['score']} count as ties, except in "
+    "claims of the form 'best on k of n tasks' and in claims that state an amount. Ratios within "
     f"{100 * EQUIVALENCE_MARGINS['ratio']:g} % of 1 count as equal. Parameters are counted without "
     "the classifier. A diverged method counts as the worst.",
     make=lambda results: claims_table(results["claims"]),

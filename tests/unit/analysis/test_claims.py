@@ -310,7 +310,7 @@ def test_a_claim_about_the_size_of_training_data_is_asked_of_every_size():
     sizes = pd.concat(parts).assign(metric="exact_match", task="squad", column="squad")
     for text, ours in (
         ("With little training data", 0.2),
-        ("With all training data", 0.1),
+        ("With the most training data", 0.1),
         ("more data of one task", 1),
     ):
         row = verdict_of("bitfit", text, sizes=sizes)

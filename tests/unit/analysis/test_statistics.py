@@ -20,6 +20,7 @@ from subtune.analysis.statistics import (
 from subtune.papers.bitfit import (
     agreement_of_models,
     change_beside_others,
+    epochs_left,
     log_ratio_of_rates,
     measure_minus,
     minus_by_task_size,
@@ -145,11 +146,18 @@ def test_rates_are_compared_with_one_and_with_the_printed_ones():
 def test_one_method_is_set_beside_another_or_a_limit():
     rows = [("rte", "a", 0.1, 0), ("rte", "a", 0.5, 1), ("rte", "b", 0.3, 0), ("rte", "b", 0.3, 1)]
     assert spread_minus(scores(rows), "a", "b").tolist() == pytest.approx([np.sqrt(0.08)])
-    gaps = scores([("rte", "a", 0.7), ("rte", "b", 0.7)], best_epoch=5, gap=[0.03, 0.01])
+    gaps = scores([("rte", "a", 0.7), ("rte", "b", 0.7)], gap=[0.03, 0.01])
     assert measure_minus(gaps, "gap", "a", "b").tolist() == pytest.approx([0.02])
     assert measure_minus(gaps, "gap", 0.02, "a").tolist() == pytest.approx([-0.01])
-    assert measure_minus(gaps, "best_epoch", 7, "a").tolist() == [2]
-    assert measure_minus(gaps, "train", "a", 1.0).empty
+
+
+def test_a_method_that_still_improves_has_no_epoch_of_convergence():
+    """A training of five epochs does not show that seven are enough if its last epoch is best."""
+    curves = ["converged", "still rising", None]
+    runs = scores(
+        [(task, "a", 0.7) for task in ("rte", "cola", "mrpc")], best_epoch=5, curve=curves
+    )
+    assert epochs_left(runs, "a", 7).to_dict() == {("minilm", "rte", 0): 2}
 
 
 def test_models_agree_where_a_method_gains_on_the_same_tasks():

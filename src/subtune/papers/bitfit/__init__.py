@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.chosen_runs import drop_masked_runs
+from subtune.analysis.chosen_runs import CONVERGED, FELL, drop_masked_runs
 from subtune.analysis.statistics import (
     CELL,
     FEWEST_PAIRS,
@@ -165,16 +165,22 @@ def measure_minus(
         first: the name of a method, or a number.
         second: the name of a method, or a number.
     """
-    if measure not in table:
-        return empty_values()
-    if "decides" in table:
-        rows = drop_masked_runs(table[table["decides"]])
-    else:
-        rows = table.dropna(subset="gap")
-    wide = rows.groupby([*CELL, "method"])[measure].mean().unstack()
+    wide = table.dropna(subset="gap").groupby([*CELL, "method"])[measure].mean().unstack()
     wide = wide.reindex(columns=[side for side in (first, second) if isinstance(side, str)])
     left, right = (wide[side] if isinstance(side, str) else side for side in (first, second))
     return pd.Series(left - right).dropna()
+
+
+def epochs_left(chosen: pd.DataFrame, method: str, epochs: int) -> pd.Series:
+    """Compute ``epochs - best_epoch`` of a method, if its score no longer rises.
+
+    `minus` cannot be used, because it compares scores.
+    """
+    if "curve" not in chosen:
+        return empty_values()
+    rows = drop_masked_runs(chosen[chosen["decides"]])
+    rows = rows[(rows["method"] == method) & rows["curve"].isin([CONVERGED, FELL])]
+    return epochs - rows.groupby(CELL)["best_epoch"].mean()
 
 
 def log_ratio_of_rates(chosen: pd.DataFrame, printed: pd.DataFrame, method: str) -> pd.Series:
@@ -199,6 +205,7 @@ PAPER = Paper(
         minus_by_task_size,
         change_beside_others,
         measure_minus,
+        epochs_left,
         log_ratio_of_rates,
     ),
     printed_data={"train_rows": "train_rows"},
