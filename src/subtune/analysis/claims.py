@@ -246,7 +246,9 @@ def _build_claim_row(
     claim: Claim, data: Sequence[pd.DataFrame], printed: Judgement
 ) -> dict[str, Any]:
     ours = evaluate_criterion(claim, data) or Judgement(math.nan, 0, UNDECIDED)
-    unit, units = average_by_unit(_compute_cells(claim, data))
+    # The mean of several ranks or p-values says nothing about a claim.
+    has_mean = claim.measure not in ("rank", "p")
+    unit, units = average_by_unit(_compute_cells(claim, data if has_mean else ()))
     interval = claim_interval(units.tolist())
     if claim.measure == "rank correlation":
         interval = Interval(*np.clip(interval, -1, 1).tolist())

@@ -126,6 +126,7 @@ def test_methods_that_score_alike_are_alike_and_others_are_not():
     about = "does not differ significantly"
     alike, row = (verdict_of("layernorm", about, chosen=chosen) for chosen in (same, other))
     assert (alike["judged"], row["judged"]) == (HOLDS, DOES_NOT_HOLD)
+    assert math.isnan(row["mean"]) and row["units"] == 0
     assert row["ours"] < 0.05 < alike["ours"]
 
 
