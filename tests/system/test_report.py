@@ -173,6 +173,15 @@ def test_a_page_without_a_paper_speaks_of_none(section, tmp_path):
         assert words in with_paper and words not in without
 
 
+def test_a_page_of_mini_tasks_says_that_they_are_not_those_of_the_paper(section):
+    words = "mini tasks that come with subtune"
+    for source, is_said in (("builtin", True), ("tsv", False)):
+        html = page.render_page([], [section], runs(), f"results: results\nsource: {source}\n")
+        assert (words in html) is is_said
+    own = section | {"paper": ""}
+    assert words not in page.render_page([], [own], runs(), "source: builtin\n")
+
+
 @pytest.fixture
 def page_with_answers(section, tmp_path):
     """The page of an experiment that has answers, a summary and a long table."""
