@@ -81,7 +81,7 @@ class Submitted:
 
     def __init__(self, project: Project, targets: Sequence[str] = ("--until", "train")):
         self.directory = project.directory
-        (self.directory / "mine.yaml").write_text(yaml.safe_dump(project.config))
+        (self.directory / "mine.yaml").write_text(yaml.safe_dump(project.config, sort_keys=False))
         self.output = self.directory / "snakemake.log"
         with self.output.open("w") as file:
             self.process = subprocess.Popen(
