@@ -173,13 +173,10 @@ def test_a_page_without_a_paper_speaks_of_none(section, tmp_path):
         assert words in with_paper and words not in without
 
 
-def test_a_page_of_mini_tasks_says_that_they_are_not_those_of_the_paper(section):
-    words = "mini tasks that come with subtune"
-    for source, is_said in (("builtin", True), ("tsv", False)):
-        html = page.render_page([], [section], runs(), f"results: results\nsource: {source}\n")
-        assert (words in html) is is_said
-    own = section | {"paper": ""}
-    assert words not in page.render_page([], [own], runs(), "source: builtin\n")
+@pytest.mark.parametrize("has_mini_tasks", [False, True])
+def test_a_page_of_mini_tasks_says_that_they_are_not_those_of_the_paper(section, has_mini_tasks):
+    html = page.render_page([], [section], runs(), "", has_mini_tasks)
+    assert ("mini tasks that come with subtune" in html) is has_mini_tasks
 
 
 @pytest.fixture

@@ -59,7 +59,8 @@ def plan_configuration():
             *workflow.configfiles,
             *(path for _, path in filter(None, places)),
         ]:
-            with suppress(yaml.YAMLError):
+            # After `workdir:`, a relative path is not found.
+            with suppress(yaml.YAMLError, FileNotFoundError):
                 parse_yaml(Path(path))
         plan = write_plan(config)
     except SubtuneError as problem:

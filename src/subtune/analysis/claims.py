@@ -155,6 +155,11 @@ class Claim:
     contradicted_by: str = ""
     is_main: bool = False
 
+    def __post_init__(self) -> None:
+        for counts in filter(None, (self.at_least, self.at_most)):
+            if not 0 < counts[0] <= counts[1]:
+                raise ValueError(f"found {[*counts]}, expected a number of cells and the total")
+
     def equivalence_margin(self) -> float:
         """Return the claim's equivalence margin; for ratios, on the log scale."""
         margin = EQUIVALENCE_MARGINS[self.measure] if self.margin is None else self.margin

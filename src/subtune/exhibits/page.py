@@ -32,6 +32,7 @@ def render_page(
     sections: Sequence[Mapping[str, Any]],
     runs: pd.DataFrame,
     config: str,
+    has_mini_tasks: bool = False,
 ) -> str:
     """Render the report as a self-contained HTML page.
 
@@ -44,6 +45,7 @@ def render_page(
             ``learning_curves``).
         runs: the result of `subtune.analysis.tables.table_of_runs`.
         config: the configuration as YAML.
+        has_mini_tasks: whether mini tasks stand for the tasks of a paper.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("subtune.exhibits", "templates"),
@@ -74,6 +76,7 @@ def render_page(
         sections=with_runs,
         first=first,
         config=config,
+        has_mini_tasks=has_mini_tasks,
         cost=cost_rows(runs),
         origin=version_rows(runs),
         seeds=sorted(runs["seed"].unique()),

@@ -1,5 +1,6 @@
 """Declarations of papers: tables, figures, claims and printed numbers."""
 
+import csv
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +16,18 @@ from subtune.analysis.claims import Claim
 from subtune.analysis.statistics import STATISTICS, match_family
 from subtune.core.errors import (
     SubtuneError,
+    error_reason,
     explain_pydantic_errors,
+    format_allowed,
     format_missing_column,
+    join_names,
 )
 from subtune.core.files import hash_files, read_package_text, read_package_yaml
 from subtune.exhibits.output import ExperimentResults
 from subtune.exhibits.score_tables import AVERAGE
 from subtune.papers.choices import Choice, read_choices
 from subtune.tasks import TASKS
+from subtune.tasks.sentences import parse_number
 from subtune.tasks.task import list_score_columns
 
 # Tables with the Fisher information of one model on each task.
@@ -158,6 +163,11 @@ class Paper:
         return claims
 
     @cached_property
+    def printed_tasks(self) -> set[str]:
+        """The tasks with printed scores."""
+        return {*self._scores_like_ours()["task"]}
+
+    @cached_property
     def evaluated(self) -> dict[str, list[str]]:
         """Map ``task``, ``column`` and ``method`` to the paper's tasks, score columns and methods.
 
@@ -217,7 +227,6 @@ class Paper:
             rows = pd.read_csv(path, dtype=str if name in COLUMNS else None)
         if name != "scores":
             return rows
-        self._check_scores(path, rows)
         scale = pd.to_numeric(rows["scale"])
         return rows.assign(
             as_printed=rows["value"],
@@ -228,18 +237,31 @@ class Paper:
             is_average=rows["metric"] == AVERAGE,
         )
 
-    def _check_scores(self, path: Path, rows: pd.DataFrame) -> None:
-        """Raise a `SubtuneError` that names the line of the first printed score with a mistake."""
-        for column in {*COLUMNS["scores"]} - {*rows}:
-            raise SubtuneError(f"{path}: {format_missing_column(column, rows)}")
-        values, scales = (pd.to_numeric(rows[c], errors="coerce") for c in ("value", "scale"))
-        problems = pd.Series("", rows.index)
-        repeated = rows.duplicated(["exhibit", "model", "split", "method", "task"])
-        problems[repeated] = "this score is in an earlier line, expected each score once"
-        found = "value: found " + rows["value"].map(repr) + ", expected a number up to the scale"
-        problems = problems.where(values.abs() <= scales, found)
-        for index, problem in problems[problems != ""].items():
-            raise SubtuneError(f"{path}, line {index + 2}: {problem}")
+    def check_scores(self) -> None:
+        """Check the file of printed scores, without pandas, so that jobs can be planned without it.
+
+        Raises:
+            SubtuneError: a column is missing, or a score is not a number or is in the file twice.
+        """
+        path, seen = self.folder / "scores.csv", set[tuple[str, ...]]()
+        if not path.is_file():
+            return
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = csv.DictReader(file)
+            header = rows.fieldnames or ()
+            for column in [name for name in COLUMNS["scores"] if name not in header]:
+                raise SubtuneError(f"{path}: {format_missing_column(column, header)}")
+            for row in rows:
+                value, scale = (parse_number(row[name] or "") for name in ("value", "scale"))
+                score = tuple(row[name] for name in ("exhibit", "model", "split", "method", "task"))
+                problem = ""
+                if value is None or scale is None or abs(value) > scale:
+                    problem = f"value: found {row['value']!r}, expected a number up to the scale"
+                elif score in seen:
+                    problem = "this score is in an earlier line, expected each score once"
+                if problem:
+                    raise SubtuneError(f"{path}, line {rows.line_num}: {problem}")
+                seen.add(score)
 
     def printed_tables(self, *, averages: bool) -> dict[str, pd.DataFrame]:
         """Map the names of our tables to the paper's numbers, in the format of these tables.
@@ -325,14 +347,23 @@ def read_claims(package: str, *own: Callable[..., pd.Series]) -> tuple[Claim, ..
         SubtuneError: an entry is not a claim, or its arguments do not fit the statistic.
     """
     functions = {function.__name__: function for function in (*STATISTICS, *own)}
-    claim_type = TypeAdapter(Claim)
+    claim_type, texts = TypeAdapter(Claim), set[str]()
 
     def read_claim(entry: Any) -> Claim:
         row = dict(entry)
-        for name in functions.keys() & row:
-            row |= {"units": functions[name], "of": row.pop(name)}
+        known = [*functions, *Claim.__dataclass_fields__]
+        for key in [key for key in row if key not in known]:
+            raise SubtuneError(format_allowed(key, known))
+        names = [name for name in functions if name in row]
+        if len(names) != 1:
+            choices = join_names(functions)
+            raise SubtuneError(f"found {len(names)} statistics, expected one of {choices}")
+        row |= {"units": functions[names[0]], "of": row.pop(names[0])}
         claim = claim_type.validate_python(row)
         inspect.signature(claim.units).bind(*claim.reads, *claim.of)
+        if claim.text in texts:
+            raise SubtuneError("this claim is in an earlier line, expected each claim once")
+        texts.add(claim.text)
         return claim
 
     return read_entries(package, "claims.yaml", read_claim)
@@ -352,6 +383,10 @@ def read_entries(package: str, name: str, read_entry: Callable[[Any], Any]) -> t
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else "unknown"
         raise SubtuneError(f"{place} {line}: not valid YAML: {error.problem}") from None
+    except (OSError, ValueError) as error:
+        raise SubtuneError(f"{place} 1: {error_reason(error)}") from None
+    if not isinstance(entries, list):
+        raise SubtuneError(f"{place} 1: found {type(entries).__name__}, expected a list of entries")
     read = []
     for number, entry in enumerate(entries):
         try:

@@ -61,6 +61,7 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
     config = context.config
     experiment, tasks = config.experiments[name], config.all_tasks()
     paper, own_tasks = find_paper(experiment.paper), {*config.tasks, *config.directories}
+    paper.check_scores()
     most_rows = {run.task_name: run.train_rows for run in context.plan.runs_on_most_rows(name)}
     return {
         "experiment": name,
@@ -215,13 +216,10 @@ def list_computed_tables(paper: "Paper", tasks: Collection[str]) -> list[str]:
     """Return the names of the tables that have to be computed for a paper's tables and figures."""
     from subtune.papers.paper import INFORMATION
 
-    printed_tasks = {*paper.read_printed("scores")["task"]}
-    if {*tasks} <= {*paper.tasks_apart}:
-        printed_tasks &= {*tasks}
     made = {
         "claims": bool(paper.claims_for_tasks(tasks)),
         "left_open": bool(paper.read_choices()),
-        "reproduction": bool(printed_tasks),
+        "reproduction": not paper.printed_tasks.isdisjoint(tasks),
         "train_scores": bool(paper.scored_on_training_set),
     } | dict.fromkeys(INFORMATION, paper.shows_information())
     return [name for name, is_made in made.items() if is_made]

@@ -16,6 +16,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     from subtune.papers import find_paper
     from subtune.papers.shared import SUMMARIES
     from subtune.steps.exhibits import describe_exhibit
+    from subtune.tasks import TASKS
 
     config, paths = context.config, context.paths
     # The summary is only shown if there are several experiments.
@@ -33,8 +34,11 @@ def jobs(context: "Context") -> Iterator[Job]:
         "scores": [paths.data(name, "scores") for name in config.experiments],
         "learning_curves": [paths.data(name, "learning_curves") for name in config.experiments],
     }
+    mini_tasks = {*TASKS} - {*config.tasks, *config.directories}
     spec = {
         "answer": answer,
+        "has_mini_tasks": config.source == "builtin"
+        and any(e.paper and mini_tasks & {*e.tasks} for e in config.experiments.values()),
         "papers": {name: find_paper(e.paper).citation for name, e in config.experiments.items()},
         "config": config.model_dump(mode="json", exclude_defaults=True),
     }
@@ -62,5 +66,6 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     ]
     answer = [entry | {"target": entry["files"][0]} for entry in job.spec["answer"]]
     config = yaml.safe_dump(job.spec["config"], sort_keys=False, allow_unicode=True)
-    html = render_page(answer, sections, read_table(job.inputs["runs"], "runs"), config)
+    runs, has_mini_tasks = read_table(inputs["runs"], "runs"), job.spec["has_mini_tasks"]
+    html = render_page(answer, sections, runs, config, has_mini_tasks)
     Path(outputs["page"]).write_text(html, encoding="utf-8")

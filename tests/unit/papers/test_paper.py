@@ -116,18 +116,23 @@ def test_printed_counts_are_numbers_however_they_are_written(tmp_path, counts, t
 @pytest.mark.parametrize(
     ("mistake", "line", "problem"),
     [
-        ("minuss: [a, b]", 6, "minuss"),
+        ("minuss: [a, b]", 6, "did you mean 'minus'"),
         ("minus: [a]", 6, "missing a required argument: 'second'"),
         ("minus: [a, b]\n  measure: points", 6, "measure"),
         ("minus: [a, b]\n  tasks: rte", 6, "tasks"),
         ("minus: [a, b", 11, "expected ',' or ']'"),
+        ("minus: [a, b]\n  each_minus: [a, b, 2]", 6, "found 2 statistics"),
+        ("at_least: [1, 2]", 6, "found 0 statistics"),
+        ("minus: [a, b]\n  at_least: [3, 1]", 6, "found [3, 1]"),
+        ("minus: [a, b]\n  # as above", 6, "this claim is in an earlier line"),
     ],
 )
 def test_a_mistake_in_a_claim_is_refused_by_its_file_and_line(
     mistake, line, problem, tmp_path, monkeypatch
 ):
     claim = "- text: t\n  printed_in: '2'\n  statistic: a − b\n  expects: more\n"
-    text = f"{claim}  minus: [a, b]\n{claim.replace('text: t', 'text: u')}  {mistake}\n"
+    other = claim if "as above" in mistake else claim.replace("text: t", "text: u")
+    text = f"{claim}  minus: [a, b]\n{other}  {mistake}\n"
     (tmp_path / "toys").mkdir()
     (tmp_path / "toys" / "__init__.py").touch()
     (tmp_path / "toys" / "claims.yaml").write_text(text)
@@ -147,7 +152,7 @@ SCORE = "table1,m,validation,full,1%,rte,accuracy,80.0,100"
     ("rows", "problem"),
     [
         ([SCORE, SCORE.replace("80.0", "8O.0")], "scores.csv, line 3: value: found '8O.0'"),
-        ([SCORE.replace("80.0", "")], "scores.csv, line 2: value: found nan"),
+        ([SCORE.replace("80.0", "")], "scores.csv, line 2: value: found ''"),
         ([SCORE.replace("80.0", "800")], "scores.csv, line 2: value: found '800'"),
         ([SCORE, SCORE], "scores.csv, line 3: this score is in an earlier line"),
     ],
@@ -158,10 +163,11 @@ def test_a_mistake_in_a_printed_score_is_refused_by_its_line(rows, problem, tmp_
     header = "exhibit,model,split,method,params,task,metric,value,scale"
     (paper.folder / "scores.csv").write_text("\n".join([header, *rows]))
     with pytest.raises(SubtuneError, match=re.escape(problem)):
-        paper.read_printed("scores")
-    (paper.folder / "scores.csv").write_text("exhibit,model\ntable1,m\n")
-    with pytest.raises(SubtuneError, match="no column"):
-        paper.read_printed("scores")
+        paper.check_scores()
+    for text in ("exhibit,model\ntable1,m\n", ""):
+        (paper.folder / "scores.csv").write_text(text)
+        with pytest.raises(SubtuneError, match="no column"):
+            paper.check_scores()
 
 
 def test_a_paper_is_judged_by_the_dev_sets_and_methods_that_it_prints():
