@@ -173,3 +173,9 @@ def test_an_exhibit_says_from_the_results_whether_its_data_are_there():
     assert {"figure1", "paired_tests"} <= shown(bitfit, diverged).keys()
     assert "figure2" in shown(bitfit, ("rte", "layernorm", 0.2, "individual", 1e-3, 0, 0.5))
     assert "table1" in shown(bitfit, component_shares=pd.DataFrame())
+
+
+def test_an_experiment_on_other_tasks_has_no_claims_and_nothing_to_reproduce():
+    paper = papers.find_paper("layernorm")
+    assert not {"claims", "reproduction"} & {*list_computed_tables(paper, ["mine"])}
+    assert {"claims", "reproduction"} <= {*list_computed_tables(paper, ["mine", "rte"])}

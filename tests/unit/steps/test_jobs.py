@@ -314,3 +314,13 @@ def test_a_job_that_fails_leaves_nothing(settings):
 def test_every_step_plans_and_does_its_jobs(step):
     module = import_module(f"subtune.steps.{step}")
     assert callable(module.jobs) and callable(module.run)
+
+
+def test_a_job_whose_script_does_not_fit_an_updated_library_says_so(tmp_path, monkeypatch):
+    monkeypatch.delattr("subtune.core.files.keep_comparisons_away")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    script, log = ROOT / "workflow" / "scripts" / "step.py", tmp_path / "job.log"
+    given = SimpleNamespace(scriptdir=str(script.parent), log=[str(log)])
+    with pytest.raises(ImportError):
+        runpy.run_path(str(script), {"snakemake": given})
+    assert log.read_text().endswith("; start the call again\n")
