@@ -291,7 +291,7 @@ def describe_timeout(event: str, purpose: str = "") -> str:
     """Format the message of a call whose time ran out before an event, and what more time allows.
 
     Args:
-        purpose: why the user may repeat the call, such as ``to continue, ``.
+        purpose: why the user may repeat the call, such as ``to continue,`` and a space.
     """
     advice = f"{purpose}repeat the call with more minutes"
     return f"--minutes: the time ran out before {event}; {advice}"

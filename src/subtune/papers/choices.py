@@ -41,7 +41,7 @@ class Choice(Section):
     why: Text
     settings: Mapping[str, Any] = {}
     tasks: tuple[str, ...] = ()
-    selections: Mapping[Name, NamedSelection] = {}
+    selections: Mapping[str, NamedSelection] = {}
 
     @field_validator("settings")
     @classmethod
