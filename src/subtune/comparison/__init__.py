@@ -126,10 +126,13 @@ def with_options(function: Callable) -> Any:
     signature = inspect.signature(function)
     *own, _ = signature.parameters.values()
     hints = get_type_hints(Options)
-    options = inspect.signature(Options).parameters.values()
-    shared = [option.replace(annotation=hints[option.name]) for option in options]
+    shared = [
+        option.replace(annotation=hints[name])
+        for name, option in inspect.signature(Options).parameters.items()
+    ]
     function.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
-    docstrings = (str(each.__doc__) for each in (TableOptions, Options))
-    descriptions = [text.split("Attributes:\n")[1].strip() for text in docstrings]
+    descriptions = [
+        str(each.__doc__).split("Attributes:\n")[1].strip() for each in (TableOptions, Options)
+    ]
     function.__doc__ = str(function.__doc__).replace("{options}", "\n        ".join(descriptions))
     return function

@@ -27,7 +27,7 @@ from subtune.comparison.predictions import read_predictions, write_predictions
 from subtune.comparison.settings import (
     CandidateSettings,
     EstimatedSeconds,
-    Models,
+    StartingModel,
     count_training_rows,
     estimate_times,
     list_choices,
@@ -40,6 +40,7 @@ from subtune.core.files import Layout
 from subtune.core.gpus import hold_gpu
 from subtune.data.sample import draw_rows
 from subtune.data.sources import measure_columns
+from subtune.tasks import Task
 from subtune.tasks.task import TEST, TaskSize
 
 if TYPE_CHECKING:
@@ -108,8 +109,10 @@ def write_first_configuration(
     usual = choices[0][0].experiment
     config = _make_config(results, rows, models, timed, usual)
     chosen, times = _choose_in_time(config, choices, look, rows, size, options.minutes)
-    counts = chosen.count_rows(numbers)
-    drawn = {s: draw_rows(task, rows.columns[s], n, numbers[s]) for s, n in counts.items()}
+    drawn = {
+        split: draw_rows(task, rows.columns[split], count, numbers[split])
+        for split, count in chosen.count_rows(numbers).items()
+    }
     experiment, part = chosen.experiment, ""
     if every_seed:
         if len(experiment.seeds) < len(usual.seeds):
@@ -132,7 +135,7 @@ def write_first_configuration(
     rows = rows._replace(task=rows.task.replace(predictions=systems))
     experiment = add_learning_curves(experiment, len(drawn["train"]))
     config = _make_config(results, rows, models, timed, experiment)
-    text = _render(config, models, timed, target, len(drawn["train"]), lengths)
+    text = _render(config, rows.task, models, timed, target, len(drawn["train"]), lengths)
     with convert_errors(f"--to: cannot write {target}"), target.open("x", encoding="utf-8") as file:
         file.write(text)
 
@@ -200,10 +203,11 @@ def _choose_in_time(
         times = estimate(chosen)
         return times is None or times.all <= 60 * minutes
 
-    # If not even the fastest settings of a reduction fit, the next reduction is tried.
-    found = next((each for each in choices if ends_in_time(each[-1])), choices[-1])
-    chosen = found[bisect_left(found, True, hi=len(found) - 1, key=ends_in_time)]
-    return chosen, estimate(chosen)
+    for reduction in choices:
+        if ends_in_time(reduction[-1]):
+            chosen = reduction[bisect_left(reduction, True, key=ends_in_time)]
+            return chosen, estimate(chosen)
+    return choices[-1][-1], estimate(choices[-1][-1])
 
 
 def add_learning_curves(experiment: Experiment, rows: int) -> Experiment:
@@ -226,7 +230,11 @@ def add_learning_curves(experiment: Experiment, rows: int) -> Experiment:
 
 
 def _make_config(
-    results: str, rows: ChosenRows, models: Models, timed: "MeasuredPace", experiment: Experiment
+    results: str,
+    rows: ChosenRows,
+    models: Mapping[str, StartingModel],
+    timed: "MeasuredPace",
+    experiment: Experiment,
 ) -> Config:
     """Build the configuration that contains an experiment, its task and its models."""
     task = rows.task
@@ -244,11 +252,18 @@ def _make_config(
 
 
 def _render(
-    config: Config, models: Models, timed: "MeasuredPace", target: Path, rows: int, lengths: Lengths
+    config: Config,
+    task: Task,
+    models: Mapping[str, StartingModel],
+    timed: "MeasuredPace",
+    target: Path,
+    rows: int,
+    lengths: Lengths,
 ) -> str:
     """Render a configuration as YAML with comments.
 
     Args:
+        models: the models, by their names in the configuration.
         timed: the measured training speed of this machine.
         target: the path to which the configuration is written.
         rows: the number of rows of the training table that are used.
@@ -263,7 +278,6 @@ def _render(
     flow = partial(dump_line, default_flow_style=True)
     environment.filters |= {"quoted": quote_yaml, "flow": flow, "command": format_run_command}
     experiment = config.experiments[EXPERIMENT]
-    task = config.all_tasks()[experiment.tasks[0]]
     train_rows = count_training_rows(rows, experiment.folds)
     # The metric `f1` is defined for two classes only.
     hidden = {*task.metrics} if task.outputs == 2 else {*task.metrics, "f1"}

@@ -155,8 +155,6 @@ def describe_tables(
     is_counted = kind != "regression" and bool(answers)
     most = max(answers, key=answers.__getitem__, default=())
     scored = [labels for *_, labels in rows[judges] if labels is not None]
-    answered = [read_labels(row) for _, row in train.rows]
-    others = [name for name in train.columns if name not in (*text, *label_columns(label))]
     numbers = [n for words in answers for word in words if (n := parse_number(word)) is not None]
     return Facts(
         columns=train.columns,
@@ -173,7 +171,11 @@ def describe_tables(
         most_frequent=_join_labels(most) if is_counted else None,
         constant=scored.count(most) / max(1, len(scored)) if is_counted else None,
         conflicts=_find_conflicts([*chain(*rows.values())]),
-        deciding=_find_deciding_columns(train, others, answered),
+        deciding=_find_deciding_columns(
+            train,
+            [column for column in train.columns if column not in (*text, *label_columns(label))],
+            [read_labels(row) for _, row in train.rows],
+        ),
         lengths=lengths,
     )
 
@@ -211,10 +213,11 @@ def _describe_split(
             faulty[f"whose {quote(name)} is not a number"].append(place + where)
     # If there are several label columns, each column is a class, even if no row has this class.
     words = sorted({*counts, *(() if isinstance(label, str) else label)}, key=label_sort_key)
-    also_in = dict[str, int]()
-    for other, others in earlier.items():
-        found = {texts for _, texts, _ in others}
-        also_in[other] = sum(any(texts) and texts in found for _, texts, _ in rows)
+    texts_of = {other: {texts for _, texts, _ in others} for other, others in earlier.items()}
+    also_in = {
+        other: sum(any(texts) and texts in found for _, texts, _ in rows)
+        for other, found in texts_of.items()
+    }
     labels_of = {} if kind == "regression" else {word: counts[word] for word in words}
     path, number = str(table.path), len(table.rows)
     return rows, SplitFacts(path, number, labels_of, dict(faulty), left_out, also_in)
@@ -323,10 +326,11 @@ def require_labels(facts: Facts) -> None:
         places = part.faulty.get(f"without {quote(names)}", ())
         if places and facts.kind != "multilabel":
             place = places[0].removesuffix(f" of {part.path}")
-            found = f"{part.path}: {place}: the row has no label in column {names!r}"
-            few = f"at most {FEW:.0%} of all rows"
-            hint = f"rows without a label are left out only if they are {few}"
-            raise SubtuneError(f"{found}, expected a label in each row ({hint})")
+            raise SubtuneError(
+                f"{part.path}: {place}: the row has no label in column {names!r}, expected a label "
+                f"in each row (rows without a label are left out only if they are at most "
+                f"{FEW:.0%} of all rows)"
+            )
     train, dev = parts["train"], parts.get("validation", parts["train"])
     learnt = [word for word, count in train.labels.items() if count]
     # If columns of 0 and 1 have no 1, a later check names the cell that is neither 0 nor 1.
@@ -340,16 +344,18 @@ def require_labels(facts: Facts) -> None:
     limit = min(DEFAULTS.classes_of_words, most) if "kind" in facts.guessed else most
     if len(learnt) > limit:
         hint = "; if each is a class, add --classes" if len(learnt) <= most else ""
-        found = f"found {len(learnt):,} different labels in {rows:,} rows of column {names!r}"
-        expected = f"expected at most {limit} classes{hint}"
-        raise SubtuneError(f"--label: {found} of {train.path}, {expected}")
+        raise SubtuneError(
+            f"--label: found {len(learnt):,} different labels in {rows:,} rows of column {names!r} "
+            f"of {train.path}, expected at most {limit} classes{hint}"
+        )
     for split, part in parts.items():
         # Labels of the dev set alone are classes, too. In a test set, they would be mistakes.
         known = {*learnt, *(dev.labels if split == TEST else ())}
         unknown = sorted(word for word, count in part.labels.items() if count and word not in known)
         share = sum(part.labels[word] for word in unknown) / max(1, sum(part.labels.values()))
         if share > 0.5 or (split == TEST and unknown):
-            rows_with = f"{'most' if share > 0.5 else 'some'} rows have labels"
-            found = f"{rows_with} that are not in the training set ({join_names(unknown[:5])})"
-            expected = f"expected labels of {train.path} ({join_names(sorted(known)[:5])})"
-            raise SubtuneError(f"{part.path}: column {names!r}: {found}, {expected}")
+            raise SubtuneError(
+                f"{part.path}: column {names!r}: {'most' if share > 0.5 else 'some'} rows have "
+                f"labels that are not in the training set ({join_names(unknown[:5])}), expected "
+                f"labels of {train.path} ({join_names(sorted(known)[:5])})"
+            )

@@ -18,7 +18,6 @@ from typing import NamedTuple, Self
 from tqdm import tqdm
 
 from subtune.comparison.first_configuration import EXPERIMENT
-from subtune.comparison.messages import describe_timeout
 from subtune.comparison.next_runs import FULL, Method, Progress, rank_missing_runs
 from subtune.comparison.recorded_results import find_answer_so_far
 from subtune.comparison.results_writer import ResultsWriter
@@ -224,8 +223,9 @@ def train_within_time_limit(context: Context, clock: Clock, workers: Workers) ->
         _train_until_stopped(state, workers, stopping)
         interrupted = bool(stopping())
     if interrupted:
-        action = "computing the answer from the recorded runs"
-        print_line(f"stopping: {action}; interrupt again to end at once")
+        print_line(
+            "stopping: computing the answer from the recorded runs; interrupt again to end at once"
+        )
     state.read_scores()
     # If nothing was left to train, the results are all that this call is for.
     seconds = max(clock.remaining_seconds + SECONDS_LATE, 0)
@@ -234,14 +234,18 @@ def train_within_time_limit(context: Context, clock: Clock, workers: Workers) ->
         workers.stop(min(SECONDS_TO_STOP, seconds))
         if interrupted:
             raise KeyboardInterrupt
-        raise SubtuneError(describe_timeout("any run was recorded", "to continue, "))
+        raise SubtuneError(
+            "--minutes: the time ran out before any run was recorded; to continue, repeat the call "
+            "with more minutes"
+        )
     stop = threading.Thread(target=workers.stop, args=[min(SECONDS_TO_STOP, seconds)], daemon=True)
     stop.start()
     if not state.writer.finish(state.progress, seconds):
         is_old = state.writer.answered < len(state.progress.scores)
         lacking = "the answer below and report.html lack" if is_old else "report.html may lack"
-        lacking = f"{lacking} the last recorded runs"
-        print_line(f"the time is over: {lacking}; repeat the call to update them")
+        print_line(
+            f"the time is over: {lacking} the last recorded runs; repeat the call to update them"
+        )
         if is_old and state.answer:
             print_line(f"the newest answer: {state.answer}")
     stop.join()
@@ -353,8 +357,11 @@ def _format_progress(state: Loop) -> str:
     # Runs of learning curves, which are fitted on fewer examples, are not counted.
     keys = {run.key for run in state.context.plan.runs_on_most_rows(EXPERIMENT)}
     line = f"{' of '.join(times)}  {len(keys & found.keys())} of {len(keys)} runs"
-    searches, rates = state.progress.searches, state.progress.tried_rates
-    tried = {searches[id].run.with_learning_rate(r).id for id in searches for r in rates(id)}
+    tried = {
+        search.run.with_learning_rate(rate).id
+        for id, search in state.context.plan.searches.items()
+        for rate in state.progress.tried_rates(id)
+    }
     if others := len(tried - recorded):
         line += f", and {format_count(others, 'run')} of the learning-rate search"
     return f"{line}; so far: {state.answer}" if state.answer else line

@@ -56,6 +56,8 @@ class MemoryGauge:
         needed = self._expect(job)
         if not busy or math.isinf(free) or sum(others) + needed <= free:
             return None
-        allowed = f"{free / 1e9:.1f} GB ({SHARE:.0%} of what is free)"
-        reason = f"a job uses up to {needed / 1e9:.1f} GB, and all jobs may use {allowed}"
-        return f"memory: {reason}, so the others wait until one of {len(busy)} ends"
+        return (
+            f"memory: a job uses up to {needed / 1e9:.1f} GB, and all jobs may use "
+            f"{free / 1e9:.1f} GB ({SHARE:.0%} of what is free), so the others wait until one of "
+            f"{len(busy)} ends"
+        )

@@ -44,8 +44,10 @@ def look_lines(facts: Facts) -> Iterator[str]:
     scored_rows = "rows" if facts.judges == "train" else f"{ROWS[facts.judges]}set"
     if facts.constant is not None:
         yield from _class_lines(facts)
-        most = join_names([str(facts.most_frequent)])
-        yield f"always predicting {most} is correct for {facts.constant:.1%} of the {scored_rows}"
+        yield (
+            f"always predicting {join_names([str(facts.most_frequent)])} is correct for "
+            f"{facts.constant:.1%} of the {scored_rows}"
+        )
         yield from _spelling_lines(facts)
     for split, part in facts.parts.items():
         yield from _row_lines(split, part)
@@ -58,10 +60,11 @@ def look_lines(facts: Facts) -> Iterator[str]:
         labels = (f"{join_names([word])} ({places[0]})" for word, places in by_label.items())
         yield f"    {quote(text)}: {join_names(labels, SHOWN, 'and')}"
     lengths = facts.lengths
-    how = "" if lengths.are_counted else " (estimated from the number of words)"
-    tokens = f"half of the texts have up to {lengths.median:,} tokens{how}"
-    window = f"max_length {lengths.max_length}, {describe_cut_texts(lengths)}"
-    yield f"lengths: {tokens}, the longest {lengths.longest:,}; {window}"
+    yield (
+        f"lengths: half of the texts have up to {lengths.median:,} tokens"
+        f"{'' if lengths.are_counted else ' (estimated from the number of words)'}, the longest "
+        f"{lengths.longest:,}; max_length {lengths.max_length}, {describe_cut_texts(lengths)}"
+    )
     yield from unknown_lines(lengths.unknown)
 
 
@@ -115,11 +118,14 @@ def _spelling_lines(facts: Facts) -> Iterator[str]:
     for group in facts.alike:
         yield f"labels that look alike, but are different classes: {', '.join(map(quote, group))}"
     train, judges = facts.parts["train"].labels, facts.parts[facts.judges].labels
-    words = {word for part in facts.parts.values() for word in part.labels}
-    for word in sorted(words, key=label_sort_key):
+    for word in sorted(
+        {word for part in facts.parts.values() for word in part.labels}, key=label_sort_key
+    ):
         if word.casefold() in NO_VALUES:
-            advice = "if it stands for a missing label, leave these cells empty"
-            yield f"label {quote(word)} is treated as a class; {advice}"
+            yield (
+                f"label {quote(word)} is treated as a class; if it stands for a missing label, "
+                "leave these cells empty"
+            )
         if not train.get(word):
             yield f"label {quote(word)} does not occur in the training set: no run can learn it"
         elif not judges.get(word):
@@ -135,8 +141,10 @@ def _deciding_lines(facts: Facts) -> Iterator[str]:
         if facts.judges == "train" and "group" in facts.guessed:
             keeps = "to keep the rows of each value in one fold"
             advice = f"; if new texts have other values, add --group {shlex.quote(column)} {keeps}"
-        each = f"each of its {values:,} values has one label{exceptions}"
-        yield f"column {quote(column)} determines the label: {each}{advice}"
+        yield (
+            f"column {quote(column)} determines the label: each of its {values:,} values has one "
+            f"label{exceptions}{advice}"
+        )
 
 
 def _row_lines(split: str, part: SplitFacts) -> Iterator[str]:
@@ -149,9 +157,11 @@ def _row_lines(split: str, part: SplitFacts) -> Iterator[str]:
         yield f"{ROWS[split]}rows {fault}: {len(places):,}, the first in {places[0]}"
     for other, number in part.also_in.items():
         if number:
-            rows, are = format_count(part.rows, f"{ROWS[split]}row"), "is" if number == 1 else "are"
-            found = f"{number:,} of the {rows} {are} also in the {ROWS[other]}file"
-            yield f"{found}: scores on these rows say little about new texts"
+            rows = format_count(part.rows, f"{ROWS[split]}row")
+            yield (
+                f"{number:,} of the {rows} {'is' if number == 1 else 'are'} also in the "
+                f"{ROWS[other]}file: scores on these rows say little about new texts"
+            )
 
 
 def describe_cut_texts(lengths: Lengths) -> str:
@@ -171,11 +181,14 @@ def describe_folds(facts: Facts, folds: int, runs: int) -> Iterator[str]:
     """
     evaluation = f"each row is predicted once, by the one of {folds} runs that did not train on it"
     if runs < folds:
-        predicted = f"{runs} of {folds} folds are predicted"
-        evaluation = f"{predicted}, each by a run that did not train on it"
+        evaluation = (
+            f"{runs} of {folds} folds are predicted, each by a run that did not train on it"
+        )
     if "test" in facts.parts:
-        fold = f"the one of {folds} folds that the run does not train on"
-        evaluation = f"the epoch of each run is selected on {fold}; scores are on the test set"
+        evaluation = (
+            f"the epoch of each run is selected on the one of {folds} folds that the run does not "
+            "train on; scores are on the test set"
+        )
     yield f"no dev set: {evaluation}; to use a dev set, add --dev"
     counts = facts.parts["train"].labels
     if few := [quote(word) for word in counts if counts[word] < folds]:
@@ -194,8 +207,10 @@ def dev_set_lines(numbers: Mapping[str, Sized], share: float, group: str | None)
     drawn, rows = len(numbers["validation"]), len(numbers["validation"]) + len(numbers["train"])
     if abs(drawn / rows - share) > max(1 / rows, share * NOTICED):
         together = f"text or {group}" if group else "text"
-        found = f"the dev set has {drawn:,} of {rows:,} rows ({drawn / rows:.0%})"
-        yield f"--dev {share:g}: {found}, because rows with the same {together} stay together"
+        yield (
+            f"--dev {share:g}: the dev set has {drawn:,} of {rows:,} rows ({drawn / rows:.0%}), "
+            f"because rows with the same {together} stay together"
+        )
 
 
 def sample_lines(
@@ -213,13 +228,16 @@ def sample_lines(
     train, folds = used["train"], experiment.folds
     use = " for training"
     if folds:
-        held_out = train // folds
-        rows = f"{train - held_out:,} for training and {held_out:,} for evaluation"
-        use = f": in each of {len(experiment.seeds)} folds, {rows}"
+        use = (
+            f": in each of {len(experiment.seeds)} folds, {train - train // folds:,} for training "
+            f"and {train // folds:,} for evaluation"
+        )
     parts = [f"a stratified sample of {train:,} of {asked['train']:,} rows{use}"]
-    for split in ("validation", "test"):
-        if used.get(split) != asked.get(split):
-            parts.append(f"{used[split]:,} of {asked[split]:,} rows of the {ROWS[split]}set")
+    parts += [
+        f"{used[split]:,} of {asked[split]:,} rows of the {ROWS[split]}set"
+        for split in ("validation", "test")
+        if used.get(split) != asked.get(split)
+    ]
     yield f"{'; '.join(parts)}; more minutes allow more rows"
 
 
@@ -255,8 +273,10 @@ def run_line(experiment: Experiment) -> str:
     rates = "one fixed learning rate per method"
     if searches:
         rates = "a search with the first seed chooses the learning rate of each method"
-    batches = f"in batches of {experiment.batch_size}"
-    return f"{format_count(runs, 'run')}: methods {methods}; {epochs}, {batches}; {rates}"
+    return (
+        f"{format_count(runs, 'run')}: methods {methods}; {epochs}, in batches of "
+        f"{experiment.batch_size}; {rates}"
+    )
 
 
 def reduction_lines(
@@ -287,16 +307,6 @@ def reduction_lines(
         yield f"reduced to fit into {format_duration(60 * minutes)}: {'; '.join(changes)}"
 
 
-def describe_timeout(event: str, purpose: str = "") -> str:
-    """Format the message of a call whose time ran out before an event, and what more time allows.
-
-    Args:
-        purpose: why the user may repeat the call, such as ``to continue,`` and a space.
-    """
-    advice = f"{purpose}repeat the call with more minutes"
-    return f"--minutes: the time ran out before {event}; {advice}"
-
-
 def time_lines(
     models: Iterable[StartingModel], times: EstimatedSeconds | None, part: str, minutes: float
 ) -> Iterator[str]:
@@ -315,12 +325,15 @@ def time_lines(
     without = f", without {unknown}, which is not downloaded yet" if unknown else ""
     how = f"estimated from training steps on this machine{without}"
     yield f"time: about {format_duration(times.all)}{part}, {how}"
-    asked, is_first_late = format_duration(60 * minutes), times.first > 60 * minutes
-    needed = math.ceil((times.first if is_first_late else times.all) / 60)
-    advice = f"use --minutes {needed} or a smaller model (--model)"
-    if is_first_late:
-        yield f"{asked} may be too short for one run of the slowest method: {advice}"
+    asked = format_duration(60 * minutes)
+    if times.first > 60 * minutes:
+        yield (
+            f"{asked} may be too short for one run of the slowest method: use --minutes "
+            f"{math.ceil(times.first / 60)} or a smaller model (--model)"
+        )
     elif times.all > 60 * minutes:
-        effect = "the answer will use only the runs that are finished by then"
-        all_runs = f"all runs together take longer than {asked}: {effect}"
-        yield f"{all_runs}; to finish all runs, {advice}"
+        yield (
+            f"all runs together take longer than {asked}: the answer will use only the runs that "
+            f"are finished by then; to finish all runs, use --minutes {math.ceil(times.all / 60)} "
+            "or a smaller model (--model)"
+        )

@@ -65,8 +65,11 @@ def read_tables_and_models(
         SubtuneError: a table cannot be read, a column is missing or cannot be guessed, or no model
             can be used.
     """
-    form = options.encoding, options.sheet
-    tables = {split: read_user_table(path, *form) for split, path in paths.items() if path}
+    tables = {
+        split: read_user_table(path, options.encoding, options.sheet)
+        for split, path in paths.items()
+        if path
+    }
     train, named = tables["train"], options.label
     text = tuple(column for column in (options.text, options.text2) if column)
     require_texts(train, text)
@@ -79,22 +82,28 @@ def read_tables_and_models(
         if not is_multilabel or None in map(parse_flag, train.cells(label[0])):
             [label] = label
     elif isinstance(label, tuple) and options.kind and not is_multilabel:
-        expected = f"expected one column, because the kind of task is {options.kind}"
-        raise SubtuneError(f"--label: found several columns ({join_names(label)}), {expected}")
+        raise SubtuneError(
+            f"--label: found several columns ({join_names(label)}), expected one column, because "
+            f"the kind of task is {options.kind}"
+        )
     require_labels_as_text(train, label_columns(label))
     text = text or guess_text_columns(train, label_columns(label))
     columns = (*text, *label_columns(label), *filter(None, [options.group]))
     for column in columns:
         if columns.count(column) > 1:
-            expected = "expected different columns for --text, --text2, --label and --group"
-            raise SubtuneError(f"{train.path}: column {column!r} is named twice, {expected}")
+            raise SubtuneError(
+                f"{train.path}: column {column!r} is named twice, expected different columns for "
+                "--text, --text2, --label and --group"
+            )
         for table in tables.values():
             if column not in table.columns:
                 missing = format_missing_column(column, table.columns)
                 raise SubtuneError(f"{table.path}: {missing}")
     if not isinstance(label, str):
-        for split, table in tables.items():
-            tables[split] = table._replace(rows=fill_empty_flags(table.rows, label))
+        tables = {
+            split: table._replace(rows=fill_empty_flags(table.rows, label))
+            for split, table in tables.items()
+        }
     texts = [tuple(str(row.get(column) or "") for column in text) for _, row in train.rows]
     models, problems = find_starting_models(options.model, texts)
     counted = {name: model.token_counts(texts) for name, model in models.items()}
@@ -104,8 +113,9 @@ def read_tables_and_models(
     windows = choose_max_lengths(counts[most], longest)
     unknown = max(share for _, share in counted.values())
     lengths = describe_lengths(counts[most], windows[0], bool(models[most].directory), unknown)
-    names = ("text", "label", "sheet", "kind", "group")
-    guessed = tuple(name for name in names if getattr(options, name) is None)
+    guessed = tuple(
+        n for n in ("text", "label", "sheet", "kind", "group") if getattr(options, n) is None
+    )
     facts = describe_tables(tables, text, label, lengths, options.kind, guessed)
     return TablesAndModels(facts, tables, models, counts, counts[most], windows, problems)
 
@@ -139,9 +149,13 @@ class ChosenRows(NamedTuple):
             A copy of this object that refers to the new files.
         """
         files = write_drawn_rows(self.rows, numbers, folder)
-        path, number = Path(self.files["train"]).resolve(), len(self.numbers["train"])
-        version = sources.files_version({"train": path})
-        whole = WholeTable(str(path), version, number, self.task.encoding, self.task.sheet)
+        whole = WholeTable(
+            path=str(Path(self.files["train"]).resolve()),
+            version=sources.files_version({"train": Path(self.files["train"])}),
+            rows=len(self.numbers["train"]),
+            encoding=self.task.encoding,
+            sheet=self.task.sheet,
+        )
         write_table_description(folder, whole)
         return self._replace(task=self.task.replace(encoding=None, sheet=None), files=files)
 
@@ -160,8 +174,10 @@ def choose_rows(
     columns = sources.read_columns(task, by_split)
     # In a multi-label task, a row without a label has none of the labels.
     filled = () if look.facts.kind == "multilabel" else label_columns(look.facts.label)
-    tables, text = look.tables, look.facts.text
-    labelled = {s: drop_incomplete_rows(tables[s].rows, text, filled)[0] for s in tables}
+    labelled = {
+        split: drop_incomplete_rows(table.rows, look.facts.text, filled)[0]
+        for split, table in look.tables.items()
+    }
     numbers = {split: np.arange(len(placed)) for split, placed in labelled.items()}
     if dev_share:
         with locate_errors(f"--dev: {files['train']}"):
@@ -184,10 +200,12 @@ def make_task(facts: Facts, options: Options) -> Task:
     if kind == "classification" and len(words) == 2 and parse_number(words[1]) is None:
         # Binary F1 is computed for the last class, so the rarer class is last.
         words = sorted(words, key=lambda word: -train.get(word, 0))
-    # If one class dominates, a method that always predicts this class has a high accuracy.
-    limit = DEFAULTS.imbalance * (sum(train.values()) / max(len(words), 1))
-    dominates = kind == "classification" and max(train.values()) > limit
-    metrics = DEFAULTS.metrics["unbalanced" if dominates else kind]
+    metrics = DEFAULTS.metrics[kind]
+    if kind == "classification":
+        even = sum(train.values()) / len(words)
+        # If one class dominates, a method that always predicts this class has a high accuracy.
+        if max(train.values()) > DEFAULTS.imbalance * even:
+            metrics = DEFAULTS.metrics["unbalanced"]
     name = make_task_name(Path(facts.parts["train"].path))
     return Task(
         name=name,
@@ -217,6 +235,8 @@ def count_folds(train: str, size: TaskSize, group: str | None) -> int:
     folds = size.most_folds(DEFAULTS.seeds)
     if folds < 2 and size.scarcest:
         advice = "; remove rows with repeated texts, or call without --group" if group else ""
-        expected = f"expected at least two: one for training and one for evaluation{advice}"
-        raise SubtuneError(f"{train}: found too few {size.scarcest[0]}, {expected}")
+        raise SubtuneError(
+            f"{train}: found too few {size.scarcest[0]}, expected at least two: one for training "
+            f"and one for evaluation{advice}"
+        )
     return folds

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import datasets
 import numpy as np
 import torch
 from scipy.optimize import nnls
 
-from subtune.comparison.settings import Models, StartingModel
+from subtune.comparison.settings import StartingModel
 from subtune.config.schema import Pace, Trains
 from subtune.core import process
 from subtune.core.errors import error_reason
@@ -46,9 +46,6 @@ BATCHES = (8, 16, 32)
 SHARE = 1 / 12
 # No step in bf16 is tried if a forward pass takes more than this many times as long as in fp32.
 MOST_TIMES = 2
-# The settings of the timed training, other than those that change the duration of a step.
-USUAL: dict[str, Any] = {"learning_rate": 1e-5, "schedule": "constant", "warmup": 0}
-USUAL |= {"weight_decay": 0, "max_grad_norm": 1}
 # bf16 is chosen only if a step in bf16 takes less than ``1 - GAIN`` times as long as in fp32.
 GAIN = 0.05
 
@@ -76,7 +73,7 @@ class MeasuredPace(NamedTuple):
 
 
 def measure_paces(
-    models: Models,
+    models: Mapping[str, StartingModel],
     task: Task,
     columns: Mapping[str, Sequence],
     max_length: int,
@@ -114,9 +111,11 @@ def measure_paces(
         in_bf16 = [name for name in measured if timed[name].precision == "bf16"]
         measure(in_bf16, tries_bf16=False)
     first, *others = (name for name in measured if name not in problems)
-    least_batch = min(timed[name].least_batch for name in measured)
-    paces = {name: timed[name].pace for name in others}
-    return timed[first]._replace(least_batch=least_batch, pace_by_model=paces, problems=problems)
+    return timed[first]._replace(
+        least_batch=min(timed[name].least_batch for name in measured),
+        pace_by_model={name: timed[name].pace for name in others},
+        problems=problems,
+    )
 
 
 def measure_pace(
@@ -221,24 +220,32 @@ class Timer:
         compute_split_logits(self.encoder, some, precision)
         return time.monotonic() - started
 
-    def step(self, kind: Trains, method: str, size: int, precision: Precision) -> dict[int, float]:
+    def step(
+        self, kind: Trains, method: str, batch_size: int, precision: Precision
+    ) -> dict[int, float]:
         """Time training steps of a method.
 
-        Args:
-            size: the batch size.
-
         Returns:
-            A mapping from ``size`` to the median seconds of a step. The mapping is empty if there
-            is no time for two steps, or not enough memory.
+            A mapping from ``batch_size`` to the median seconds of a step. The mapping is empty if
+            there is no time for two steps, or not enough memory.
         """
-        expected = FORWARD_PASSES[kind] * size * self.forward[precision]
+        expected = FORWARD_PASSES[kind] * batch_size * self.forward[precision]
         if time.monotonic() + 2 * expected > self.deadline:
             return {}
         # On a GPU, the last of four epochs is timed: the first epochs also capture CUDA graphs.
         epochs = 1 if self.encoder.device.type == "cpu" else 4
-        recipe = Recipe(batch_size=size, epochs=epochs, precision=precision, **USUAL)
+        recipe = Recipe(
+            learning_rate=1e-5,
+            batch_size=batch_size,
+            epochs=epochs,
+            schedule="constant",
+            warmup=0,
+            weight_decay=0,
+            max_grad_norm=1,
+            precision=precision,
+        )
         member = Run(METHODS[method].resolve(self.encoder.shapes, 0), recipe, seed=0)
-        steps = len(self.examples) // size
+        steps = len(self.examples) // batch_size
         clock = _StepTimer(epochs * steps, self.share)
         try:
             train(self.encoder, {"train": self.examples}, self.task, [member], keeper=clock)
@@ -248,7 +255,7 @@ class Timer:
             if not is_out_of_memory(error):
                 raise
             return {}
-        return {size: float(np.median(np.diff(clock.times)[-steps:]))}
+        return {batch_size: float(np.median(np.diff(clock.times)[-steps:]))}
 
 
 class _StepTimer(CheckpointStore):

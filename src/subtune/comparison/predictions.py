@@ -123,8 +123,10 @@ def check_predictions(
     if columns and {*columns} <= {*rows[0][1]}:
         own_name, source, table = predictions, "the table", rows
         if used := {*columns}.intersection([*task.text, *task.label_columns]):
-            found = f"found {join_names(sorted(used))}, which the table has as text or label"
-            raise SubtuneError(f"--predictions: {found}, expected a column of predictions")
+            raise SubtuneError(
+                f"--predictions: found {join_names(sorted(used))}, which the table has as text or "
+                "label, expected a column of predictions"
+            )
     else:
         own_name, source, table = _read_rows(predictions, task, len(rows))
         columns = find_prediction_columns(task, table, rows, source, "row of the table")
@@ -148,8 +150,9 @@ def _read_rows(predictions: Any, task: TaskSpec, number: int) -> tuple[str, str,
     if isinstance(predictions, str | Path):
         path = Path(predictions)
         if not is_file(path):
-            found = shorten(str(path))
-            raise SubtuneError(f"--predictions: found {found!r}, expected a file or a column")
+            raise SubtuneError(
+                f"--predictions: found {shorten(str(path))!r}, expected a file or a column"
+            )
         if path.suffix.lower() not in FORMATS:
             raise SubtuneError(f"{path}: extension: {format_allowed(path.suffix, FORMATS)}")
         return path.stem, str(path), read_prediction_rows(task, path, number)

@@ -20,7 +20,6 @@ import yaml
 
 from subtune.comparison import Options, loop, with_options
 from subtune.comparison.first_configuration import EXPERIMENT, write_first_configuration
-from subtune.comparison.messages import describe_timeout
 from subtune.comparison.predictions import read_predictions, write_predictions
 from subtune.comparison.results import CONFIGURATION, Comparison
 from subtune.comparison.splits import (
@@ -49,7 +48,9 @@ from subtune.steps.context import plan_and_check
 # The name of the file that describes the call, in the directory of the results.
 ASKED = "comparison.json"
 # The message if reading the tables and measuring the machine took all of the time.
-OUT_OF_TIME = describe_timeout("the training began")
+OUT_OF_TIME = (
+    "--minutes: the time ran out before the training began; repeat the call with more minutes"
+)
 Say = Callable[[str], object]
 
 
@@ -185,13 +186,15 @@ def normalise_arguments(
     The paths are absolute, because the workers run in another directory.
     """
     how = {"encoding": options.encoding, "sheet": options.sheet}
-    share = dev if isinstance(dev, float) else None
-    if share is not None and not 0 < share < 1:
-        raise SubtuneError(f"--dev: found {share}, expected a share between 0 and 1, such as 0.2")
-    scored = train if share or dev is None else dev
+    dev_share = dev if isinstance(dev, float) else None
+    if dev_share is not None and not 0 < dev_share < 1:
+        raise SubtuneError(
+            f"--dev: found {dev_share}, expected a share between 0 and 1, such as 0.2"
+        )
+    scored = train if dev_share or dev is None else dev
     _check_order_of_index(options.predictions, scored if test is None else test)
-    splits = find_splits(train, None if share else dev, test, revision, **how)
-    if share:
+    splits = find_splits(train, None if dev_share else dev, test, revision, **how)
+    if dev_share:
         splits.pop("validation", None)
     texts = column_names(options.text) or []
     if isinstance(texts, str):
@@ -209,7 +212,7 @@ def normalise_arguments(
         # The order of the models changes nothing.
         model=sorted({*map(str, names)}) or None,
     )
-    return ComparisonRequest(task_name(train), splits, named, share)
+    return ComparisonRequest(task_name(train), splits, named, dev_share)
 
 
 def _check_order_of_index(predictions: Any, scored: Any) -> None:
@@ -279,12 +282,15 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
     question = question._replace(options=replace(options, **kept))
     asked = question.identity
     if differing := [key for key in asked | before if asked.get(key) != before.get(key)]:
-        other = f"a call with a different value of {join_names(differing, joined='and')}"
-        found = f"{place} contains the results of {other}"
-        raise SubtuneError(f"--results: {found}; choose another directory")
+        raise SubtuneError(
+            f"--results: {place} contains the results of a call with a different value of "
+            f"{join_names(differing, joined='and')}; choose another directory"
+        )
     if Path(written.results) != place:
-        advice = "move it back to continue, or open it with subtune.load"
-        raise SubtuneError(f"--results: {place} was moved from {written.results}; {advice}")
+        raise SubtuneError(
+            f"--results: {place} was moved from {written.results}; move it back to continue, or "
+            "open it with subtune.load"
+        )
     if options.margin is None and earlier_margin != MARGIN:
         say(f"margin {earlier_margin:g}, as before; choose another with --margin")
     is_unedited = hash_text(text) == written_as
@@ -366,16 +372,19 @@ def _lock_directory(place: Path) -> Iterator[int]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            advice = "wait until it ends or choose another directory"
-            raise SubtuneError(f"--results: another process is using {place}; {advice}") from None
+            raise SubtuneError(
+                f"--results: another process is using {place}; wait until it ends or choose "
+                "another directory"
+            ) from None
         except OSError as error:
             # Some network file systems have no locks.
             if [*place.iterdir()] == [path]:
                 path.unlink()
                 place.rmdir()
-            found = f"--results: cannot lock files in {place} ({error.strerror})"
-            advice = "choose a directory on another file system, such as a local disk"
-            raise SubtuneError(f"{found}; {advice}") from None
+            raise SubtuneError(
+                f"--results: cannot lock files in {place} ({error.strerror}); choose a directory "
+                "on another file system, such as a local disk"
+            ) from None
         remove_old_drafts(place)
         yield lock.fileno()
 

@@ -77,8 +77,10 @@ class Comparison:
             from IPython.core.pylabtools import select_figure_formats
 
             select_figure_formats(get_ipython(), {"png"})
-        row_scores = read_row_scores(find_table_files(self.results, "row_scores"))
-        tables = {"chosen": self._chosen_runs, "row_scores": row_scores}
+        tables = {
+            "chosen": self._chosen_runs,
+            "row_scores": read_row_scores(find_table_files(self.results, "row_scores")),
+        }
         titles = self._read("answers")[["task", "title"]].itertuples(index=False)
         tasks = {task: {"title": title} for task, title in titles}
         results = ExperimentResults(tables, tasks, NO_PAPER.read_printed)
@@ -255,8 +257,9 @@ def _name_cells(columns: Sequence[str], text: Any, number: int) -> Mapping[str, 
     is_row = isinstance(cells, Sized) and not isinstance(cells, str) and len(cells) == len(columns)
     if not is_row or any(isinstance(cell, Number) and cell == cell for cell in cells):
         expected = "text" if len(columns) == 1 else f"tuples of {join_names(columns)}"
-        found = shorten(repr(text))
-        raise SubtuneError(f"texts: text {number}: found {found}, expected {expected}")
+        raise SubtuneError(
+            f"texts: text {number}: found {shorten(repr(text))}, expected {expected}"
+        )
     return dict(zip(columns, cells, strict=True))
 
 
@@ -297,6 +300,7 @@ def load(results: str | Path) -> Comparison:
     found = Comparison(Path(results).resolve())
     answers = found._layout.summary("answers", "csv")
     if not Path(answers).is_file():
-        expected = "expected the results of a finished comparison"
-        raise SubtuneError(f"results: no such file: {answers}, {expected}")
+        raise SubtuneError(
+            f"results: no such file: {answers}, expected the results of a finished comparison"
+        )
     return found

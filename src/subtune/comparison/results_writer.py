@@ -8,7 +8,6 @@ import time
 from importlib import import_module
 from threading import Thread
 
-from subtune.comparison.messages import describe_timeout
 from subtune.comparison.next_runs import Progress
 from subtune.comparison.recorded_results import write_answers, write_report
 from subtune.core.errors import SubtuneError
@@ -72,8 +71,10 @@ class ResultsWriter:
         if self._error:
             raise self._error
         if not self.answered:
-            purpose = "to see the recorded runs, "
-            raise SubtuneError(describe_timeout("the answer was written", purpose))
+            raise SubtuneError(
+                "--minutes: the time ran out before the answer was written; to see the recorded "
+                "runs, repeat the call with more minutes"
+            )
         return self.shown == len(progress.scores)
 
     def _begin(self, progress: Progress) -> None:

@@ -100,11 +100,15 @@ class StartingModel(HashableModel):
         if parts := list_parts_left_out(self.directory, self.dimensions.is_decoder):
             pooling = self.pooling or read_pooling(self.directory)
             tokens = "the mean of all tokens" if pooling == "mean" else "one token of a text"
-            effect = f"its classifier and embeddings read {tokens}"
-            notes.append(f"used without {' and '.join(parts)} of sentence-transformers; {effect}")
+            notes.append(
+                f"used without {' and '.join(parts)} of sentence-transformers; its classifier "
+                f"and embeddings read {tokens}"
+            )
         if lacks_head(self.directory):
-            effect = "which is initialised randomly and trained with the classifier"
-            notes.append(f"its files lack the head below the classifier, {effect}")
+            notes.append(
+                "its files lack the head below the classifier, which is initialised randomly and "
+                "trained with the classifier"
+            )
         # Names in a model's files can contain line breaks.
         return [" ".join(note.split()) for note in notes]
 
@@ -178,10 +182,6 @@ class StartingModel(HashableModel):
         return dict(zip(problems["method"], problems["problem"], strict=True))
 
 
-# Models by their names in the configuration.
-Models = Mapping[str, StartingModel]
-
-
 def find_starting_models(
     names: str | Sequence[str] | None, texts: Sequence[tuple[str, ...]]
 ) -> tuple[dict[str, StartingModel], dict[str, str]]:
@@ -247,9 +247,10 @@ def find_starting_model(name: str | None) -> StartingModel:
             read_model_config(package_directory(name))
             return StartingModel(source="package", reference=name, reason="an installed package")
     if not re.match(REPOSITORY, name) or Path(name).exists():
-        hub = "a repository on the hub such as google-bert/bert-base-cased"
-        expected = f"expected an existing directory, an installed package, or {hub}"
-        raise SubtuneError(f"--model: found {shorten(name)!r}, {expected}")
+        raise SubtuneError(
+            f"--model: found {shorten(name)!r}, expected an existing directory, an installed "
+            "package, or a repository on the hub such as google-bert/bert-base-cased"
+        )
     hub = HUB_MODELS.get(name, name)
     return StartingModel(source="hub", reference=hub, reason="to be downloaded from the hub")
 
@@ -368,8 +369,10 @@ def list_choices(
             schedule=DEFAULTS.schedule,
             warmup=DEFAULTS.warmup,
         )
-        numbers = range(size["epochs"], fewest - 1, -1)
-        each = (shortest.model_copy(update={"epochs": epochs}) for epochs in numbers)
+        each = [
+            shortest.model_copy(update={"epochs": epochs})
+            for epochs in range(size["epochs"], fewest - 1, -1)
+        ]
         choices.append([CandidateSettings(experiment, reduction.rows) for experiment in each])
     best = choices[0][0].experiment
     longer = [m for m in DEFAULTS.longer["methods"] if any(m in own for own in rates.values())]
@@ -392,12 +395,14 @@ def method_settings(rates: Mapping[str, Rates]) -> dict[str, Any]:
     """
     [first, *others] = rates.values()
     shared = {m: tried for m, tried in first.items() if all(m in own for own in others)}
-    methods, by_model = {m: learning_rate_setting(tried) for m, tried in shared.items()}, {}
-    for model, rates_of in rates.items():
-        kept = {m: tried for m, tried in rates_of.items() if tried != shared.get(m)}
-        if own := {m: learning_rate_setting(tried) for m, tried in kept.items()}:
-            by_model[model] = {"methods": own}
-    return {"methods": methods, "by_model": by_model}
+    by_model = {
+        model: {m: learning_rate_setting(r) for m, r in own.items() if r != shared.get(m)}
+        for model, own in rates.items()
+    }
+    return {
+        "methods": {method: learning_rate_setting(tried) for method, tried in shared.items()},
+        "by_model": {model: {"methods": own} for model, own in by_model.items() if own},
+    }
 
 
 def count_training_rows(rows: int, folds: int | None) -> int:

@@ -181,16 +181,19 @@ def _find_name(names: Sequence[str], key: str, splits: Mapping[str, Any], where:
         if name in splits:
             return name
     share = " or a share of the training rows, as in --dev 0.2" if key == "dev" else ""
-    expected = f"expected one of its splits ({join_names(splits)}){share}"
-    raise SubtuneError(f"--{key}: {where} has no split {names[0]!r}, {expected}")
+    raise SubtuneError(
+        f"--{key}: {where} has no split {names[0]!r}, expected one of its splits "
+        f"({join_names(splits)}){share}"
+    )
 
 
 @cache
 def _download_dataset(reference: str, revision: str | None, results: Path) -> Mapping[str, Any]:
     repository, _, subset = reference.partition(":")
     kept = Path(Layout(str(results)).pinned_commits())
-    problem = f"--train: no such file: {reference!r}"
-    commit = pin_revision(repository, revision, "dataset", kept, problem)
+    commit = pin_revision(
+        repository, revision, "dataset", kept, f"--train: no such file: {reference!r}"
+    )
     import datasets
 
     advice = "add a subset after a colon, as in nyu-mll/glue:cola"
@@ -203,8 +206,9 @@ def _read_split(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
         path = Path(rows)
         if not is_file(path):
             share = ", or a share of the training rows such as 0.2" if key == "dev" else ""
-            found = f"no such file: {shorten(str(rows))!r}"
-            raise SubtuneError(f"--{key}: {found}, expected the path of a file{share}")
+            raise SubtuneError(
+                f"--{key}: no such file: {shorten(str(rows))!r}, expected the path of a file{share}"
+            )
 
         def read_frame(results: Path) -> pd.DataFrame:
             places, cells = zip(*read_user_table(path, **how).rows, strict=True)

@@ -29,7 +29,8 @@ HOW_WORDS = "labels of words need a configuration with `kind: tokens` (docs/own-
 OBJECTS = "nested lists, objects or bytes"
 HOW_OBJECTS = (
     "use labels that are text, numbers, or lists of these (in Label Studio, export as JSON-MIN or "
-    f"CSV); {HOW_WORDS}"
+    "CSV); "
+    f"{HOW_WORDS}"
 )
 # The end of a training file's name that is omitted in the task's name.
 SPLIT = re.compile(r"(?i)(^|[^a-z0-9]+)(train|training|trn)$")
@@ -140,9 +141,10 @@ def require_texts(table: UserTable, named: Collection[str]) -> None:
             continue
         texts = (c for c in table.columns if c not in lengths and _has_sentences(table.cells(c)))
         if column in named or not (named or any(texts)):
-            found = f"found lists of equal lengths in the columns {column!r} and {tags[0]!r}"
-            expected = f"expected one text per row; {HOW_WORDS}"
-            raise SubtuneError(f"{table.path}: {found} (words with one label each?), {expected}")
+            raise SubtuneError(
+                f"{table.path}: found lists of equal lengths in the columns {column!r} and "
+                f"{tags[0]!r} (words with one label each?), expected one text per row; {HOW_WORDS}"
+            )
 
 
 def _are_objects(cells: Sequence[Any]) -> bool:
@@ -194,8 +196,10 @@ def guess_label_columns(table: UserTable) -> LabelColumns:
     if possible:
         found = f"several columns may be the label ({join_names(possible)})"
     hint = f"; {HOW_OBJECTS}" if OBJECTS in reasons.values() else ""
-    advice = f"choose one of {join_names(table.columns)}{hint}"
-    raise SubtuneError(f"--label: cannot be guessed: in {table.path} {found}; {advice}")
+    raise SubtuneError(
+        f"--label: cannot be guessed: in {table.path} {found}; choose one of "
+        f"{join_names(table.columns)}{hint}"
+    )
 
 
 def _require_header(table: UserTable, label: str) -> None:
@@ -208,10 +212,11 @@ def _require_header(table: UserTable, label: str) -> None:
     labels = table.filled_cells(label)
     are_numbers = None not in map(parse_number, [label, *labels])
     if has_sentence and (are_numbers or label.strip() in labels):
-        name = f"found {shorten(label)!r} as the name of the label column"
-        expected = "expected a header such as text,label above the first row"
-        advice = "if the file has a header, set --label"
-        raise SubtuneError(f"{table.path}: {name}, which looks like a label; {expected} ({advice})")
+        raise SubtuneError(
+            f"{table.path}: found {shorten(label)!r} as the name of the label column, which looks "
+            "like a label; expected a header such as text,label above the first row (if the file "
+            "has a header, set --label)"
+        )
 
 
 def reason_against_label(table: UserTable, column: str) -> str | None:
@@ -241,8 +246,9 @@ def detect_ids_or_dates(table: UserTable, column: str) -> str | None:
     A column of ids or dates is neither a text column nor a label column.
     """
     words = table.filled_cells(column)
-    with_signs = [word for word in words if not word.isdecimal()]
-    are_codes = all(CODE.fullmatch(word) and parse_number(word) is None for word in with_signs)
+    are_codes = all(
+        word.isdecimal() or (CODE.fullmatch(word) and parse_number(word) is None) for word in words
+    )
     if ID.search(column) or (len({*words}) == len(words) and are_codes):
         return "ids"
     others = [word for word in words[: DEFAULTS.dates_looked_at] if not is_number(word)]
@@ -274,13 +280,17 @@ def guess_text_columns(table: UserTable, labels: Collection[str]) -> tuple[str, 
     if len(columns) in (1, 2):
         return tuple(columns)
     if not others:
-        found = f"{table.path} has only the label column ({join_names(labels)})"
-        raise SubtuneError(f"--text: {found}, expected a column of texts")
+        raise SubtuneError(
+            f"--text: {table.path} has only the label column ({join_names(labels)}), expected a "
+            "column of texts"
+        )
     found = f"several columns may be the text ({join_names(columns)})"
     if not columns:
         found = "no column contains text"
-    advice = f"choose one of {join_names(others)}, and for pairs of texts a second one as --text2"
-    raise SubtuneError(f"--text: cannot be guessed: in {table.path} {found}; {advice}")
+    raise SubtuneError(
+        f"--text: cannot be guessed: in {table.path} {found}; choose one of "
+        f"{join_names(others)}, and for pairs of texts a second one as --text2"
+    )
 
 
 def _has_sentences(cells: list[Any]) -> bool:

@@ -53,8 +53,9 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     pretrained = Path(layout.model(spec.model.id))
     names = run_names(store, spec, read_given_names(layout.results))
     names |= {"selection": spec.selection.describe()}
-    lines = {key: " ".join(str(text).split()) for key, text in names.items()}
-    names = {key: escape_control_characters(line) for key, line in lines.items()}
+    names = {
+        key: escape_control_characters(" ".join(str(text).split())) for key, text in names.items()
+    }
     task, config = spec.tokens.data.task, read_model_config(pretrained)
     is_fitted = isinstance(spec.recipe, Fit)
     head = choose_head(spec.model.pooling, task.of_kind.head, config["model_type"])

@@ -217,12 +217,16 @@ def _choose_peft_settings(run: str, spec: RunSpec, delta: Delta, model: Encoder)
     elif others and all(map(is_norm, others)):
         fields = {"type": "LN_TUNING", "target_modules": modules}
     else:
-        found = "trained parameters other than PEFT modules, LoRA or norms"
-        raise SubtuneError(f"run {run} {found}; export the whole model, without --adapter")
+        raise SubtuneError(
+            f"run {run} trained parameters other than PEFT modules, LoRA or norms; export the "
+            "whole model, without --adapter"
+        )
     return PeftSettings.model_validate(fields)
 
 
-def _fill_adapter(module: "PeftModel", names: dict[str, str], delta: Delta, model: Encoder) -> None:
+def _fill_adapter(
+    module: "PeftModel", names: Mapping[str, str], delta: Delta, model: Encoder
+) -> None:
     """Copy a run's trained values into PEFT's model.
 
     Args:
@@ -243,8 +247,9 @@ def _fill_adapter(module: "PeftModel", names: dict[str, str], delta: Delta, mode
             else:
                 # PEFT trains a copy of a module if all of its parameters are trained.
                 module_name, _, last = model.exported_name(name).rpartition(".")
-                before = f"{PEFT_PREFIX}{module_name}"
-                copies = (f"{before}.{inside}.default.{last}" for inside in COPY_LISTS)
+                copies = (
+                    f"{PEFT_PREFIX}{module_name}.{inside}.default.{last}" for inside in COPY_LISTS
+                )
                 own = next(copy for copy in copies if copy in parameters)
             parameter = parameters[own].mT if own in transposed else parameters[own]
             parameter.copy_(values)
@@ -254,11 +259,9 @@ def _module_name(name: str, model: Encoder) -> str:
     return model.exported_name(name).rpartition(".")[0]
 
 
-# The spec of a run, its trained values and its pretrained model.
-LoadedRun = tuple[RunSpec, Delta, Encoder]
-
-
-def _load_run(layout: Layout, run: str, minutes: float, as_adapter: bool = False) -> LoadedRun:
+def _load_run(
+    layout: Layout, run: str, minutes: float, as_adapter: bool = False
+) -> tuple[RunSpec, Delta, Encoder]:
     """Load spec, delta and pretrained model of a run or, after cross-validation, of its refit.
 
     With ``as_adapter``, a run that PEFT cannot store is refused before its refit is trained.
@@ -266,20 +269,22 @@ def _load_run(layout: Layout, run: str, minutes: float, as_adapter: bool = False
     store = Path(layout.records())
     spec = records.read_spec(store, run)
     if spec.reads_texts:
-        condition = "if the log says nothing of cut texts or stochastic gradient descent"
-        advice = (
-            f"fit its regression, {condition}, with the code of docs/methods.md, section TF-IDF"
+        raise SubtuneError(
+            f"run {run} has no pretrained model to export; fit its regression, if the "
+            "log says nothing of cut texts or stochastic gradient descent, with the code of "
+            "docs/methods.md, section TF-IDF"
         )
-        raise SubtuneError(f"run {run} has no pretrained model to export; {advice}")
     if isinstance(spec.selection, Adapter):
-        found = "trained Houlsby or Pfeiffer adapters, which neither transformers nor PEFT supports"
-        raise SubtuneError(f"run {run} {found}; choose a run of another method")
+        raise SubtuneError(
+            f"run {run} trained Houlsby or Pfeiffer adapters, which neither transformers nor PEFT "
+            "supports; choose a run of another method"
+        )
     if as_adapter and not records.read_outcome(store, run)["diverged"]:
         _choose_peft_settings(run, *_read_run(layout, run))
     return _read_run(layout, run_to_export(layout, run, minutes))
 
 
-def _read_run(layout: Layout, run: str) -> LoadedRun:
+def _read_run(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
     store = Path(layout.records())
     spec = records.read_spec(store, run)
     delta = {key: torch.from_numpy(v) for key, v in records.read_delta(store, run).items()}
@@ -288,6 +293,7 @@ def _read_run(layout: Layout, run: str) -> LoadedRun:
 
 def _make_export_config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
     config = copy.deepcopy(model.config)
+    config.num_labels = task.outputs
     config.problem_type = task.of_kind.problem_type
     # Training used float32, even if the model was stored in half precision. Rounding to half
     # precision would remove small changes.

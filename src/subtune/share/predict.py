@@ -27,7 +27,7 @@ from subtune.models.encoder import load_spec_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
 from subtune.runs.spec import Fit, RunSpec
-from subtune.steps.jobs import Job, Paths, run_job
+from subtune.steps.jobs import Job, run_job
 from subtune.steps.train import make_trainer
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
@@ -146,8 +146,10 @@ def find_refit(layout: Layout, run_id: str) -> tuple[str, RunSpec, float]:
             if run_id in set(runs["run"]):
                 method, scored = runs["method"].iloc[0], runs.dropna(subset="value")
                 if scored.empty:
-                    found = f"all runs of method {method!r} diverged"
-                    raise SubtuneError(f"run {run_id}: {found}; choose a run of another method")
+                    raise SubtuneError(
+                        f"run {run_id}: all runs of method {method!r} diverged; choose a run of "
+                        "another method"
+                    )
                 first = records.read_spec(store, scored["run"].iloc[0])
                 epochs = math.ceil(scored["best_epoch"].median())
                 seconds = scored["seconds"] / (scored["train_rows"] * first.recipe.epochs)
@@ -156,18 +158,25 @@ def find_refit(layout: Layout, run_id: str) -> tuple[str, RunSpec, float]:
             if (other.model, other.selection) == (given.model, given.selection):
                 similar_ids.append(other.id)
     if similar_ids:
-        advice = f"use a run with the chosen learning rate, such as {similar_ids[0]}"
-        raise SubtuneError(f"run {run_id} has a learning rate that was not chosen; {advice}")
-    found = f"run {run_id} is a cross-validated run, and the comparison is not finished"
-    raise SubtuneError(f"{found}; call `subtune compare` or `subtune run` again")
+        raise SubtuneError(
+            f"run {run_id} has a learning rate that was not chosen; use a run with the chosen "
+            f"learning rate, such as {similar_ids[0]}"
+        )
+    raise SubtuneError(
+        f"run {run_id} is a cross-validated run, and the comparison is not finished; call "
+        "`subtune compare` or `subtune run` again"
+    )
 
 
 def _train_refit(layout: Layout, spec: RunSpec) -> None:
     """Train and record a refit. After an interruption, a new call continues from a checkpoint."""
     ranking = spec.selection.ranking
-    texts = [layout.dataset(spec.tokens.data.key)] if spec.reads_texts else []
-    inputs: Paths = {"model": layout.model(spec.model.id), "tokens": layout.tokens(spec.tokens.key)}
-    inputs |= {"rankings": [layout.ranking(ranking)] if ranking else [], "texts": texts}
+    inputs = {
+        "model": layout.model(spec.model.id),
+        "tokens": layout.tokens(spec.tokens.key),
+        "rankings": [layout.ranking(ranking)] if ranking else [],
+        "texts": [layout.dataset(spec.tokens.data.key)] if spec.reads_texts else [],
+    }
     checkpoints = Checkpoints(Path(layout.checkpoints()), CHECKPOINT_SECONDS)
     threads, store = torch.get_num_threads(), Path(layout.records())
     with hold_gpu(print_line):
@@ -215,16 +224,18 @@ def predict_table(
     task = spec.tokens.data.task.replace(encoding=encoding, sheet=sheet)
     if any(texts):
         if task.of_kind.text or any(texts[len(task.text) :]):
-            found = f"the model reads only {join_names(task.text)}"
-            raise SubtuneError(f"--text, --text2: {found}; omit other columns")
+            raise SubtuneError(
+                f"--text, --text2: the model reads only {join_names(task.text)}; omit other columns"
+            )
         names = zip(texts, task.text, strict=False)
         task = task.replace(text=tuple(new or old for new, old in names))
     rows = read_new_rows(task, table)
     frame = pd.DataFrame([row for _, row in rows])
     for column in (PREDICTION, *map(PROBABILITY.format, task.labels or ())):
         if column in frame:
-            found = f"column {column!r} has a name reserved for predictions"
-            raise SubtuneError(f"{table}: {found}; rename it")
+            raise SubtuneError(
+                f"{table}: column {column!r} has a name reserved for predictions; rename it"
+            )
 
     def as_text(cell: Any) -> Any:
         return json.dumps(cell, ensure_ascii=False) if isinstance(cell, list | dict) else cell
