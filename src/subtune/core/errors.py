@@ -19,7 +19,6 @@ EXPECTED = {
     "model_type": "keys and values",
     "string_type": "text",
     "invalid_key": "a text key",
-    "unexpected_keyword_argument": "a known key",
 }
 
 

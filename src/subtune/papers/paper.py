@@ -153,7 +153,7 @@ class Paper:
         Claims about ``tasks_apart`` are returned if one of their tasks is in ``tasks``. Other
         claims are returned if ``tasks`` contains another task of the paper.
         """
-        tasks = {*self.select_evaluated(pd.DataFrame({"task": [*tasks]}))["task"]}
+        tasks = {*tasks} & {*self.evaluated.get("task", tasks)}
         apart, together = set(self.tasks_apart), tasks - set(self.tasks_apart)
         claims = []
         for claim in self.claims:
