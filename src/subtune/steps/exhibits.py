@@ -125,7 +125,6 @@ def read_results(paper: "Paper", job: Job) -> "ExperimentResults":
     """
     import pandas as pd
 
-    from subtune.analysis.claims import evaluate_claims
     from subtune.analysis.parameters import information_tables
     from subtune.analysis.run_scores import train_and_dev_scores
     from subtune.analysis.tables import read_table
@@ -163,17 +162,28 @@ def read_results(paper: "Paper", job: Job) -> "ExperimentResults":
     # Concatenation with an empty table gives columns the dtype object.
     tables |= {name: table.infer_objects() for name, table in made.items()}
     if "claims" in wanted:
-        rows = {"task": [*tasks], "rows": [facts["train_rows"] for facts in tasks.values()]}
-        tables["claims"] = evaluate_claims(
-            paper.claims_for_tasks(tasks),
-            {name: paper.select_evaluated(table) for name, table in tables.items()}
-            | {"train_rows": pd.DataFrame(rows)},
-            paper.printed_tables(averages=False),
-            paper.printed_tables(averages=True),
-            paper.tasks_apart,
-        )
+        tables["claims"] = evaluate_paper(paper, tasks, tables)
     models = dict(zip(spec["models"], map(Path, inputs["models"]), strict=True))
     return ExperimentResults(tables, tasks, paper.read_printed, models, spec["selections"])
+
+
+def evaluate_paper(
+    paper: "Paper", tasks: Mapping[str, Mapping[str, Any]], tables: "Mapping[str, pd.DataFrame]"
+) -> "pd.DataFrame":
+    """Test a paper's claims on the results that it evaluates, and on its printed numbers."""
+    import pandas as pd
+
+    from subtune.analysis.claims import evaluate_claims
+
+    rows = {"task": [*tasks], "rows": [facts["train_rows"] for facts in tasks.values()]}
+    ours = {name: paper.select_evaluated(table) for name, table in tables.items()}
+    return evaluate_claims(
+        paper.claims_for_tasks(tasks),
+        ours | {"train_rows": pd.DataFrame(rows)},
+        paper.printed_tables(averages=False),
+        paper.printed_tables(averages=True),
+        paper.tasks_apart,
+    )
 
 
 def make_error_tables(
