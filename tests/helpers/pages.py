@@ -10,14 +10,17 @@ from tests.helpers.project import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 # Patterns that recognise the language of indented blocks, which name none.
-SHELL = re.compile(r"(git|uvx?|pip|make|conda|apptainer|sbatch|subtune|\.venv/bin/\w+) \S")
+PROGRAMS = "apptainer|conda|git|hf|make|pip|python|sbatch|snakemake|source|subtune|uv"
+SHELL = re.compile(rf"({PROGRAMS}) \S")
 PYTHON = re.compile(r"(import|from) \w+|\w+\(")
 # Commands that tests cannot run: how they begin, and what they need.
 NOT_RUN = {
     "git clone ": "the address of a repository",
     "git worktree ": "the repository's history",
     "apptainer build ": "Apptainer, and a network",
-    ".venv/bin/hf ": "an account on the hub",
+    "hf ": "an account on the hub",
+    "source ": "the reader's shell",
+    "uv ": "torch's own index",
 }
 
 

@@ -40,11 +40,6 @@ READ_RESULTS = ("runs", "export", "predict", "verify")
 TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
 
 
-def without_uv(command: str) -> str:
-    """Return a command that uvx installs and runs; tests/workflow/test_wheel.py installs."""
-    return re.sub(r"^uvx .*--from \S+ ", "", command)
-
-
 def check(command: str, **placeholders: str) -> None:
     """Fail unless a command could run in the repository.
 
@@ -102,7 +97,7 @@ def _check_snakemake(arguments: list[str]) -> None:
 
 
 COMMANDS = dict.fromkeys(
-    without_uv(command).removeprefix(".venv/bin/")
+    command
     for block in blocks()
     if block.language == "shell"
     for command in block.commands
