@@ -1,8 +1,6 @@
-"""Stand-ins for packages that are not installed in Snakemake's environment.
+"""Stand-ins for packages that planning imports but does not use.
 
-Snakemake's own environment may contain only Snakemake. Planning imports modules that import NumPy,
-pandas and other packages, but planning itself does not use these packages. A stand-in makes such an
-import succeed, and raises an error if the package is used.
+Snakemake's own environment may contain only Snakemake. An error is raised if a stand-in is used.
 """
 
 import sys
@@ -21,17 +19,10 @@ PACKAGES = ("huggingface_hub", "numpy", "pandas", "pyarrow", "safetensors", "tok
 
 
 class Absent(ModuleType):
-    """Stand-in for an absent package, one of its modules, or a name from it.
-
-    A stand-in is valid in annotations, but calls fail.
-    """
+    """Stand-in for an absent package or a name from it: valid in annotations, but calls fail."""
 
     def __getattr__(self, name: str) -> Any:
-        """Create a stand-in for an attribute.
-
-        A name that ends with ``Error`` becomes an exception class that nothing raises, because
-        ``except`` accepts only exceptions. Every other name becomes an `Absent`.
-        """
+        """Create a stand-in, or for an ``…Error`` an exception class, as ``except`` requires."""
         if name.startswith("__"):
             raise AttributeError(name)
         is_error = name.endswith("Error")
@@ -74,10 +65,7 @@ class _Finder(MetaPathFinder, Loader):
 
 @contextmanager
 def absent_packages() -> Iterator[None]:
-    """Let this block import the packages in `PACKAGES` even if they are not installed.
-
-    The stand-ins are removed at the end, so that Snakemake sees which packages are installed.
-    """
+    """Let this block import the packages in `PACKAGES` even if they are not installed."""
     finder = _Finder({name for name in PACKAGES if find_spec(name) is None})
     sys.meta_path.append(finder)
     try:

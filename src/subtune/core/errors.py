@@ -23,11 +23,7 @@ EXPECTED = {
 
 
 class SubtuneError(Exception):
-    """A problem that the user can fix. Its message is shown without a traceback.
-
-    Control characters in the message are escaped, because names of files and columns may contain
-    them.
-    """
+    """A problem that the user can fix, shown without a traceback and without control characters."""
 
     def __str__(self) -> str:
         return escape_control_characters(super().__str__())
@@ -62,10 +58,7 @@ def locate_errors(place: str) -> Iterator[None]:
 
 @contextmanager
 def explain_pydantic_errors(what: object) -> Iterator[None]:
-    """Convert a validation error in this block to a `SubtuneError` about the first invalid value.
-
-    The message begins with ``what``, such as a file, and the key of the value.
-    """
+    """Convert a validation error to a `SubtuneError`, which begins with ``what`` and the key."""
     # Jobs import this module, but most jobs do not need pydantic, so it is imported here.
     from pydantic import ValidationError
 
@@ -79,10 +72,7 @@ def explain_pydantic_errors(what: object) -> Iterator[None]:
 
 
 def error_reason(error: Exception) -> str:
-    """Return the first line of an exception's message.
-
-    If that line ends with a colon, the second line is included.
-    """
+    """Return the first line of an exception's message, or two if the first ends with a colon."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = " ".join(lines[:2] if lines and lines[0].endswith(":") else lines[:1])
     if isinstance(error, OSError) and error.strerror:

@@ -31,8 +31,8 @@ CHECKPOINTS_KEPT = 2
 class Layout:
     """The paths of all files in a results directory.
 
-    Paths are text, so that they may contain Snakemake's wildcards. The argument ``experiment`` is
-    the name of an experiment; the other arguments are keys and ids from a plan.
+    Paths are text, so that they may contain Snakemake's wildcards. Arguments are the keys and ids
+    of a plan, or the name of an experiment.
     """
 
     results: str
@@ -141,12 +141,9 @@ class Layout:
 
 
 def find_results(named: Path | None) -> Path:
-    """Find the results directory.
+    """Return ``named``, the value of ``--results``, or find the results directory if it is None.
 
-    Args:
-        named: the value of ``--results``. With None, the directory is ``results`` or, if
-            ``results`` has no records, its only subdirectory with records. `subtune compare` and
-            `subtune init` write into such subdirectories.
+    This is ``results`` or, if ``results`` has no records, its only subdirectory with records.
 
     Raises:
         SubtuneError: several subdirectories of ``results`` have records.
@@ -163,10 +160,7 @@ def find_results(named: Path | None) -> Path:
 
 @contextmanager
 def new_directory(target: Path) -> Iterator[Path]:
-    """Yield a hidden directory to write to.
-
-    At the end of the block, the directory is flushed to disk and renamed to ``target``. After an
-    error, the directory is removed.
+    """Yield a hidden directory, and rename it to ``target`` at the end. Remove it after an error.
 
     Raises:
         SubtuneError: ``target`` already exists, the disk is full, or the directory cannot be
@@ -193,10 +187,7 @@ def require_new(target: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file, and create its directory.
-
-    An existing file is replaced only after the whole text has been written.
-    """
+    """Write a text file atomically (`write_atomically`), and create its directory."""
     with write_atomically({"text": str(path)}) as drafts:
         Path(drafts["text"]).write_text(text, encoding="utf-8")
 
@@ -246,10 +237,9 @@ def _move_draft(draft: Path, target: Path) -> None:
 
 
 def remove_old_drafts(results: Path) -> None:
-    """Remove the drafts of killed processes from a results directory.
+    """Remove the drafts of killed processes: those that have not changed for `SECONDS_OF_DRAFTS`.
 
-    A draft is removed if it, and all files in it, have not changed for a day. A younger draft may
-    belong to a running process, perhaps on another machine.
+    A younger draft may belong to a running process, perhaps on another machine.
     """
     for below in ("", "*/", "data/*/", "data/*/test/"):
         for draft in results.glob(f"{below}.{'[0-9a-f]' * 32}.*"):
@@ -296,9 +286,9 @@ def _flush_all(path: Path) -> None:
 
 
 def flush_to_disk(path: Path) -> None:
-    """Flush the content of a file, or the entries of a directory, to disk.
+    """Flush a file or the entries of a directory to disk, and give files the mode of new files.
 
-    safetensors writes files that only their owner can read. Here, they get the mode of new files.
+    safetensors writes files that only their owner can read.
     """
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -333,11 +323,7 @@ def hash_files(*paths: Path) -> str:
 
 @cache
 def _digest_file(path: Path, size: int, changed: int) -> bytes:
-    """Compute the digest of a file.
-
-    The size and the modification time are keys of the cache, so that the digest is computed again
-    if the file changes.
-    """
+    """Compute the digest of a file; size and modification time are keys of the cache."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "blake2b").digest()
 

@@ -1,7 +1,6 @@
 """Locks that give each job a GPU of its own.
 
-A job reserves a GPU by locking a file with the GPU's name. The operating system releases the lock
-when the process ends, even if the process is killed.
+The operating system releases a lock when its process ends, even if the process is killed.
 """
 
 import fcntl
@@ -34,15 +33,8 @@ def hold_gpu(
 ) -> Iterator[None]:
     """Wait for a free GPU, and make it PyTorch's current device. Without GPUs, do nothing.
 
-    The GPU is reserved until the end of the block. Under Slurm, processes wait only for other
-    processes of the same Slurm job, because Slurm may let different jobs share a GPU.
-
-    Args:
-        report: a function that receives log lines about GPUs that are in use or fail.
-        check: a function that is called repeatedly while waiting. It may raise an error.
-
-    Raises:
-        SubtuneError: no GPU works, or files cannot be locked in the directory for temporary files.
+    Under Slurm, processes wait only for other processes of the same Slurm job, because Slurm may
+    let different jobs share a GPU. The other arguments and errors are those of `reserve_gpu`.
     """
     import torch
 
@@ -69,17 +61,16 @@ def reserve_gpu(
     report: Callable[[str], object],
     check: Callable[[], object] = lambda: None,
 ) -> Iterator[int]:
-    """Wait for a free GPU, and reserve it until the end of the block.
+    """Wait for a free GPU, reserve it until the end of the block, and yield its index in ``names``.
 
     Args:
-        names: the names of the GPUs.
-        use: a function that starts to use a GPU, given the GPU's index in ``names``. If the
-            function raises a `RuntimeError`, the next GPU is tried.
-        report: a function that receives log lines about GPUs that are in use or fail.
-        check: a function that is called repeatedly while waiting. It may raise an error.
+        use: starts to use the GPU with the given index. After a `RuntimeError`, the next GPU is
+            tried.
+        report: receives log lines about GPUs that are in use or fail.
+        check: is called repeatedly while waiting, and may raise an error.
 
-    Yields:
-        The GPU's index in ``names``.
+    Raises:
+        SubtuneError: no GPU works, or files cannot be locked in the directory for temporary files.
     """
     working, is_waiting = dict(enumerate(names)), False
     while working:
@@ -106,11 +97,7 @@ def reserve_gpu(
 
 
 def _try_lock_gpu(name: str, held: ExitStack) -> bool:
-    """Try to lock the file of a GPU. The lock is kept until ``held`` is closed.
-
-    Returns:
-        False if another process has locked the file.
-    """
+    """Lock a GPU's file until ``held`` is closed. Return False if another process has the lock."""
     # All users of the machine share its GPUs, and therefore this directory. None of them may use it
     # to change files of another user, so symbolic links are refused.
     folder = Path(tempfile.gettempdir()) / "subtune-gpus"

@@ -1,9 +1,7 @@
 """Downloads from the Hugging Face hub, and the commits of its branches and tags.
 
-Answers from the hub, such as commits, are stored in a file in the results directory, so that later
-plans are identical, with or without a network. If a branch moves, nothing is trained again until
-you delete the branch's line in the file of stored answers. If the hub cannot be reached, a
-`SubtuneError` states the reason and what to do.
+The hub's answers, such as commits, are stored in a file in the results directory. So later plans
+are identical, and need no network, until you delete an answer from this file.
 """
 
 import json
@@ -80,14 +78,12 @@ def pin_revision(
     """Look up the commit of a revision in the file of stored answers, or else on the hub.
 
     Args:
-        revision: a commit, tag or branch. None means the repository's commit in `COMMITS` or, if
-            `COMMITS` has none, the branch ``main``.
+        revision: a commit, tag or branch; None means the commit in `COMMITS`, or else ``main``.
         kept: the file with stored answers.
         key: the configuration key with which an error message begins.
 
     Raises:
-        SubtuneError: the hub cannot be reached or has no such revision, or the file cannot be read
-            or written.
+        SubtuneError: the hub has no such revision or cannot be reached, or ``kept`` is not usable.
     """
     revision = revision or COMMITS.get(repository, "main")
     if COMMIT.fullmatch(revision):
@@ -108,11 +104,7 @@ def pin_revision(
 
 
 def cached_answer(kept: Path, key: str, ask: Callable[[], str]) -> str:
-    """Return the stored answer with this key, or get the answer from ``ask`` and store it.
-
-    Args:
-        kept: the file with stored answers.
-        key: the key of the answer in the file, such as ``repository@revision``.
+    """Return the answer ``key`` from the file ``kept``, or get it from ``ask`` and store it.
 
     Raises:
         SubtuneError: the file cannot be read or written.
@@ -127,14 +119,10 @@ def cached_answer(kept: Path, key: str, ask: Callable[[], str]) -> str:
 
 
 def fetch_text(repository: str, commit: str, key: str, name: str) -> str | None:
-    """Download a text file of a model's repository.
+    """Download the text file ``name`` of a model's repository; return None if it does not exist.
 
     Args:
         key: the configuration key that can be set instead of reading the file.
-        name: the file's path in the repository.
-
-    Returns:
-        The text, or None if the repository has no such file.
 
     Raises:
         SubtuneError: the hub cannot be reached.

@@ -1,6 +1,6 @@
 """The cores and the memory that this process may use, on a machine or in a container.
 
-The functions read files of Linux below ``root``. On other systems, they report no limits.
+The functions read Linux's files below ``root``, and report no limits on other systems.
 """
 
 import math
@@ -12,10 +12,10 @@ ROOT = Path("/")
 
 
 def _list_control_groups(controller: str, root: Path) -> Iterator[Path]:
-    """Yield the directories of the control groups of this process, the innermost first.
+    """Yield the directories of this process's control groups, innermost first. All limits hold.
 
-    The limits of all these groups hold. Version 1 has one tree of groups for each controller,
-    version 2 has one tree for all. In a container, the outer groups may be invisible.
+    Version 1 has one tree of groups for each controller, version 2 has one tree for all. In a
+    container, the outer groups may be invisible.
     """
     lines = _read_lines(root / "proc/self/cgroup")
     for _, controllers, path in (line.split(":", 2) for line in lines):
@@ -34,11 +34,7 @@ def _read_lines(path: Path) -> list[str]:
 
 
 def _read_number(lines: list[str], key: str = "", column: int = 0) -> float:
-    """Return a number from the first line that starts with ``key``, or infinity if there is none.
-
-    Args:
-        column: the position of the number among the words after ``key``.
-    """
+    """Return word ``column`` after ``key`` in the first line that starts with it, or infinity."""
     words = next((line[len(key) :].split() for line in lines if line.startswith(key)), [])
     word = words[column] if column < len(words) else "max"
     return math.inf if word in ("max", "-1") else float(word)
@@ -56,10 +52,7 @@ def read_quota_of_cores(root: Path = ROOT) -> float:
 
 
 def read_free_memory(root: Path = ROOT) -> float:
-    """Return the bytes of memory that processes can still allocate, or infinity if unknown.
-
-    Memory that caches files counts as free.
-    """
+    """Return the bytes that processes can still allocate, including file caches; or infinity."""
     free = [1024 * _read_number(_read_lines(root / "proc/meminfo"), "MemAvailable:")]
     for group in _list_control_groups("memory", root):
         for limit, usage, cache in (

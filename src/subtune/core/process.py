@@ -66,8 +66,7 @@ class Log(io.TextIOWrapper):
 def redirect_job_output(log: str | Path) -> Iterator[None]:
     """Redirect the output of a job to a log, and set a separate cache directory for the job.
 
-    After a `SubtuneError` or if the disk is full, the job exits with a one-line message instead of
-    a traceback.
+    After an error that a user can fix, the job exits with a one-line message and no traceback.
     """
     # Progress bars make a log unreadable. The last setting suppresses warnings of tokenizers.
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
@@ -106,8 +105,7 @@ def set_hub_cache(hub_cache: str | Path | None) -> None:
 def end_process(status: int) -> NoReturn:
     """Run the exit handlers and end this process, without freeing its memory first.
 
-    Python would free every module, which takes a second if torch is imported. Extensions such as
-    Triton would also print warnings about objects that were not freed, below the command's output.
+    Freeing all modules takes a second if torch is imported, and lets Triton print warnings.
     """
     atexit._run_exitfuncs()
     with suppress(OSError):
@@ -118,10 +116,7 @@ def end_process(status: int) -> NoReturn:
 
 @contextmanager
 def end_late_process(seconds: float, line: str) -> Iterator[None]:
-    """End this process with a line on stderr if the block has not ended after ``seconds``.
-
-    Neither imports nor long calls of libraries delay the end.
-    """
+    """Print a line and end this process, even in a library's call, if the block takes too long."""
 
     def end() -> None:
         print(line, file=sys.stderr, flush=True)
@@ -148,10 +143,7 @@ def message_for_user(error: BaseException) -> str | None:
 
 
 def ensure_user_name() -> None:
-    """Set the environment variable ``USER`` if this user id has no name, as in many containers.
-
-    Snakemake and PyTorch look up the name, and fail if there is none.
-    """
+    """Set ``USER`` if this user id has no name, because Snakemake and PyTorch fail without one."""
     try:
         getpass.getuser()
     except (KeyError, OSError):
@@ -176,8 +168,8 @@ class StoppedError(SubtuneError):
 def stop_requests() -> Iterator[Callable[[], str | None]]:
     """Yield a function that returns the name of the first signal received, or None.
 
-    In this block, `SIGNALS` do not end the process, with one exception: Ctrl+C ends the process if
-    a signal was received before. An existing handler of SIGTERM is still called.
+    In this block, `SIGNALS` do not end the process, except for a Ctrl+C after another signal. An
+    existing handler of SIGTERM is still called.
     """
     received: list[str] = []
     before = {number: signal.getsignal(number) for number in SIGNALS}
@@ -224,8 +216,7 @@ def process_age() -> float:
 def keep_freed_memory() -> None:
     """Keep glibc from returning freed memory to the operating system after every training step.
 
-    Otherwise, page faults would take up to a quarter of the training time of a small model. Without
-    glibc, this function has no effect.
+    Page faults would otherwise take up to a quarter of a small model's training time.
     """
     if sys.platform.startswith("linux"):
         with suppress(OSError, AttributeError):
