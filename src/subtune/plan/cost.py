@@ -4,13 +4,10 @@ The duration of a training step is estimated as::
 
     seconds = per_layer / 1000 * layers + per_teraflop * teraflops
 
-Here, ``teraflops`` is the number of operations of the forward pass, divided by 10¹². ``per_layer``
-and ``per_teraflop`` are called the *pace* of a kind of step. Runs that train side by side share the
-first term.
-
-``subtune init`` measures the paces of this machine and writes them to the configuration, and
-``paces.yaml`` lists the paces of known devices. The estimate for a model may be wrong by a factor
-of two if only models of other sizes were measured.
+``teraflops`` is the number of operations of the forward pass, divided by 10¹². The *pace* of a kind
+of step is its ``per_layer``, which runs that train side by side share, and its ``per_teraflop``.
+``subtune init`` measures paces, and ``paces.yaml`` lists those of known devices. The estimate for a
+model may be wrong by a factor of two if only models of other sizes were measured.
 """
 
 import math
@@ -85,13 +82,9 @@ TOTAL = "all, each once"
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a job or a run.
+    """The cost of a job or a run: tokens in training and evaluation, operations, and bytes on disk.
 
-    Attributes:
-        tokens: the number of tokens in training and evaluation.
-        flops: the number of floating-point operations.
-        seconds: the duration on the assumed device.
-        bytes: the size of the results on disk.
+    ``seconds`` is the duration on the assumed device.
     """
 
     tokens: float = 0
@@ -121,9 +114,8 @@ def find_pace(paces: Mapping[Trains, Pace], kind: Trains) -> Pace:
 class Estimates:
     """Estimates for the jobs and runs of a plan.
 
-    Attributes:
-        mean_tokens: the mean number of tokens of an example, by the model's id. For other models,
-            the number in the size of the task is used.
+    ``mean_tokens`` maps a model's id to the mean number of tokens of an example. For other models,
+    the number in the size of the task is used.
     """
 
     plan: Plan
@@ -131,11 +123,7 @@ class Estimates:
 
     @cached_property
     def paces(self) -> dict[Trains, Pace]:
-        """The paces of the assumed device, from the configuration or from ``paces.yaml``.
-
-        Raises:
-            SubtuneError: the paces of the device are unknown.
-        """
+        """The paces of the assumed device; a `SubtuneError` is raised if they are unknown."""
         assumed = self.plan.config.assumptions
         if assumed.pace:
             return assumed.pace
@@ -203,8 +191,7 @@ class Estimates:
     def search_cost(self, job: str) -> Cost:
         """Estimate the cost of a job that searches learning rates.
 
-        One of the runs that a search trains may also be a planned run. The cost of this run is
-        counted in its sweep.
+        If a run of a search is also a planned run, its cost is counted in its sweep.
         """
         searched = {
             search: [run for run in self.plan.runs.values() if run.search == search]
@@ -245,8 +232,7 @@ class Estimates:
     def job_minutes(self, cost: Cost, attempt: int = 1) -> int:
         """Return the minutes that an attempt of a job requests from the scheduler.
 
-        Each further attempt continues from the checkpoint and requests twice as many minutes as the
-        previous one, up to the limit of the cluster.
+        Each further attempt continues from the checkpoint, and requests twice as many minutes.
         """
         needed = TIME_MARGIN * cost.seconds / 60 + 10
         first = max(min(needed, SHORT_JOB), needed / 8)
@@ -266,8 +252,8 @@ class Estimates:
 
     def examples_mb(self, tokens: TokensSpec) -> float:
         """Return the megabytes of main memory that the token ids of a task need."""
-        # An example consists of two NumPy arrays of 64-bit integers. Each array has about 100 bytes
-        # of overhead.
+        # An example has two NumPy arrays of 64-bit integers (one if the model has no token
+        # types, such as RoBERTa), each with about 100 bytes of overhead.
         examples = self.plan.task_size(tokens).all_rows * self.plan.examples_per_row(tokens)
         return examples * 2 * (100 + 8 * self._mean_length(tokens)) / 1e6
 
@@ -277,11 +263,7 @@ class Estimates:
         return min(mean, tokens.max_length)
 
     def _run_cost(self, run: PlannedRun, sharing: int) -> Cost:
-        """Estimate the cost of a run.
-
-        Args:
-            sharing: the number of runs that share the steps of this run, including this run.
-        """
+        """Estimate the cost of a run. ``sharing`` runs share its steps, including itself."""
         tokens, recipe = run.spec.tokens, run.spec.recipe
         evaluated = self.plan.task_size(tokens, recipe.fold).evaluation_rows
         if isinstance(recipe, Fit):
@@ -316,11 +298,9 @@ class Estimates:
     def _steps_cost(
         self, kind: Trains, steps: float, examples: float, tokens: TokensSpec, sharing: int = 1
     ) -> Cost:
-        """Estimate the cost of a number of steps for one run.
+        """Estimate the cost of steps for one of the ``sharing`` runs that share them.
 
-        Args:
-            examples: the number of examples in all steps together.
-            sharing: the number of runs that share the steps, including this run.
+        ``examples`` is the number of examples in all steps together.
         """
         paces = self.paces_by_model.get(tokens.tokenizer) or self.paces
         pace, flops = find_pace(paces, kind), examples * self.forward_flops[tokens.key]
@@ -333,8 +313,7 @@ class Estimates:
     def _count_sharing_runs(self, runs: Iterable[PlannedRun], rates: int = 1) -> dict[str, int]:
         """Map the key of each run to the number of runs that share its steps, including itself.
 
-        Args:
-            rates: the number of learning rates at which each run is trained side by side.
+        Each run is trained side by side at ``rates`` learning rates.
         """
         sharing, on_gpu = dict[str, int](), self.plan.config.assumptions.on_gpu
         for group in self.plan.group_runs({run.key: run for run in runs}.values()):
@@ -354,18 +333,13 @@ class Estimates:
 
 
 def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.DataFrame":
-    """Build the cost table, with one row per experiment and a row for all experiments.
+    """Build the cost table, with one row per experiment and a row in which shared runs count once.
 
-    In the last row, runs that are shared by several experiments are counted once.
-
-    Args:
-        with_information: the names of the experiments with figures that show Fisher information.
-
-    Returns:
-        A table with the columns `COLUMNS`. ``jobs`` counts the jobs that the Slurm profile submits:
-        the jobs for sweeps, searches, Fisher information and test-set predictions, and a single job
-        for all token ids. ``tokens`` counts the tokens in training and evaluation, ``hours`` is the
-        duration on the assumed device, and ``gigabytes`` is the size of the run records.
+    ``with_information`` names the experiments with figures that show Fisher information. ``jobs``
+    counts the jobs that the Slurm profile submits: those for sweeps, searches, Fisher information
+    and test-set predictions, and a single job for all token ids. ``tokens`` counts the tokens in
+    training and evaluation, ``hours`` is the duration on the assumed device, and ``gigabytes`` is
+    the size of the run records.
     """
     import pandas as pd
 

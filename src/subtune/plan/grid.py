@@ -1,8 +1,6 @@
-"""The grid of runs of an experiment, made from its settings.
+"""The grid of runs of an experiment: every combination of its settings, and its runs with masks.
 
-Every combination of a method, model, task, number of training examples, learning rate and seed is
-one run. The setting ``fractions`` adds runs with masks. Among the entries that a method trains, a
-mask selects those with the most Fisher information.
+The masks of the setting ``fractions`` select entries with the most Fisher information.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -64,9 +62,9 @@ class Grid:
     def list_runs(self) -> Iterator[RunWithSearch]:
         """Yield all runs in the order of the plan.
 
-        First come the runs of all methods for each number of training examples. Then follow the
-        runs for numbers that are set for a single method. The runs with masks come last. They are
-        trained only on the largest number of examples.
+        First come the runs of all methods for each number of training examples, then those for
+        numbers that are set for a single method, then runs with masks, only on the largest number
+        of examples.
         """
         settings = self.experiment.with_overrides(self.task_name)
         methods = [*self.experiment.methods_for(self.model_name)]
@@ -100,8 +98,7 @@ class Grid:
     def _list_method_runs(self, train_rows: int, methods: Iterable[str]) -> Iterator[RunWithSearch]:
         """Yield the runs of methods at each learning rate.
 
-        The learning rate varies slowest, so that existing sweeps do not change if a learning rate
-        is appended.
+        The rate varies slowest, so that existing sweeps do not change if a rate is appended.
         """
         numbered_runs: list[tuple[int, RunWithSearch]] = []
         for method in methods:
@@ -142,8 +139,7 @@ class Grid:
     def _make_run(self, selection: Selection, rate: Rate, seed: int, **names: Any) -> RunWithSearch:
         """Make the run that trains a selection, and the search for the run's learning rate, if any.
 
-        Args:
-            names: the remaining fields of the `PlannedRun`.
+        ``names`` are the remaining fields of the `PlannedRun`.
         """
         fisher = self.fishers[self.task_name]
         settings = self.experiment.with_overrides(self.task_name, names["method"])
@@ -165,8 +161,8 @@ class Grid:
     def _make_fit(self, selection: Embeddings | TfIdf, seed: int, **names: Any) -> PlannedRun:
         """Make the run that fits a regression to embeddings or TF-IDF features.
 
-        The two texts of a pair are embedded separately. The seed is only used to draw training
-        examples, so the specs of all runs on the whole training set have seed 0.
+        The texts of a pair are embedded separately. The seed only draws training examples, so the
+        specs of all runs on the whole training set have seed 0.
         """
         fisher = self.fishers[self.task_name]
         embeds_pairs = len(fisher.tokens.data.task.text) > 1 and not isinstance(selection, TfIdf)
@@ -181,10 +177,7 @@ class Grid:
         return PlannedRun(spec=spec, model_name=self.model_name, seed=seed, **names)
 
     def _data_settings(self, train_rows: int, seed: int) -> dict[str, Any]:
-        """Return the fields of a recipe that determine the training examples and class weights.
-
-        In the recipe of a run on the whole training set, ``train_rows`` is None.
-        """
+        """Return the fields of a recipe that determine the training examples and class weights."""
         has_words = self.fishers[self.task_name].tokens.data.task.of_kind.has_label_words
         return {
             "train_rows": train_rows if train_rows < self.size.train_rows else None,
@@ -195,10 +188,9 @@ class Grid:
     def _make_search(self, spec: RunSpec, rate: Rate, train_rows: int) -> SearchSpec:
         """Make the search for the learning rate of a run. The runs of all seeds share a search.
 
-        The runs of a search have the first seed. If an experiment belongs to no paper and has
-        neither folds nor a test set, methods are compared on the dev set. A search of such an
-        experiment is scored on a fold of the training set, or on the dev set if the training set is
-        too small for folds.
+        If an experiment belongs to no paper and has neither folds nor a test set, methods are
+        compared on the dev set. Its search is then scored on a fold of the training set, or on the
+        dev set if the training set is too small for folds.
         """
         seed = self.experiment.seeds[0]
         fold = self.experiment.find_fold(seed)

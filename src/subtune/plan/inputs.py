@@ -1,7 +1,7 @@
 """Specs of the inputs of runs: models, datasets and token ids.
 
-The version of a local input is a hash of its files. The version of an input from the Hugging Face
-hub is a commit, which is stored by `subtune.core.hub`.
+The version of a local input is a hash of its files, that of an input from the Hugging Face hub a
+commit, which is stored by `subtune.core.hub`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -57,17 +57,9 @@ _cached_model_version = cache(model_version)
 
 
 def find_model(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
-    """Find the spec and the location of a model, and check that it fits an experiment.
+    """Find a model's spec and its hub repository or local directory, for the experiment ``name``.
 
-    Args:
-        name: the name of the experiment.
-        model: the name of the model in the configuration.
-
-    Returns:
-        The spec, and the hub repository or local directory.
-
-    Raises:
-        SubtuneError: the model cannot be read, or does not fit the experiment.
+    A model that cannot be read or does not fit the experiment raises a `SubtuneError`.
     """
     source = config.all_models()[model]
     pins = Path(Layout(config.results).pinned_commits())
@@ -113,26 +105,17 @@ def _choose_pooling(
 
 
 def choose_labels(experiment: Experiment, task: Task) -> Labels:
-    """Return whether an experiment trains on raw or standardised labels of a task.
-
-    Only labels that are numbers can be standardised.
-    """
+    """Return ``experiment.labels`` for a task whose labels are numbers, or else ``"raw"``."""
     return experiment.labels if task.of_kind.has_numbers else "raw"
 
 
 def find_tokens(
     config: Config, sizes: dict[str, TaskSize], name: str, model: ModelSpec, task: Task
 ) -> TokensSpec:
-    """Find the spec of the token ids of a task's training and evaluation splits.
+    """Find the token ids of a task's training and evaluation splits in the experiment ``name``.
 
-    Args:
-        sizes: the sizes of tasks, by the key of their `DataSpec`. The size of this task is added if
-            it is missing.
-        name: the name of the experiment.
-        model: the model whose tokenizer is used.
-
-    Raises:
-        SubtuneError: a local file is missing, or contains rows that cannot be used for training.
+    If the size of the task is missing in ``sizes`` (by the key of a `DataSpec`), it is added. Local
+    files that are missing or cannot be used for training raise a `SubtuneError`.
     """
     experiment = config.experiments[name]
     data = make_data_spec(config, task, task.labelled_splits, experiment.folds)
@@ -158,15 +141,10 @@ def find_tokens(
 def require_weights_in_folds(
     config: Config, name: str, data: DataSpec, folds: Iterable[Fold]
 ) -> None:
-    """Check that the labels of all rows outside of each fold can be weighted by frequency.
+    """Check that each label occurs in some, but not all, of the rows outside of each fold.
 
-    Data that is read after planning is not checked.
-
-    Args:
-        name: the name of the experiment.
-
-    Raises:
-        SubtuneError: a label occurs in none or in all of the rows outside of a fold.
+    Otherwise labels cannot be weighted by frequency. Data that is read after planning is not
+    checked.
     """
     if data.source in ("builtin", "files") and (folds := [*folds]):
         paths = find_files(config, data.task, data.source)
@@ -187,13 +165,7 @@ def make_tokens_spec(data: DataSpec, experiment: Experiment, model: ModelSpec) -
 
 
 def _check_max_length(config: Config, name: str, model: str, directory: str) -> None:
-    """Check that an experiment's ``max_length`` is at most a local model's number of positions.
-
-    PEFT's virtual tokens also need positions.
-
-    Raises:
-        SubtuneError: ``max_length`` is too large.
-    """
+    """Check that ``max_length`` and PEFT's virtual tokens fit a local model's positions."""
     experiment = config.experiments[name]
     selected = [config.selection(method, model) for method in experiment.methods_for(model)]
     virtual = max((s.peft.virtual_tokens for s in selected if isinstance(s, Peft)), default=0)
@@ -217,10 +189,7 @@ def _check_methods(
     """Check that a model has the parameters that the methods of an experiment select.
 
     Methods with random entries are not checked, because drawing the entries of a large model takes
-    seconds.
-
-    Raises:
-        SubtuneError: a method, the pooling or the labels do not fit the model.
+    seconds. The pooling and the labels are checked as well.
     """
     pooling_setting = config.all_models()[model].pooling
     if pooling_setting and dimensions.is_decoder:
@@ -257,11 +226,7 @@ def _check_methods(
 def make_data_spec(
     config: Config, task: Task, splits: Iterable[str], folds: int | None = None
 ) -> DataSpec:
-    """Make the spec of a task's dataset, with its source and version.
-
-    Args:
-        splits: the names of the splits. For a dataset in files, splits without a file are left out.
-    """
+    """Make the spec of a task's dataset; splits of local data without a file are left out."""
     user_task = config.tasks.get(task.name)
     source: Literal["hub", "tsv", "builtin", "files"]
     source = "files" if user_task or task.name in config.directories else config.source
@@ -282,13 +247,9 @@ def make_data_spec(
 
 
 def find_files(config: Config, task: TaskSpec, source: str) -> Mapping[str, Path]:
-    """Find the file of each split of a task.
+    """Find the file of each split, by split; empty if the source has no local files.
 
-    Returns:
-        Paths by the name of the split. The mapping is empty if the source has no local files.
-
-    Raises:
-        SubtuneError: an official file of a built-in task is missing.
+    A `SubtuneError` is raised if an official file of a built-in task is missing.
     """
     if user_task := config.tasks.get(task.name):
         return {split: Path(path) for split, path in user_task.files.items()}
@@ -301,8 +262,8 @@ def find_files(config: Config, task: TaskSpec, source: str) -> Mapping[str, Path
 def scored_file(config: Config, task: Task, folds: int | None) -> Path:
     """Return the file whose examples are used to compare methods on a user-defined task.
 
-    This is the test file if there is one. Without a test file, it is the training file if there are
-    folds, and the dev file if there are none.
+    This is the test file or, without one, the training file with folds and the dev file without
+    folds.
     """
     has_test = len(task.evaluation) > 1
     split = task.evaluation[-1] if has_test or not folds else "train"

@@ -1,7 +1,4 @@
-"""The plan: the specs of runs and of their inputs, and the division of runs into jobs.
-
-The plan does not depend on which runs are recorded.
-"""
+"""The plan: the specs of runs and of their inputs, and the division of runs into jobs."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
@@ -52,7 +49,7 @@ VARYING = {"learning_rate", "epochs", "fold"}
 class Plan:
     """The specs of all runs and of their inputs, and the division of runs into jobs.
 
-    All properties are computed from the attributes below.
+    A plan does not depend on which runs are recorded.
 
     Attributes:
         sizes: the size of each task, by the key of its `DataSpec`.
@@ -62,9 +59,8 @@ class Plan:
         rankings: the rankings by Fisher information, by id.
         searches: the learning-rate searches, by id.
         experiments: the runs of each experiment, by its name.
-        experiment_fishers: maps the name of each experiment to the specs of Fisher information, by
-            task. Only experiments with one model use this information. In an experiment with
-            several models, the specs are those of the last model.
+        experiment_fishers: the Fisher information of each experiment's last model, by experiment
+            and task. Only experiments with one model use it.
     """
 
     config: Config
@@ -125,10 +121,7 @@ class Plan:
 
     @cached_property
     def weighted_examples(self) -> dict[str, int]:
-        """Maps the key of each run to its number of training examples in all epochs together.
-
-        If a run trains matrices, the number is multiplied by `WEIGHT_OF_MATRICES`.
-        """
+        """Maps each run's key to its examples in all epochs, times `WEIGHT_OF_MATRICES` if any."""
         return {
             key: run.train_rows
             * self.examples_per_row(run.spec.tokens)
@@ -141,13 +134,11 @@ class Plan:
     def sweeps(self) -> dict[str, list[PlannedRun]]:
         """The runs of each training job, by the key of the job.
 
-        Each set of runs that differ only in their selection, their seed or a field in `VARYING` is
-        split into jobs. Runs of different experiments are in different jobs, so that a job for one
-        experiment does not train runs of another experiment. Sets that take less time than starting
-        a job are not split by experiment.
-
-        With the setting ``jobs_at_once``, each job contains the runs that share steps, so that a
-        run ends soon after its job has started. All regressions of a set are in one job.
+        Runs that differ only in their selection, their seed or a field in `VARYING` are split into
+        jobs by experiment, so that a job for one experiment trains no run of another, unless they
+        take less time than starting a job. With the setting ``jobs_at_once``, each job contains the
+        runs that share steps, so that a run ends soon after its job has started, and one job has
+        all regressions.
         """
         sweeps = {}
         for group in _group_by_key(self.runs.values(), _job_key):
@@ -189,14 +180,9 @@ class Plan:
     def _split_within_limits(
         self, runs: list[PlannedRun], times: int = 1
     ) -> list[list[PlannedRun]]:
-        """Split runs into jobs within the limits ``runs_per_job`` and `MOST_WEIGHT`.
+        """Split runs, each trained ``times`` times, by ``runs_per_job`` and `MOST_WEIGHT`.
 
-        If the runs do not fit into one job, runs that share steps stay together as far as the
-        limits allow.
-
-        Args:
-            times: the number of times that each run is trained, for instance at several learning
-                rates in a search.
+        Runs that share steps stay together as far as the limits allow.
         """
 
         def is_too_large(job: list[PlannedRun]) -> bool:
@@ -216,10 +202,7 @@ class Plan:
         return jobs
 
     def task_size(self, tokens: TokensSpec, fold: Fold | None = None) -> TaskSize:
-        """Return the size of a task for a run that is scored on a fold.
-
-        Without a fold, the run is scored on the evaluation splits of the task.
-        """
+        """Return the size of a task for a run that is scored on a fold, if there is one."""
         return _task_size_of_fold(self.sizes[tokens.data.key], tokens, fold)
 
     def examples_per_row(self, tokens: TokensSpec) -> int:
@@ -271,12 +254,8 @@ class Plan:
 def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Plan:
     """Make the plan of all experiments in a configuration.
 
-    Args:
-        sizes: the sizes of tasks in an earlier plan, by the key of their `DataSpec`. The datasets
-            of these tasks are not read again.
-
-    Raises:
-        SubtuneError: a local file is missing or invalid.
+    The datasets of tasks in ``sizes`` (by the key of their `DataSpec`) are not read again. A
+    missing or invalid local file raises a `SubtuneError`.
     """
     known = dict(sizes or {})
     locations: dict[str, str] = {}
@@ -321,10 +300,7 @@ def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Pl
 def _plan_fisher(
     config: Config, name: str, model: ModelSpec, task_name: str, sizes: dict[str, TaskSize]
 ) -> FisherSpec:
-    """Make the spec of a model's Fisher information on a task of the experiment ``name``.
-
-    The size of the task is added to ``sizes`` if it is missing.
-    """
+    """Make the spec of Fisher information on a task, and add the task to ``sizes`` if missing."""
     experiment, task = config.experiments[name], config.all_tasks()[task_name]
     in_full = None
     if experiment.fractions:
@@ -340,10 +316,7 @@ def _plan_fisher(
 
 
 def _task_size_of_fold(size: TaskSize, tokens: TokensSpec, fold: Fold | None) -> TaskSize:
-    """Return the size of a task if a fold replaces its first evaluation split.
-
-    The fold is a part of the training set. Without a fold, the size does not change.
-    """
+    """Return the size of a task whose first evaluation split is replaced by a fold, if any."""
     if fold is None:
         return size
     others = size.evaluation_rows if len(tokens.data.task.evaluation) > 1 else 0
@@ -351,10 +324,7 @@ def _task_size_of_fold(size: TaskSize, tokens: TokensSpec, fold: Fold | None) ->
 
 
 def _job_key(run: PlannedRun) -> Hashable:
-    """Return the model, the token ids, and the recipe without the fields `VARYING`.
-
-    Runs of one job have equal keys.
-    """
+    """Return a key that is equal for runs of one job."""
     spec = run.spec
     return spec.model.id, spec.tokens.id, spec.recipe.model_dump_json(exclude=VARYING)
 

@@ -1,9 +1,5 @@
-"""Learning-rate searches.
+"""Learning-rate searches, which train runs that differ only in their learning rate.
 
-A search trains runs that differ only in their learning rate. The search begins with the middle rate
-of its list and the two neighbours of this rate. The search then tries the neighbours of the best
-rate, until neither neighbour has a better score. If the best rate is at an end of the list, the
-search adds a rate at this end, so that the best rate becomes the geometric mean of its neighbours.
 The runs of a search are recorded, so an interrupted search continues after the recorded runs.
 """
 
@@ -24,9 +20,10 @@ MAX_ADDED_RATES = 4
 def choose_next_rates(spec: SearchSpec, scores: Mapping[float, float]) -> list[float]:
     """Return the learning rates that a search trains next, or an empty list if the search is done.
 
-    Args:
-        scores: maps each learning rate that was tried to the score of its run, or to NaN if the run
-            diverged.
+    After its `first_rates`, a search tries the neighbours of the best rate until neither is better.
+    If the best rate is at an end of the list, a rate is added there, so that the best rate becomes
+    the geometric mean of its neighbours. ``scores`` maps each tried rate to its run's score, or to
+    NaN if the run diverged.
     """
     if missing := [rate for rate in first_rates(spec) if rate not in scores]:
         return missing
@@ -46,9 +43,8 @@ def choose_next_rates(spec: SearchSpec, scores: Mapping[float, float]) -> list[f
 def best_rate(spec: SearchSpec, scores: Mapping[float, float]) -> float:
     """Return the learning rate with the highest score, or the smallest rate if all runs diverged.
 
-    If scores are equal, the rate closest to the search's first rates is chosen. If two rates are
-    equally close, the smaller one is chosen. Therefore a rate that is not among the first rates is
-    chosen only if its score is higher.
+    Of equal scores, the rate closest to the first rates is chosen, then the smaller rate. Therefore
+    a rate that is not among the first rates is chosen only if its score is higher.
     """
     first = first_rates(spec)
 
@@ -80,8 +76,7 @@ def recorded_scores(
 ) -> dict[float, float]:
     """Repeat a search as far as its runs are recorded, and return the score of each learning rate.
 
-    Args:
-        score: a function that returns the score of a run, or None if the run is not recorded.
+    ``score`` returns the score of a run, or None if the run is not recorded.
     """
     scores: dict[float, float] = {}
     while True:
@@ -96,14 +91,9 @@ def recorded_scores(
 def find_learning_rates(
     specs: Iterable[SearchSpec], store: Path, train: Callable[[list[RunSpec]], object]
 ) -> dict[str, dict[str, Any]]:
-    """Run several learning-rate searches, and train the runs of all searches together.
+    """Run several learning-rate searches, and return the `search_result` of each by its id.
 
-    Args:
-        store: the directory of run records.
-        train: a function that trains and records a list of runs.
-
-    Returns:
-        A mapping from the id of each search to its `search_result`.
+    ``train`` trains and records a list of runs, which can be runs of several searches.
     """
     specs = [*specs]
     while True:
@@ -123,10 +113,8 @@ def find_learning_rates(
 def search_result(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str, Any]:
     """Return the result of a finished search, given the score of each learning rate.
 
-    Returns:
-        A dictionary with two keys. ``learning_rate`` is the best learning rate. ``tried`` is a list
-        of dictionaries with the ``learning_rate``, the ``run`` id and the ``score`` of each run.
-        The score is None if the run diverged.
+    The dict contains the best ``learning_rate`` and the list ``tried``, with a dict of
+    ``learning_rate``, ``run`` id and ``score`` for each run. The score of a diverged run is None.
     """
     tried = [
         {"learning_rate": rate, "run": spec.run.with_learning_rate(rate).id}

@@ -1,27 +1,24 @@
-"""Run records: the files of a record, and functions that write, read and check them.
+"""Write, read and check run records.
 
-A record is a directory whose name is the run's content id. Its files are written only once, into a
+A record is a directory whose name is the run's content id. Its files are written once, into a
 temporary directory that is then renamed atomically::
 
     spec.json            the run's spec, without fields that have their default value
     scores.json          best epoch, its scores, number of trained parameters, whether it diverged
     history.csv          one row per epoch
-    predictions.parquet  split, idx, label and prediction of every evaluation example at the best
-                         epoch. Predictions are logits, labels of words, or answers. For answers,
-                         there is also a column with all accepted answers
+    predictions.parquet  split, idx, label and prediction (logits, labels of words, or answers) of
+                         every evaluation example at the best epoch; for answers, also all accepted
+                         answers
     epochs.parquet       epoch, split, idx and prediction of the same examples at every epoch;
                          this file does not exist if the run diverged
     changes.csv          mean |change| and size of every trained tensor
     provenance.json      device, versions, commit and time
     delta.safetensors    the changed values, and their indices in partly changed tensors
-    checksums.json       checksums of all other files; whenever a file is read, its checksum is
-                         verified
+    checksums.json       checksums of all other files, which are verified at every reading
 
-The record of a diverged run keeps the learning curve. Its best epoch and scores are null, and its
-predictions, changes and delta are empty.
-
-Every function that reads a record raises a `SubtuneError` if the record is missing, cannot be
-read, or does not match its checksums.
+In the record of a diverged run, the best epoch and the scores are null, and the predictions,
+changes and delta are empty. Functions that read a record raise a `SubtuneError` if a file is
+missing, cannot be read, or does not match its checksum.
 """
 
 import contextlib
@@ -63,11 +60,7 @@ def list_run_ids(store: Path) -> list[str]:
 
 
 def find_run_id(store: Path, start: str) -> str:
-    """Find the recorded run whose id starts with ``start``, and return its full id.
-
-    Raises:
-        SubtuneError: no run or several runs match.
-    """
+    """Find the full id of the only recorded run whose id starts with ``start``."""
     matches = [run_id for run_id in list_run_ids(store) if run_id.startswith(start)]
     if len(matches) != 1:
         raise SubtuneError(
@@ -80,13 +73,8 @@ def find_run_id(store: Path, start: str) -> str:
 def write_record_files(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> None:
     """Write the record of a run, unless the record exists.
 
-    Args:
-        store: the directory of run records.
-        fill: a function that writes all files of the record, except ``spec.json`` and
-            ``checksums.json``, to a folder.
-
-    Raises:
-        SubtuneError: the disk is full, or the store cannot be written.
+    ``fill`` writes all files except ``spec.json`` and ``checksums.json`` to a folder. A full disk
+    or a store without write permission raises a `SubtuneError`.
     """
     if is_recorded(store, spec.id):
         return
@@ -103,7 +91,7 @@ def write_record_files(store: Path, spec: RunSpec, fill: Callable[[Path], object
 
 
 def write_checksums(folder: Path) -> None:
-    """Write ``checksums.json``. All other files of the record must be in the folder already."""
+    """Write ``checksums.json`` for the files in the folder of a record."""
     paths = [path for path in sorted(folder.iterdir()) if path.name != CHECKSUMS]
     sums = {path.name: hash_bytes(path.read_bytes()) for path in paths}
     (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n")
@@ -123,13 +111,11 @@ def read_spec(store: Path, run_id: str) -> RunSpec:
 
 
 def read_outcome(store: Path, run_id: str) -> dict[str, Any]:
-    """Read the result of a run.
+    """Read ``scores.json``.
 
-    Returns:
-        The content of ``scores.json``, a dictionary with the keys ``best_epoch`` (None if the run
-        diverged), ``scores``, ``trainable`` (the number of trained parameters), ``diverged`` and,
-        if known, ``share_read``. ``scores`` maps each split to a mapping from metric to score. If
-        the run diverged, all scores are NaN.
+    The keys are ``best_epoch`` (None if the run diverged), ``scores`` (maps each split to a dict
+    from metric to score; all NaN if the run diverged), ``trainable`` (the number of trained
+    parameters), ``diverged`` and, if known, ``share_read``.
     """
     outcome = json.loads(_read_file(store / run_id / "scores.json"))
     for by_metric in outcome["scores"].values():
@@ -147,8 +133,8 @@ def read_recorded_predictions(store: Path, run_id: str) -> dict[str, np.ndarray]
 def read_predictions_of_epochs(store: Path, run_id: str) -> dict[str, np.ndarray]:
     """Read the columns of ``epochs.parquet``, which does not exist if the run diverged.
 
-    The column ``epoch`` counts from 1. The examples of each epoch are those of
-    ``predictions.parquet``, in the same order.
+    ``epoch`` counts from 1. Each epoch has the examples of ``predictions.parquet`` in the same
+    order.
     """
     return _read_columns(store / run_id / EPOCHS)
 
@@ -159,10 +145,9 @@ def count_examples(predicted: Mapping[str, np.ndarray], split: str) -> int:
 
 
 def predicts_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
-    """Return whether a run predicts only one answer in each split.
+    """Return whether a run predicts only one answer in each split; False for a diverged run.
 
-    The accuracy of such a run is the relative frequency of one class, and correlations are
-    undefined. For a diverged run, which has no predictions, False is returned.
+    The accuracy of such a run is the frequency of one class, and correlations are undefined.
     """
     logits = [values for name, values in predicted.items() if name.startswith("logit_")]
     if len(logits) > 1 and predicted["label"].dtype == object:
@@ -206,11 +191,7 @@ def delta_bytes(store: Path, run_id: str) -> int:
 
 
 def read_delta(store: Path, run_id: str) -> dict[str, np.ndarray]:
-    """Read the delta of a run, in the format of `subtune.training.values`.
-
-    Raises:
-        SubtuneError: the run diverged, or its record is damaged.
-    """
+    """Read a delta, as in `subtune.training.values`; raise a `SubtuneError` if the run diverged."""
     if read_outcome(store, run_id)["diverged"]:
         raise SubtuneError(
             f"run {run_id} diverged in epoch {len(read_epochs(store, run_id))} (its loss or a "
@@ -220,12 +201,7 @@ def read_delta(store: Path, run_id: str) -> dict[str, np.ndarray]:
 
 
 def read_changes(store: Path, run_id: str) -> pd.DataFrame:
-    """Read the changes of a run's tensors.
-
-    Returns:
-        A table with one row per trained tensor, and the columns ``parameter``, ``mean_abs_change``
-        and ``size``.
-    """
+    """Read one row per trained tensor: ``parameter``, ``mean_abs_change`` and ``size``."""
     rows = _read_rows(store / run_id / "changes.csv")
     return pd.DataFrame(rows, columns=["parameter", "mean_abs_change", "size"])
 
@@ -242,10 +218,7 @@ def _read_columns(path: Path) -> dict[str, np.ndarray]:
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:
-    """Read a CSV file into one dictionary per row. Cells that are not numbers are strings.
-
-    This function is faster than pandas, which takes a millisecond per file.
-    """
+    """Read a CSV file into one dict per row. Cells that are not numbers are strings."""
     header, *rows = csv.reader(io.StringIO(_read_file(path).decode()))
     return [dict(zip(header, map(_parse_cell, row), strict=True)) for row in rows]
 
@@ -295,11 +268,7 @@ def _damage_error(store: Path, problem: str) -> SubtuneError:
 
 
 def require_undamaged(store: Path, run_id: str) -> None:
-    """Check that a record's files match their checksums, and that its spec matches the run's id.
-
-    Raises:
-        SubtuneError: a file is missing or damaged, or the spec is that of another run.
-    """
+    """Raise a `SubtuneError` unless a record matches its checksums, and its spec the run's id."""
     sums = _read_checksums(store / run_id)
     for name in sorted(sums):
         _read_and_check(store / run_id / name, sums)
@@ -310,9 +279,8 @@ def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:
     """Find damaged records, and missing records of finished sweeps.
 
     Returns:
-        A mapping from the id of each affected run to an error message, and the paths of the runs'
-        records and of the tables of their sweeps. If these paths are deleted, Snakemake trains
-        exactly the affected runs again.
+        A mapping from the id of each affected run to an error message, and the paths to delete
+        (records and tables of sweeps), so that Snakemake trains exactly the affected runs again.
     """
     store, sweeps = Path(layout.records()), dict[Path, set[str]]()
     for table in sorted(Path(layout.sweep("*")).parent.glob("[!.]*.csv")):
@@ -331,10 +299,7 @@ def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:
 
 
 def read_sweep_run_ids(table: str | Path) -> dict[str, str]:
-    """Read the table of a finished sweep, as a mapping from the keys of planned runs to run ids.
-
-    The key and the id of a run differ if a search chose its learning rate.
-    """
+    """Read the run id of each planned run by its key, which differs if a search chose the rate."""
     with open(table, encoding="utf-8", newline="") as file:
         return {row["key"]: row["run"] for row in csv.DictReader(file, restval="")}
 

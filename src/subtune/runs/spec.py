@@ -1,8 +1,7 @@
 """Specs: all settings that affect the result of a step, such as tokenizing texts or training a run.
 
-The code of each step has a version, which this module defines. Raise the version when the same spec
-no longer gives the same result. Ids and records leave out fields whose value is the default, so
-raise the version when a default changes, too.
+Raise a step's version in this module when the same spec no longer gives the same result, or when a
+default changes: ids and records leave out fields whose value is the default.
 """
 
 from collections.abc import Hashable, Mapping
@@ -39,12 +38,9 @@ ClassWeights = Literal["balanced"]
 
 
 class ModelSpec(HashableModel):
-    """A pretrained model, and the pooling of its sequence classifier.
-
-    The path of local files and the model's name in a configuration are not part of the spec.
+    """A pretrained model with a pooling, regardless of its path and its name in a configuration.
 
     Attributes:
-        source: whether the model comes from the hub or from local files.
         repository: the model's name on the hub; None for local files.
         version: the commit of the repository, or a hash of the local files.
         pooling: whether the classifier reads the first token or the mean of all tokens. None means
@@ -64,10 +60,8 @@ class DataSpec(HashableModel):
     """Examples of some splits of one task. The path of local files is not part of the spec.
 
     Attributes:
-        source: the kind of source that the examples are read from.
         version: the commit on the hub, or a hash of the splits' files.
-        splits: the names of the splits. The default is the splits for training and evaluation.
-        data_version: the version of the code that reads the examples.
+        splits: the names of the splits, by default those for training and evaluation.
     """
 
     task: TaskSpec
@@ -90,13 +84,11 @@ class TokensSpec(HashableModel):
     """The token ids of a task's examples.
 
     Attributes:
-        data: the examples.
         tokenizer: the content id of the model whose tokenizer is used.
         max_length: the largest number of tokens of an example.
         doc_stride: a text with more than ``max_length`` tokens is split into overlapping examples,
             which start this many tokens apart. None means that long texts are truncated.
         apart: whether each text of a pair is tokenized separately.
-        tokens_version: the version of the code that tokenizes.
     """
 
     data: DataSpec
@@ -114,15 +106,12 @@ class TokensSpec(HashableModel):
 class FisherSpec(HashableModel):
     """The Fisher information of a model's parameters on one task, before fine-tuning.
 
-    For vectors and for the tensors that ``in_full`` selects, the information of every entry is
-    stored. For each of the other matrices, only the sum over its entries is stored.
-
     Attributes:
         rows: the number of training examples that are sampled; None means all.
         seed: the seed of the sample and of the untrained classifier.
-        in_full: the selection of tensors for which the information of every entry is stored.
+        in_full: the matrices for which the information of every entry is stored, as it is for all
+            vectors. For the other matrices, only the sum over the entries is stored.
         labels: whether the labels of a regression task are standardised, as in `Recipe`.
-        fisher_version: the version of the code that computes the information.
     """
 
     model: ModelSpec
@@ -139,13 +128,7 @@ class FisherSpec(HashableModel):
 
 
 class RankingSpec(HashableModel):
-    """A ranking of the entries of a selection by their Fisher information, summed over tasks.
-
-    Attributes:
-        of: the selection whose entries are ranked.
-        fishers: the specs of the Fisher information, one per task.
-        ranking_version: the version of the code that ranks entries.
-    """
+    """A ranking of the entries of ``of`` by their Fisher information, summed over ``fishers``."""
 
     of: WholeTensors
     fishers: tuple[FisherSpec, ...]
@@ -174,20 +157,15 @@ class Fold(HashableModel):
 
 
 class Recipe(HashableModel):
-    """The hyperparameters of a run that trains the selected entries with AdamW.
-
-    The run is evaluated after every epoch.
+    """The hyperparameters of a run that trains with AdamW and is evaluated after every epoch.
 
     Attributes:
         warmup: the fraction of all training steps in which the learning rate increases from 0.
-        train_rows: the number of training examples; None means all. The examples are the first ones
-            of the training set after shuffling.
+        train_rows: the number of training examples, which are the first after shuffling; None means
+            all.
         patience: the run stops early after this many epochs without a better score; None means no
             early stopping.
-        labels: whether the labels of a regression task are used unchanged, or standardised to
-            mean 0 and standard deviation 1.
-        fold: the fold on which the run is scored. The run trains on the examples of all other
-            folds. None means no cross-validation.
+        fold: the fold on which the run is scored; None means no cross-validation.
         refit: for a refit, the number of epochs after which the run stops. The learning-rate
             schedule still covers ``epochs``. A refit is not scored, and keeps the values of its
             last epoch. None if the run is not a refit.
@@ -213,14 +191,8 @@ class Recipe(HashableModel):
 class Fit(HashableModel):
     """The hyperparameters of a run that fits a regression to texts or embeddings.
 
-    Attributes:
-        train_rows: as in `Recipe`. With the same seed, the same examples are drawn.
-        fold: the fold on which the regression is scored. The regression is fitted to the examples
-            of all other folds.
-        refit: a number, which has no meaning, if the run is a refit; None for other runs. A refit
-            is not scored.
-        class_weights: whether classes are weighted, as in `Recipe`.
-        fit_version: the version of the code that fits regressions.
+    Fields have the same meaning as in `Recipe`, and the same examples are drawn for the same seed.
+    The number ``refit`` has no meaning except that the run is a refit.
     """
 
     train_rows: int | None = Field(default=None, ge=1)
@@ -260,10 +232,7 @@ class RunSpec(HashableModel):
     def work(self, ranked: Mapping[str, WholeTensors]) -> TrainingCost:
         """Return the most expensive kind of parameter that the run trains.
 
-        For a mask, the kind is that of the tensors in the mask's ranking.
-
-        Args:
-            ranked: maps the id of each ranking to the selection whose entries are ranked.
+        For a mask, this is the kind of the tensors in ``ranked``, by the id of the mask's ranking.
         """
         ranking = self.selection.ranking
         return (ranked[ranking] if ranking else self.selection).work()
@@ -271,16 +240,11 @@ class RunSpec(HashableModel):
     def step_key(self, ranked: Mapping[str, WholeTensors], on_gpu: bool) -> Hashable:
         """Return a key that is equal for runs that can share training steps.
 
-        Runs with the same key have the same batches in the same order, and the same `work`. They
-        can differ only in the learning rate and, if they train only vectors or only the classifier,
-        in the selection. If a run cannot share training steps, its key is its id: a regression has
-        no training steps. Each run of Diff
-        pruning has its own initial values, so it shares no steps. On a CPU, runs that train
-        matrices share no steps either, because sharing steps would save no time.
-
-        Args:
-            ranked: as in `work`.
-            on_gpu: whether the run trains on a GPU.
+        Such runs have the same batches in the same order, and the same `work`. They can differ only
+        in the learning rate and, if they train only vectors or only the classifier, in the
+        selection. The key of any other run is its id: a regression has no training steps, each run
+        of diff pruning has its own initial values, and on a CPU, sharing the steps of runs that
+        train matrices would save no time.
         """
         work = self.work(ranked)
         is_alone = work is TrainingCost.DIFFERENCES or (work.trains_matrices and not on_gpu)
@@ -295,11 +259,7 @@ class RunSpec(HashableModel):
         return self.replace(recipe=self.recipe.replace(learning_rate=learning_rate))
 
     def make_refit(self, epochs: int) -> "RunSpec":
-        """Return the run's refit. A refit trains on the examples of all folds.
-
-        Args:
-            epochs: the number of epochs after which the refit stops.
-        """
+        """Return the run's refit: it trains on all folds and stops after ``epochs``."""
         recipe = self.recipe.replace(fold=None, refit=epochs)
         if isinstance(recipe, Recipe):
             recipe = recipe.replace(patience=None)
@@ -310,10 +270,8 @@ class SearchSpec(HashableModel):
     """A search for the learning rate of a method. All seeds and folds use the chosen rate.
 
     Attributes:
-        run: the run that the search trains with different learning rates. The learning rate in this
-            spec is the first of ``rates``.
+        run: the run that the search trains, with the first of ``rates`` as its learning rate.
         rates: the initial list of learning rates, in ascending order.
-        search_version: the version of the code that searches.
     """
 
     run: RunSpec
@@ -327,17 +285,15 @@ class PlannedRun(HashableModel):
     The names change the id of the planned run, but neither its `key` nor the id of ``spec``.
 
     Attributes:
-        spec: the run. If a search chooses its learning rate, this spec has the first of the
-            search's ``rates``.
-        search: the id of the search that chooses the learning rate; None without a search.
+        spec: the run, with the first of the search's ``rates`` if it has a search.
+        search: the id of the search that chooses the learning rate.
         model_name: the model's name in the configuration; empty for a run that a search trains.
         method: the method's name; empty for a run that a search trains.
         train_rows: the number of training examples, even if the recipe does not limit it.
         seed: the experiment's seed. If a method does not depend on the seed, ``spec`` has seed 0,
             and the result of this run is used for all seeds.
         fraction: the fraction of the method's entries in the mask; None without a mask.
-        scope: the tasks whose Fisher information is summed for the ranking of a mask; None without
-            a mask.
+        scope: the tasks whose Fisher information ranks a mask's entries; None without a mask.
     """
 
     spec: RunSpec
@@ -351,11 +307,7 @@ class PlannedRun(HashableModel):
 
     @cached_property
     def key(self) -> str:
-        """The key of the run in plans.
-
-        The key is the id of ``spec`` or, if a search chooses the learning rate, a hash of ``spec``
-        and the search, because the final spec is not known yet.
-        """
+        """The id of ``spec``, or a hash of ``spec`` and the search that completes it."""
         if self.search is None:
             return self.spec.id
         return content_id({"run": self.spec.to_json_types(), "search": self.search})
@@ -365,10 +317,7 @@ class PlannedRun(HashableModel):
         return self.spec.tokens.data.task.name
 
     def columns(self) -> dict[str, Any]:
-        """Return the values that describe the run in tables, by column.
-
-        ``learning_rate`` is None if a search chooses it.
-        """
+        """Return the run's values in tables. A learning rate that a search chooses is None."""
         recipe = self.spec.recipe
         return {
             "key": self.key,
@@ -385,9 +334,5 @@ class PlannedRun(HashableModel):
         }
 
     def with_chosen_rate(self, rates: Mapping[str, float]) -> RunSpec:
-        """Return the run's spec. If a search chose the learning rate, the spec has this rate.
-
-        Args:
-            rates: maps the id of each search to the chosen learning rate.
-        """
+        """Return ``spec``, with the learning rate that its search chose, by the search's id."""
         return self.spec.with_learning_rate(rates[self.search]) if self.search else self.spec
