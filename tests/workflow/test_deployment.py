@@ -20,14 +20,21 @@ from tests.helpers.project import ROOT, SNAKEMAKE, printed
 PAGE = ROOT / "docs" / "cluster.md"
 
 
-def test_the_page_has_the_plan_that_the_command_prints(capsys, monkeypatch):
-    page = PAGE.read_text()
+def test_the_page_has_the_costs_that_the_command_prints(capsys, monkeypatch):
+    page = " ".join(PAGE.read_text().split())
     monkeypatch.chdir(ROOT)
     assert cli.main(["plan"]) == 0
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")][:8]
-    assert len(rows) == 8
-    for row in rows:
-        assert row in page
+    # Another table follows.
+    table, _, _ = capsys.readouterr().out.partition("\n\n")
+    rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| ")]
+    header, *lines = [[cell.strip() for cell in row] for row in rows]
+    by_name = {cells[0]: dict(zip(header, cells, strict=True)) for cells in lines}
+    assert len(by_name) > 8
+    total = by_name.pop("all, each once")
+    assert f"takes {total['hours']} hours in {total['jobs']} jobs" in page
+    assert f"The records take {total['gigabytes']} GB" in page
+    for name, cost in by_name.items():
+        assert float(cost["hours"]) < 15 or f"`{name}` {cost['hours']}" in page
 
 
 def test_jobs_that_four_attempts_do_not_end_are_counted_in_the_plan(capsys, monkeypatch, tmp_path):
