@@ -158,6 +158,10 @@ def test_the_answer_shown_is_that_of_the_recorded_scores(tmp_path, monkeypatch):
         output.write_table(make(ours), [tmp_path / f"{name}.csv"])
     answer = "\n".join(format_answers(tmp_path / "answers.csv").splitlines()[1:-2])
     assert textwrap.indent(answer, "    ").rstrip() in README.read_text(encoding="utf-8")
+    # The page on intervals explains a part of this answer.
+    parts = [b.text for b in blocks() if b.page == "docs/intervals.md" and b.language == "text"]
+    lines = {line.strip() for line in answer.splitlines()}
+    assert parts and {line.strip() for line in parts[0].splitlines()} - {""} <= lines
 
 
 def test_the_readme_has_commands():
