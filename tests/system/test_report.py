@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from subtune.analysis.tables import read_table
 from subtune.exhibits import output, page
 from subtune.exhibits.answer_tables import answers_table, summary_table
-from subtune.exhibits.forest_plot import draw_front
+from subtune.exhibits.forest_plot import draw_forest_plot
 from tests.helpers.exhibits import results
 from tests.unit.analysis.test_answer import runs as scores_of
 
@@ -184,7 +184,7 @@ def page_with_answers(section, tmp_path):
     """The page of an experiment that has answers, a summary and a long table."""
     made = results({"rte": "RTE"}, chosen=scores_of({"full": [0.9] * 3, "bitfit": [0.89] * 3}))
     methods, answers = (make(made).table for make in (summary_table, answers_table))
-    front = exhibit("front", "Scores", draw_front(made), tmp_path)
+    front = exhibit("front", "Scores", draw_forest_plot(made.summary, made.task_titles), tmp_path)
     sizes = [f"{1000 * n:,}" for n in range(15, 0, -1)]
     long = pd.DataFrame({"name": [f"row {n}" for n in range(15)], "size": sizes})
     tables = {"summary": methods, "answers": answers, "long": long}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from subtune.analysis.candidates import summarise_methods
 from subtune.analysis.chosen_runs import are_external, merge_experiments
 from subtune.analysis.run_scores import read_row_scores
 from subtune.analysis.tables import find_table_files, read_table
@@ -67,9 +68,7 @@ class Comparison:
 
     def front(self) -> "Figure":
         """Draw the forest plot: the score of each method with its interval."""
-        from subtune.exhibits.forest_plot import draw_front
-        from subtune.exhibits.output import ExperimentResults
-        from subtune.papers import NO_PAPER
+        from subtune.exhibits.forest_plot import draw_forest_plot
 
         if "ipykernel" in sys.modules:
             # Without this, notebooks show a figure only after `%matplotlib inline`.
@@ -77,14 +76,9 @@ class Comparison:
             from IPython.core.pylabtools import select_figure_formats
 
             select_figure_formats(get_ipython(), {"png"})
-        tables = {
-            "chosen": self._chosen_runs,
-            "row_scores": read_row_scores(find_table_files(self.results, "row_scores")),
-        }
-        titles = self._read("answers")[["task", "title"]].itertuples(index=False)
-        tasks = {task: {"title": title} for task, title in titles}
-        results = ExperimentResults(tables, tasks, NO_PAPER.read_printed)
-        return draw_front(results)
+        row_scores = read_row_scores(find_table_files(self.results, "row_scores"))
+        titles = self._read("answers").set_index("task")["title"].to_dict()
+        return draw_forest_plot(summarise_methods(self._chosen_runs, row_scores), titles)
 
     def export(
         self, method: str, to: str | Path, minutes: float = 10, model: str | None = None

@@ -1,26 +1,27 @@
 """Draws the forest plot: each method's score with its interval, the smallest method first."""
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from subtune.analysis.answer import format_probability
-from subtune.analysis.candidates import QUESTION, sort_methods
+from subtune.analysis.candidates import FROM_SMALLEST, QUESTION, sort_methods
 from subtune.analysis.chosen_runs import title_with_mask
-from subtune.exhibits.output import EMPTY, ExperimentResults, empty_figure, new_figure
+from subtune.exhibits.output import EMPTY, empty_figure, new_figure
 from subtune.tasks.metrics import TITLES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The width of a panel, the height of a row, and the height of titles and labels, in inches.
-PANEL_WIDTH, ROW_HEIGHT, AROUND = 3.8, 0.2, 1.07
-# A panel shows at most `MOST_ROWS` methods, and has space for at least `FEWEST_ROWS` methods. Names
-# are truncated to `LONGEST_NAME` characters.
-MOST_ROWS, FEWEST_ROWS, LONGEST_NAME = 16, 3, 22
+# A line has at most `MOST_PANELS` panels and `MOST_ROWS` methods. Names of methods with more than
+# `LONGEST_NAME` characters are wrapped.
+MOST_PANELS, MOST_ROWS, LONGEST_NAME = 5, 16, 32
+# The width of the panels of a line, of the numbers of parameters and of a character, and the height
+# of a method and of titles and labels, in inches.
+PANELS, NUMBERS, CHARACTER, ROW_HEIGHT, AROUND = 4.2, 0.7, 0.067, 0.175, 0.95
 # The style of each kind of method. A marker is filled if the column ``sure`` is true.
 LOOKS: dict[str, dict[str, Any]] = {
     "method": {"color": "#0072b2", "marker": "o", "markersize": 5},
@@ -31,150 +32,171 @@ LOOKS: dict[str, dict[str, Any]] = {
 BAND: dict[str, Any] = {"color": "#009e73", "alpha": 0.18, "linewidth": 0}
 # The reference's score on the runs with which a method is compared, if the method lacks some.
 PARTIAL: dict[str, Any] = {"color": "black", "marker": "|", "markersize": 9}
-# Where the two text columns end, in points from the panel's right edge, and their font size.
-PARAMETERS_AT, PROBABILITY_AT, LETTERS = 48, 94, 8
+# Font sizes, and the distance of the names of methods from their first panel, in points.
+LETTERS, SMALL_LETTERS, NAMES_AT = 8, 7, 40
 
 
-def _list_panels(
-    methods: pd.DataFrame, task_titles: Mapping[str, str]
-) -> list[tuple[str, pd.DataFrame]]:
-    """Choose the panels of a forest plot, one per model and task.
+class Panel(NamedTuple):
+    """The methods of a model, and those without a model, on a task."""
 
-    Methods without a model, and external predictions, are in all panels of their task.
-
-    Args:
-        methods: rows from `subtune.analysis.candidates.summarise_methods`.
-
-    Returns:
-        The title and the methods of each panel.
-    """
-    panels, several = [], methods["model"].nunique() > 1
-    scored = sort_methods(methods).dropna(subset="score")
-    for (_, task, _), rows in scored.groupby(QUESTION, sort=False):
-        has_model = rows["encoder_size"].fillna(0) > 0
-        # If no method has a model, there is one panel for all methods.
-        for model in (rows[has_model] if has_model.any() else rows[:1])["model"].unique():
-            title = f"{task_titles[task]}, {model}" if several else task_titles[task]
-            panels.append((title, _choose_rows(rows, ~has_model | (rows["model"] == model))))
-    return panels
+    task: str
+    model: str
+    rows: pd.DataFrame
 
 
-def draw_front(results: ExperimentResults) -> "Figure":
+def draw_forest_plot(methods: pd.DataFrame, task_titles: Mapping[str, str]) -> "Figure":
     """Draw a forest plot: each method's score with its interval, in one panel per model and task.
 
-    Methods are sorted by size, the smallest first; external predictions are last. A bar is
-    the 95 % interval of the *paired difference*, shifted by the reference's score on the same runs.
-    If a method lacks some runs, a short line shows the reference's score on the method's runs.
-    Intervals of the scores themselves would be wider, because they include the variance that the
-    method and the reference share. Such intervals can overlap although one method is clearly
-    better. A method is as good as the reference if its bar lies within or above the band of the
-    margin.
+    The panels of a model are side by side and share the names of the methods. Methods are sorted by
+    size, the smallest first; external predictions are last. A bar is the 95 % interval of the
+    *paired difference*, shifted by the reference's score on the same runs. If a method lacks some
+    runs, a short line shows the reference's score on the method's runs. Intervals of the scores
+    themselves would be wider, because they include the variance that the method and the reference
+    share. Such intervals can overlap although one method is clearly better. A method is as good as
+    the reference if its bar lies within or above the band of the margin.
 
     Grey squares are methods that train nothing in the encoder; orange diamonds are external
     predictions.
+
+    Args:
+        methods: rows from `subtune.analysis.candidates.summarise_methods`.
     """
-    panels = _list_panels(results.summary, results.task_titles)
-    if not panels:
+    lines = _list_lines(methods)
+    if not lines:
         return empty_figure()
-    columns = min(2, len(panels))
-    lines = [panels[start : start + columns] for start in range(0, len(panels), columns)]
-    most = [max(FEWEST_ROWS, *(len(rows) for _, rows in line)) for line in lines]
-    heights = [AROUND + ROW_HEIGHT * count for count in most]
-    figure = new_figure(PANEL_WIDTH * columns, sum(heights))
+    shown = [_choose_methods(line) for line in lines]
+    heights = [AROUND + ROW_HEIGHT * len(chosen) for chosen in shown]
+    columns = max(map(len, lines))
+    letters = round(PANELS / columns / CHARACTER)
+    names = [name for chosen in shown for name in chosen["name"]]
+    longest = min(LONGEST_NAME, max(map(len, names)))
+    figure = new_figure(longest * CHARACTER + NUMBERS + PANELS, sum(heights))
     grid = {"height_ratios": heights}
-    axes = figure.subplots(len(lines), columns, squeeze=False, gridspec_kw=grid).ravel()
-    for spare in axes[len(panels) :]:
-        spare.remove()
-    for number, (title, rows) in enumerate(panels):
-        axes[number].set_title(title, fontweight="bold")
-        _draw_panel(axes[number], rows, most[number // columns])
+    axes = figure.subplots(len(lines), columns, squeeze=False, gridspec_kw=grid)
+    has_models = len({line[0].model for line in lines}) > 1
+    for line, chosen, panels in zip(lines, shown, axes, strict=True):
+        for (task, model, rows), panel in zip(line, panels, strict=False):
+            title = task_titles[task] + (f", {model}" if has_models else "")
+            panel.set_title(textwrap.fill(title, letters), fontweight="bold")
+            metric = textwrap.fill(TITLES[rows["metric"].iloc[0]], letters)
+            panel.set_xlabel(metric, fontsize=SMALL_LETTERS)
+            panel.locator_params(axis="x", nbins=max(2, letters // 8))
+            _draw_panel(panel, rows[rows["name"].isin(chosen["name"])], list(chosen["name"]))
+        _write_names(panels[0], chosen)
+        for spare in panels[len(line) :]:
+            spare.remove()
+    rows = pd.concat([panel.rows for line in lines for panel in line])
+    figure.supxlabel(_explain_marks(rows), fontsize=SMALL_LETTERS)
     return figure
 
 
-def _choose_rows(rows: pd.DataFrame, is_shown: pd.Series) -> pd.DataFrame:
-    """Choose at most `MOST_ROWS` methods of a panel, and add columns that are needed to draw them.
+def _list_lines(methods: pd.DataFrame) -> list[list[Panel]]:
+    """Choose the panels of a forest plot, and group the panels of each model into lines.
 
-    The reference, external predictions, and methods that train nothing in the encoder are chosen
-    first. Next are methods whose column ``sure`` is true, then methods on the Pareto front, then
-    methods with high scores.
+    Methods without a model, and external predictions, are in all panels of their task.
+    """
+    panels, scored = [], sort_methods(methods).dropna(subset="score")
+    for (_, task, _), rows in scored.groupby(QUESTION, sort=False):
+        has_model = rows["encoder_size"].fillna(0) > 0
+        rows = _add_kinds(rows)
+        # If no method has a model, there is one panel for all methods.
+        for model in (rows[has_model] if has_model.any() else rows[:1])["model"].unique():
+            panels.append(Panel(task, model, rows[~has_model | (rows["model"] == model)]))
+    lines = []
+    for model in dict.fromkeys(panel.model for panel in panels):
+        line = [panel for panel in panels if panel.model == model]
+        lines += [line[n : n + MOST_PANELS] for n in range(0, len(line), MOST_PANELS)]
+    return lines
 
-    Args:
-        rows: the rows of all methods for the panel's task.
-        is_shown: for each row, whether its method belongs to the panel.
 
-    Returns:
-        The chosen rows in their original order, with the columns ``kind`` (a key of `LOOKS`),
-        ``centre`` (the score of the reference), and ``is_partial`` (whether the method is compared
-        with some of the reference's runs, on which the reference has another score).
+def _add_kinds(rows: pd.DataFrame) -> pd.DataFrame:
+    """Add columns that are needed to draw the methods of a task.
+
+    The columns are ``name``; ``kind`` (a key of `LOOKS`); ``centre`` (the score of the reference);
+    and ``is_partial`` (whether the method is compared with some of the reference's runs, on which
+    the reference has another score).
     """
     is_reference = rows["title"] == rows["reference"]
     kind = pd.Series("method", rows.index).mask(rows["trained"] == 0, "floor")
     kind = kind.mask(rows["encoder_size"].isna(), "external").mask(is_reference, "reference")
     centre = rows.loc[is_reference, "score"]
     rows = rows.assign(kind=kind, centre=centre.iloc[0] if len(centre) else math.nan)
-    rows = rows.assign(is_partial=rows["reference_score"].fillna(rows["centre"]) != rows["centre"])
-    rows = rows[is_shown]
-    ranked = rows.assign(first=rows["kind"] != "method")
-    ranked = ranked.sort_values(["first", "sure", "on_front", "score"], ascending=False)
-    return rows.loc[sorted(ranked.index[:MOST_ROWS])]
+    rows["is_partial"] = rows["reference_score"].fillna(rows["centre"]) != rows["centre"]
+    return rows.assign(name=[title_with_mask(row) for row in rows.to_dict("records")])
 
 
-def _draw_panel(panel: "Axes", rows: pd.DataFrame, height: int) -> None:
-    """Draw the methods of one panel, with names on the left and columns of text on the right.
+def _choose_methods(line: Sequence[Panel]) -> pd.DataFrame:
+    """Choose at most `MOST_ROWS` methods of a line, and sort them from the smallest to the largest.
 
-    Args:
-        rows: the methods, from `_choose_rows`.
-        height: the number of methods for which the panel has space.
+    References, external predictions, and methods that train nothing in the encoder are chosen
+    first. Next are methods whose column ``sure`` is true on the most tasks, then methods on the
+    most Pareto fronts, then methods with high scores.
+
+    Returns:
+        One row per method, with the columns ``name``, ``kind`` and ``trained``; with several tasks,
+        the values of the first task.
     """
-    margin, centre, metric = rows[["margin", "centre", "metric"]].iloc[0]
+    rows = pd.concat([panel.rows for panel in line])
+    rows["first"] = rows["kind"] != "method"
+    values = dict.fromkeys(["kind", "trained", "encoder_size"], "first")
+    ranks = dict.fromkeys(["first", "sure", "on_front", "score"], "mean")
+    methods = rows.groupby("name", sort=False).agg(values | ranks).reset_index()
+    ranked = methods.sort_values([*ranks], ascending=False)
+    return ranked[:MOST_ROWS].sort_values(FROM_SMALLEST, ascending=[True, True, False])
+
+
+def _draw_panel(panel: "Axes", rows: pd.DataFrame, names: Sequence[str]) -> None:
+    """Draw the methods of one panel, each at the height of its name."""
+    margin, centre = rows[["margin", "centre"]].iloc[0]
     low, high = _x_limits(rows)
     panel.set_xlim(low, high)
-    panel.set_ylim(height - 0.4, -0.6)
-    below = 1 - len(rows) / height
-    panel.axvspan(centre - margin, centre, ymin=below, **BAND)
-    panel.axvline(centre, ymin=below, color="black", linewidth=0.8)
-
-    def write(text: str, x: float, y: float, ha: str = "right", **font: Any) -> None:
-        look: dict[str, Any] = {"va": "center", "ha": ha, "fontsize": LETTERS, **font}
-        place = panel.get_yaxis_transform()
-        panel.annotate(text, (x > 0, y), (x, 0), place, "offset points", **look)
-
-    for y, row in enumerate(rows.to_dict("records")):
+    panel.set_ylim(len(names) - 0.4, -0.6)
+    panel.axvspan(centre - margin, centre, **BAND)
+    panel.axvline(centre, color="black", linewidth=0.8)
+    beside = panel.get_yaxis_transform()
+    for row in rows.to_dict("records"):
+        y = names.index(row["name"])
         is_filled = row["sure"] or row["kind"] == "reference"
         look = LOOKS[row["kind"]] | ({} if is_filled else {"markerfacecolor": "white"})
         if low <= row["score"] <= high:
             ends = [[row["difference"] - row["low"]], [row["high"] - row["difference"]]]
             bar = None if pd.isna(row["low"]) else ends
             panel.errorbar([row["score"]], [y], xerr=bar, linestyle="", elinewidth=1.2, **look)
-            if row["is_partial"]:
-                panel.plot([row["reference_score"]], [y], **PARTIAL)
         else:
-            write(f"◂ {row['score']:.3f}", 0, y, "left", color=look["color"])
-        write(format_count(row["trained"], row["kind"]), PARAMETERS_AT, y)
-        chance = EMPTY if pd.isna(row["chance"]) else format_probability(row["chance"])
-        write(chance, PROBABILITY_AT, y)
-    for heading, x in (("parameters", PARAMETERS_AT), (f"within {margin:g}", PROBABILITY_AT)):
-        write(heading, x, -1.2, color="0.35", fontsize=6.5)
-    names = [
-        title_with_mask(row) + (f" {row['compared']}/{row['planned']}" if row["is_partial"] else "")
-        for row in rows.to_dict("records")
-    ]
-    cut = [n if len(n) <= LONGEST_NAME else f"{n[: LONGEST_NAME - 1]}…" for n in names]
-    panel.set_yticks(range(len(rows)), cut, fontsize=LETTERS)
-    for label, kind in zip(panel.get_yticklabels(), rows["kind"], strict=True):
-        label.set_color(LOOKS[kind]["color"] if kind != "method" else "black")
-    panel.tick_params(axis="y", length=0)
-    panel.locator_params(axis="x", nbins=3)
-    reference = rows["reference"].iloc[0]
-    band = f"band: within {margin:g} of {reference}"
-    points = f"filled: within {margin:g} of all methods, 95 % sure, two seeds"
-    bars = "bars: 95 % interval"
-    if rows["is_partial"].any():
-        bars += f"; line: {reference} on the same {rows['unit'].iloc[0]}s"
-    panel.set_xlabel(f"{TITLES[metric]}\n{band}\n{bars}\n{points}", fontsize=7)
+            number = {"color": look["color"], "va": "center", "fontsize": SMALL_LETTERS}
+            panel.text(0, y, f"◂ {row['score']:.3f}", transform=beside, **number)
+        if row["is_partial"]:
+            panel.plot([row["reference_score"]], [y], **PARTIAL)
+            runs = f" {row['compared']}/{row['planned']}"
+            panel.text(1, y, runs, transform=beside, va="center", fontsize=SMALL_LETTERS)
+    panel.set_yticks([])
     panel.spines[["top", "left", "right"]].set_visible(False)
     panel.grid(axis="x", color="0.92")
     panel.set_axisbelow(True)
+
+
+def _write_names(panel: "Axes", methods: pd.DataFrame) -> None:
+    """Write the names and the numbers of parameters of methods to the left of a panel."""
+    names = [textwrap.fill(name, LONGEST_NAME) for name in methods["name"]]
+    panel.set_yticks(range(len(names)), names, fontsize=LETTERS, linespacing=0.9)
+    panel.tick_params(axis="y", length=0, pad=NAMES_AT)
+    for label, kind in zip(panel.get_yticklabels(), methods["kind"], strict=True):
+        label.set_color(LOOKS[kind]["color"] if kind in ("floor", "external") else "black")
+    counts = [format_count(*pair) for pair in zip(methods["trained"], methods["kind"], strict=True)]
+    for y, text in enumerate(["parameters", *counts], start=-1):
+        look: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": SMALL_LETTERS}
+        look["color"] = "0.35" if y < 0 else "black"
+        panel.annotate(text, (0, y), (-4, 0), panel.get_yaxis_transform(), "offset points", **look)
+
+
+def _explain_marks(rows: pd.DataFrame) -> str:
+    """Explain bands, bars and filled points in one line."""
+    margins = " or ".join(f"{margin:g}" for margin in rows["margin"].unique())
+    references = " or ".join(rows["reference"].unique())
+    marks = [f"band: within {margins} of {references}", "bars: 95 % interval", "filled: 95 % sure"]
+    if rows["is_partial"].any():
+        marks.append(f"line: {references} on the same {rows['unit'].iloc[0]}s")
+    return "   ".join(marks)
 
 
 def _x_limits(rows: pd.DataFrame) -> tuple[float, float]:

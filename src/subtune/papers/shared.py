@@ -19,7 +19,7 @@ from subtune.exhibits.failure_exhibits import (
 )
 from subtune.exhibits.figures import draw_learning_curves, draw_reproduction, draw_scores_by_size
 from subtune.exhibits.finding_tables import choices_table, claims_table, metrics_table
-from subtune.exhibits.forest_plot import draw_front
+from subtune.exhibits.forest_plot import draw_forest_plot
 from subtune.exhibits.heat_maps import draw_parameter_changes
 from subtune.exhibits.output import ExperimentResults, StyledTable
 from subtune.exhibits.score_tables import comparison_table, sizes_table
@@ -133,12 +133,11 @@ FRONT = Figure(
     "its left is the margin. Bars show the 95 % interval of the difference from the reference, "
     "paired by seed and dev example and shifted by the reference's score. A point is filled if the "
     "method is within the margin of each other method with a probability of at least 95 %, over "
-    "several seeds. The column 'within' shows the probability against the reference. If a method "
-    "lacks some seeds or folds, their number follows its name, and a short line shows the "
-    "reference's score on those that it has. Grey squares are methods that train nothing in the "
-    "encoder. Orange diamonds are external predictions. Each panel shows at most sixteen methods; "
-    "diverged methods are left out.",
-    make=draw_front,
+    "several seeds. If a method lacks some seeds or folds, their number is on the right, and a "
+    "short line shows the reference's score on those that the method has. Grey squares are methods "
+    "that train nothing in the encoder. Orange diamonds are external predictions. Each row shows "
+    "at most sixteen methods; diverged methods are left out.",
+    make=lambda results: draw_forest_plot(results.summary, results.task_titles),
 )
 # Tables and figures that are also made for all experiments together.
 SUMMARIES = (ANSWERS, FRONT, SUMMARY)

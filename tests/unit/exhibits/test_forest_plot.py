@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from subtune.exhibits import output
-from subtune.exhibits.forest_plot import draw_front, format_count
+from subtune.exhibits.forest_plot import draw_forest_plot, format_count
 from tests.helpers.exhibits import results
 from tests.unit.analysis.test_answer import of_two_models, runs
 
@@ -19,9 +19,13 @@ SCORES = {
 }
 
 
+def drawn(table):
+    made = results({task: task.upper() for task in table["task"]}, chosen=table)
+    return draw_forest_plot(made.summary, made.task_titles)
+
+
 def panels_of(table):
-    titles = {task: task.upper() for task in table["task"]}
-    return draw_front(results(titles, chosen=table)).axes
+    return drawn(table).axes
 
 
 def names(panel):
@@ -35,28 +39,44 @@ def texts(panel):
     return [text.get_text() for text in panel.texts]
 
 
-def points(panel):
-    """Each method's point, and the ends of its bar, by name."""
+def points(panel, named=None):
+    """Each method's point, and the ends of its bar, by the names of the first panel of the line."""
     found = {}
     for container in panel.containers:
         point, _, bars = container
         [y] = point.get_ydata()
         ends = bars[0].get_segments()[0][:, 0].tolist() if bars else []
-        found[names(panel)[y]] = (point, ends)
+        found[names(named or panel)[y]] = (point, ends)
     return found
 
 
-def test_methods_are_rows_from_the_smallest_to_the_largest_with_size_and_probability():
+def test_methods_are_rows_from_the_smallest_to_the_largest_with_their_size():
     [panel] = panels_of(runs(SCORES))
     assert names(panel) == ["Frozen", "LayerNorm", "BitFit", "Full"]
-    shown = texts(panel)
-    assert shown[:2] == ["0", "< 1 %"] and shown[4:8] == ["400", "98 %", "10 k", "–"]
+    assert texts(panel) == ["parameters", "0", "100", "400", "10 k"]
     assert panel.get_title() == "RTE"
+
+
+def test_tasks_are_side_by_side_and_share_the_names_of_all_their_methods():
+    few = runs({"full": [0.7] * 3, "bitfit": [0.6] * 3}).assign(task="cola")
+    table = pd.concat([runs(SCORES), few], ignore_index=True)
+    rte, cola = panels_of(table)
+    assert names(rte) == ["Frozen", "LayerNorm", "BitFit", "Full"] and names(cola) == []
+    assert rte.get_ylim() == cola.get_ylim() and rte.get_position().y0 == cola.get_position().y0
+    assert points(cola, rte)["BitFit"][0].get_xdata() == pytest.approx([0.6])
+    assert points(cola, rte).keys() == {"BitFit", "Full"}
+
+
+def test_more_tasks_than_fit_side_by_side_begin_another_line_with_names():
+    table = pd.concat([runs(SCORES).assign(task=f"task {n}") for n in range(7)], ignore_index=True)
+    panels = panels_of(table)
+    assert [len(names(panel)) for panel in panels] == [4, 0, 0, 0, 0, 4, 0]
+    assert panels[0].get_figure().get_size_inches()[0] < 7
 
 
 def test_a_bar_is_the_interval_of_the_paired_difference_placed_at_the_references_score():
     made = results({"rte": "RTE"}, chosen=runs(SCORES))
-    [panel] = draw_front(made).axes
+    [panel] = draw_forest_plot(made.summary, made.task_titles).axes
     row = made.summary.set_index("method").loc["bitfit"]
     point, ends = points(panel)["BitFit"]
     assert point.get_xdata().tolist() == pytest.approx([row["score"]])
@@ -68,7 +88,7 @@ def test_the_band_is_the_margin_below_the_reference():
     [panel] = panels_of(runs(SCORES))
     [band] = panel.patches
     assert (band.get_x(), band.get_width()) == pytest.approx((0.89, 0.02))
-    assert "within 0.02 of Full" in panel.get_xlabel()
+    assert "within 0.02 of Full" in panel.get_figure().get_supxlabel()
 
 
 def test_a_sure_method_is_filled_and_what_trains_nothing_looks_different():
@@ -107,9 +127,10 @@ def test_each_model_has_a_panel_with_the_same_reference():
 
 def test_sixteen_methods_are_drawn_and_long_names_stay_within_the_figure():
     others = {f"method number {n:02} with a long name": [0.5 + n / 100] for n in range(30)}
-    figure = draw_front(results({"rte": "RTE"}, chosen=runs({"full": [0.9]} | others)))
+    figure = drawn(runs({"full": [0.9]} | others))
     [panel] = figure.axes
     assert len(names(panel)) == 16
+    assert all("with a long name" in name.replace("\n", " ") for name in names(panel)[1:-1])
     figure.draw_without_rendering()
     boxes = [text.get_window_extent() for text in (*panel.get_yticklabels(), *panel.texts)]
     assert min(box.x0 for box in boxes) >= 0
@@ -117,21 +138,22 @@ def test_sixteen_methods_are_drawn_and_long_names_stay_within_the_figure():
 
 
 def test_a_panel_without_full_shows_what_there_is(recwarn):
-    alone = draw_front(results({"rte": "RTE"}, chosen=runs({"bitfit": [0.8]})))
+    alone = drawn(runs({"bitfit": [0.8]}))
     alone.draw_without_rendering()
     assert names(alone.axes[0]) == ["BitFit"] and not list(recwarn)
     [panel] = panels_of(runs({"bitfit": [0.8] * 3, "layernorm": [0.7] * 3}))
-    assert names(panel) == ["LayerNorm", "BitFit"] and "of BitFit" in panel.get_xlabel()
+    assert names(panel) == ["LayerNorm", "BitFit"]
+    assert "of BitFit" in panel.get_figure().get_supxlabel()
 
 
 def test_where_every_run_diverged_the_figure_says_so():
-    figure = draw_front(results({"rte": "RTE"}, chosen=runs({"full": [math.nan]})))
+    figure = drawn(runs({"full": [math.nan]}))
     assert "diverged" in figure.get_suptitle()
 
 
 def test_a_figure_is_written_twice_alike(tmp_path):
     for name in ("a", "b"):
-        figure = draw_front(results({"rte": "RTE"}, chosen=runs(SCORES)))
+        figure = drawn(runs(SCORES))
         output.save_figure(figure, [tmp_path / f"{name}.png"])
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
@@ -148,9 +170,9 @@ def test_a_method_without_some_folds_has_the_references_score_on_its_folds():
     table = runs({"full": [0.98, 0.96, 0.5], "bitfit": [1.0, 0.97]}).assign(planned=5)
     table["fold"] = table["seed"]
     [panel] = panels_of(table)
-    assert names(panel) == ["BitFit 2/5", "Full"]
-    point, _ = points(panel)["BitFit 2/5"]
+    assert " 2/5" in texts(panel)
+    point, _ = points(panel)["BitFit"]
     [line] = [line for line in panel.lines if line.get_marker() == "|"]
     assert (point.get_xdata()[0], line.get_xdata()[0]) == pytest.approx((0.985, 0.97))
-    assert "line: Full on the same folds" in panel.get_xlabel()
+    assert "line: Full on the same folds" in panel.get_figure().get_supxlabel()
     assert panel.get_xlim()[1] < 1.05
