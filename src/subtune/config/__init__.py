@@ -1,8 +1,4 @@
-"""Parsing of configuration files.
-
-The settings are defined in `subtune.config.schema`, which this module does not import because the
-import takes time.
-"""
+"""Parsing of configuration files, without `subtune.config.schema`, which is slow to import."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,12 +10,10 @@ from subtune.core.errors import SubtuneError
 
 
 def parse_config_file(path: Path) -> Mapping[str, Any]:
-    """Parse a configuration file, without checking its settings.
-
-    If the file is a Snakemake profile, the value of its key ``config`` is returned.
+    """Parse a configuration file, or the key ``config`` of a Snakemake profile, without checks.
 
     Raises:
-        SubtuneError: the file is missing, or is not YAML with keys and values.
+        SubtuneError: the file is missing, or is not a YAML mapping.
     """
     try:
         data = parse_yaml(path)

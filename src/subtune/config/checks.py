@@ -1,7 +1,6 @@
 """Validation of a whole configuration before any job starts, with one line per error.
 
-Pydantic validates each section separately. The functions here check that sections are consistent
-with each other, for example that the tasks of an experiment are defined.
+Pydantic validates each section alone; the functions here check sections against each other.
 """
 
 import os
@@ -38,8 +37,7 @@ def check_config(data: Mapping[str, Any]) -> Config:
     """Validate a parsed ``config.yaml``.
 
     Raises:
-        SubtuneError: the configuration has errors. The message has one line per error: the path of
-            the key, the value found and the allowed values.
+        SubtuneError: one line per error, with the key, the value found and the allowed values.
     """
     try:
         config = Config.model_validate(data)
@@ -100,7 +98,6 @@ def _list_problems(config: Config) -> Iterator[str]:
 
 
 def _check_predictions(config: Config, task: str) -> Iterator[str]:
-    """Yield an error message for each system whose predictions cannot be compared with methods."""
     kind = KINDS[config.tasks[task].kind_name]
     for system in config.tasks[task].predictions:
         key = f"tasks.{task}.predictions"
@@ -170,7 +167,6 @@ def _check_rates(path: str, experiment: Experiment, method: str, model: str) -> 
 
 
 def _check_fractions(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    """Yield an error message for each error in an experiment's ``fractions``."""
     assert experiment.fractions
     method = experiment.fractions.of
     try:
@@ -187,7 +183,6 @@ def _check_fractions(config: Config, path: str, experiment: Experiment) -> Itera
 
 
 def _check_folds(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    """Yield an error message for each setting that cannot be combined with cross-validation."""
     folds, seeds = experiment.folds or 1, len(experiment.seeds)
     if seeds > folds and seeds % folds:
         yield (
@@ -256,7 +251,6 @@ def _valid_keys(path: list) -> list[str]:
 
 
 def _find_models(annotation: Any) -> list[type[BaseModel]]:
-    """Return the pydantic models in a type annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in _find_models(part)]

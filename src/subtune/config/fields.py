@@ -176,9 +176,8 @@ NumbersOfRows = Annotated[
 class Rate(NamedTuple):
     """The learning rate of a run, or a search for it.
 
-    Attributes:
-        value: the learning rate; with a search, the smallest of ``searched``.
-        searched: the learning rates from which the search starts; empty without a search.
+    ``searched`` has the learning rates from which a search starts. Without a search, it is empty.
+    With a search, ``value`` is the smallest of them.
     """
 
     value: float

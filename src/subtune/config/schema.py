@@ -104,8 +104,8 @@ class OwnTask(Section):
     columns whose cells are 0 or 1"""
     labels: LabelWords | None = None
     """label words, which are numbered from 0 in this order. Leave `labels` out for regression and
-    spans. If `label` lists several columns, the default is their names. Files of texts may contain
-    these numbers instead of label words, unless a label word contains a digit"""
+    spans. If `label` lists several columns, the default is their names. Files of texts may hold the
+    index of a label in place of its name, unless a label's name contains a digit"""
     group: ColumnName | None = None
     """column with the group of each row, such as its author, patient or thread. With `folds`, all
     rows of a group are in the same fold. Without `group`, rows with equal texts are in the same
@@ -275,11 +275,7 @@ class Experiment(Section):
         return self
 
     def methods_for(self, model: str) -> dict[str, LearningRates | None]:
-        """Map each method of a model to its learning rates.
-
-        The settings in ``by_model`` override those of the experiment. The value None means the
-        learning rates of the task.
-        """
+        """Map a model's methods to their learning rates; None means those of the task."""
         settings = self.by_model.get(model)
         return self.methods | (settings.methods if settings else {})
 
@@ -289,10 +285,7 @@ class Experiment(Section):
         return [*dict.fromkeys(m for model in self.models for m in self.methods_for(model))]
 
     def rates_for(self, method: str, model: str, task: str) -> list[Rate]:
-        """Return the learning rates of a method or, if the method has none, those of the task.
-
-        A search is returned as a single `Rate`.
-        """
+        """Return the learning rates of a method or else of the task; a search is one `Rate`."""
         own = self.methods_for(model).get(method)
         given = own or self.with_overrides(task).learning_rates
         if given == "search":
@@ -305,10 +298,7 @@ class Experiment(Section):
     def list_row_numbers(self, rows: int, method: str = "") -> list[int]:
         """Return the distinct training set sizes for all methods, or those added for ``method``.
 
-        The added sizes are smaller than the largest size for all methods.
-
-        Args:
-            rows: the number of examples in the training set. Larger sizes are reduced to ``rows``.
+        Sizes are at most ``rows``. Added sizes are smaller than the largest size for all methods.
         """
         own = self.by_method.get(method)
         given = ((own and own.train_rows) or ()) if method else self.train_rows

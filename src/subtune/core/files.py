@@ -55,11 +55,10 @@ class Layout:
         return f"{self.results}/rows"
 
     def sample(self) -> str:
-        """Return the directory of the samples that `compare` and `init` draw from large tables."""
         return f"{self.results}/sample"
 
     def predictions(self) -> str:
-        """Return the directory of the predictions that a user passed to `compare` or `init`."""
+        """Return the directory of predictions passed to `compare` or `init`."""
         return f"{self.results}/predictions"
 
     def given_predictions(self) -> str:
@@ -141,12 +140,9 @@ class Layout:
 
 
 def find_results(named: Path | None) -> Path:
-    """Return ``named``, the value of ``--results``, or find the results directory if it is None.
+    """Return ``named`` or, if it is None, ``results`` or its only subdirectory with records.
 
-    This is ``results`` or, if ``results`` has no records, its only subdirectory with records.
-
-    Raises:
-        SubtuneError: several subdirectories of ``results`` have records.
+    A `SubtuneError` is raised if ``results`` has no records, but several subdirectories have.
     """
     default = Path("results")
     below = [path.parent for path in sorted(default.glob("*/runs")) if path.is_dir()]
@@ -162,9 +158,7 @@ def find_results(named: Path | None) -> Path:
 def new_directory(target: Path) -> Iterator[Path]:
     """Yield a hidden directory, and rename it to ``target`` at the end. Remove it after an error.
 
-    Raises:
-        SubtuneError: ``target`` already exists, the disk is full, or the directory cannot be
-            written.
+    A `SubtuneError` is raised if ``target`` exists or the directory cannot be written.
     """
     require_new(target)
     draft = _make_draft_path(target)
@@ -251,11 +245,7 @@ def remove_old_drafts(results: Path) -> None:
 
 
 def keep_comparisons_away(results: str) -> None:
-    """Lock a results directory until this process ends, so that `compare` does not start there.
-
-    Raises:
-        SubtuneError: `compare` is running in the directory.
-    """
+    """Lock ``results`` until this process ends; raise a `SubtuneError` if `compare` runs there."""
     # Without permission, or on a file system without locks, `compare` does not start.
     with suppress(OSError):
         file = os.open(Layout(results).lock(), os.O_RDONLY | os.O_CREAT, 0o666)

@@ -1,7 +1,8 @@
 """Downloads from the Hugging Face hub, and the commits of its branches and tags.
 
 The hub's answers, such as commits, are stored in a file in the results directory. So later plans
-are identical, and need no network, until you delete an answer from this file.
+are identical, and need no network, until you delete an answer from this file. Functions raise a
+`SubtuneError` if the hub cannot be reached, or the file of answers cannot be read or written.
 """
 
 import json
@@ -45,9 +46,6 @@ def download_snapshot(problem: str, instead: str, repository: str, **settings: A
         problem: the beginning of an error message.
         instead: the end of an error message, which says what a user without a network can do.
         settings: arguments of ``huggingface_hub.snapshot_download``, such as the revision.
-
-    Raises:
-        SubtuneError: the hub cannot be reached, or has no such repository or revision.
     """
     import huggingface_hub
 
@@ -81,9 +79,6 @@ def pin_revision(
         revision: a commit, tag or branch; None means the commit in `COMMITS`, or else ``main``.
         kept: the file with stored answers.
         key: the configuration key with which an error message begins.
-
-    Raises:
-        SubtuneError: the hub has no such revision or cannot be reached, or ``kept`` is not usable.
     """
     revision = revision or COMMITS.get(repository, "main")
     if COMMIT.fullmatch(revision):
@@ -104,11 +99,7 @@ def pin_revision(
 
 
 def cached_answer(kept: Path, key: str, ask: Callable[[], str]) -> str:
-    """Return the answer ``key`` from the file ``kept``, or get it from ``ask`` and store it.
-
-    Raises:
-        SubtuneError: the file cannot be read or written.
-    """
+    """Return the answer ``key`` from the file ``kept``, or get it from ``ask`` and store it."""
     answers = _read_stored_answers(kept)
     if key not in answers:
         # Another process may have written the file in the meantime.
@@ -121,11 +112,7 @@ def cached_answer(kept: Path, key: str, ask: Callable[[], str]) -> str:
 def fetch_text(repository: str, commit: str, key: str, name: str) -> str | None:
     """Download the text file ``name`` of a model's repository; return None if it does not exist.
 
-    Args:
-        key: the configuration key that can be set instead of reading the file.
-
-    Raises:
-        SubtuneError: the hub cannot be reached.
+    ``key`` is the configuration key that can be set instead of reading the file.
     """
     import huggingface_hub
 

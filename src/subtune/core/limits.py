@@ -26,7 +26,6 @@ def _list_control_groups(controller: str, root: Path) -> Iterator[Path]:
 
 
 def _read_lines(path: Path) -> list[str]:
-    """Read the lines of a file; return an empty list if it cannot be read."""
     try:
         return path.read_text().splitlines()
     except OSError:

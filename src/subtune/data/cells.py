@@ -10,8 +10,7 @@ from subtune.core.errors import SubtuneError, quote
 def cell_text(cell: Any) -> Any:
     """Convert a cell to text. An empty cell becomes None; lists and objects are not converted.
 
-    Bytes are decoded as UTF-8, also in lists. If this fails, they become an object, which is
-    neither a text nor a label.
+    Bytes that are not UTF-8 become an object, which is neither a text nor a label.
     """
     # NaN is not equal to itself.
     if cell is None or cell != cell:
@@ -29,12 +28,7 @@ def cell_text(cell: Any) -> Any:
 
 
 def require_unique_columns(header: Sequence[Any], place: str) -> None:
-    """Check that no column occurs twice in a header.
-
-    Args:
-        header: the names of all columns; None or empty where a name is missing.
-        place: the place of the header, for messages.
-    """
+    """Check that no column occurs twice in a header, in which a missing name is None or empty."""
     for name in filter(None, header):
         if header.count(name) > 1:
             raise SubtuneError(f"{place}: found column {name!r} twice, expected unique names")
@@ -43,14 +37,9 @@ def require_unique_columns(header: Sequence[Any], place: str) -> None:
 def require_multicolumn_header(
     header: Sequence[str | None], cells: Sequence[Any], place: str
 ) -> None:
-    """Check that a header names more than one column if a row has several cells.
+    """Check that a header names more than one column if a row below it has several cells.
 
     A header with a single name is probably a title above the actual header.
-
-    Args:
-        header: the names of the columns; None or empty where a name is missing.
-        cells: the cells of a row below the header.
-        place: the place of the row, for messages.
     """
     if header[0] and not any(header[1:]) and any(cells[1:]):
         raise SubtuneError(

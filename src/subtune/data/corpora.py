@@ -29,11 +29,7 @@ DOCUMENT = "-DOCSTART-"
 
 
 def read_glue_rows(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
-    """Read the rows of a GLUE file, in which ``"`` is an ordinary character.
-
-    Raises:
-        SubtuneError: a line has too few columns, or the file is not UTF-8.
-    """
+    """Read the rows of a GLUE file, in which ``"`` is an ordinary character."""
     rename = NEW_NAMES.get(task.name, {})
     header: tuple[str, ...] | None = HEADERLESS.get(task.name) if labelled else None
     lines, number = split_lines(read_text(path).removesuffix("\n")), 0
@@ -61,25 +57,17 @@ def read_sentences(task: TaskSpec, path: Path, labelled: bool) -> Iterator[Place
 def read_words(
     path: Path, columns: Collection[str], encoding: str | None = None
 ) -> Iterator[PlacedRow]:
-    """Read some columns of each sentence of a CoNLL or CoNLL-U file.
+    """Read ``columns`` of each sentence of a CoNLL or CoNLL-U file, one line per word.
 
-    Each line has one word, and a blank line ends a sentence.
+    CoNLL-U is defined at https://universaldependencies.org/format.html. Multiword tokens (ids with
+    ``-``) and empty nodes (ids with ``.``) are skipped.
 
-    CoNLL-U is defined at https://universaldependencies.org/format.html: the columns of `CONLLU` are
-    separated by tabs, and comments begin with ``#``. Multiword tokens (ids with ``-``) and empty
-    nodes (ids with ``.``) are skipped.
-
-    In CoNLL files, a line that begins with `DOCUMENT` also ends a sentence, and the columns are
-    called ``1``, ``2``, …. They are separated by tabs if the line of the first word contains a tab,
-    else by spaces.
+    In CoNLL files, the columns are called ``1``, ``2``, …. They are separated by tabs if the line
+    of the first word contains a tab, else by spaces. A line that begins with `DOCUMENT` ends a
+    sentence.
 
     Yields:
         The line of the sentence's first word, and the list of the words' cells in each column.
-
-    Raises:
-        SubtuneError: the file cannot be read, one of ``columns`` does not exist, a line has more or
-            fewer columns than `CONLLU` or the first word's line, or a word's id is not its number
-            in the sentence.
     """
     is_conllu = path.suffix.lower() == ".conllu"
     lines = [*enumerate(split_lines(read_text(path, encoding)), start=1)]
@@ -157,12 +145,8 @@ class _File(BaseModel):
 def read_questions(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
     """Read the questions of a SQuAD v1.1 file with their contexts and, if ``labelled``, answers.
 
-    A row has the keys ``question``, ``context`` and ``answers``. The answers are
-    ``{"text": […], "answer_start": […]}``, as on the hub.
-
-    Raises:
-        SubtuneError: the file is not in the format of SQuAD v1.1, a text is empty, an answer is not
-            at its stated position in the context, or a question in a labelled file has no answer.
+    Rows have the keys ``question``, ``context`` and ``answers``; the latter as on the hub,
+    ``{"text": […], "answer_start": […]}``.
     """
     with explain_pydantic_errors(path):
         file = _File.model_validate_json(read_text(path), strict=True)

@@ -21,25 +21,17 @@ FORMULA_OR_MERGED = re.compile(rb"<(\w+:)?(f|mergeCell)\b")
 
 
 def sheet_names(path: Path) -> list[str]:
-    """Return the names of the sheets in an Excel file.
-
-    The first name is that of the sheet that is read by default.
-    """
+    """Return the names of the sheets in an Excel file. The first is the sheet read by default."""
     return [sheet.title for sheet in _open_sheets(path)]
 
 
 def excel_rows(
     path: Path, sheet: str | None = None, keep_empty: bool = False
 ) -> Iterator[PlacedRow]:
-    """Read the rows of a sheet. The first row that is not empty is the header.
+    """Read the rows of a sheet, like `subtune.data.table_files.read_rows`.
 
-    Args:
-        sheet: the name of the sheet; None means the first sheet that is not hidden.
-        keep_empty: as in `subtune.data.table_files.read_rows`.
-
-    Raises:
-        SubtuneError: the file cannot be read or has no such sheet, or the sheet has merged cells,
-            errors, formulas without a value, or a repeated column, or the default sheet is empty.
+    The first row that is not empty is the header. Merged cells, errors, and formulas without a
+    value are refused.
     """
     sheets = {one.title: one for one in _open_sheets(path)}
     names = [*sheets]
@@ -72,10 +64,7 @@ def excel_rows(
 
 
 def _convert_excel_cell(cell: Any, place: str) -> str | None:
-    """Convert a cell to text, or to None if it is empty.
-
-    Escaped line ends (``_x000D_`` and ``_x000A_``) are decoded.
-    """
+    """Convert a cell to text, and decode escaped line ends. An empty cell becomes None."""
     if cell.data_type == "e":
         raise SubtuneError(
             f"{place}: {cell.coordinate}: found the error {cell.value}, expected a value"
@@ -114,10 +103,7 @@ def _require_plain_cells(sheet: Any, place: str) -> None:
 
 
 def _open_sheets(path: Path) -> list[Any]:
-    """Open the sheets of an Excel file in openpyxl's read-only mode, hidden sheets last.
-
-    In this mode, rows are read one by one.
-    """
+    """Open the sheets of an Excel file to be read row by row, hidden sheets last."""
     # Importing openpyxl takes a while.
     import openpyxl
 

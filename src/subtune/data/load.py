@@ -25,12 +25,7 @@ from subtune.tasks.task_kind import PLACE, Columns, pair_with_places
 
 
 def load_rows(spec: DataSpec, paths: Mapping[str, Path] | None = None) -> datasets.DatasetDict:
-    """Load the splits of a task, with the columns of the task's kind.
-
-    Args:
-        spec: the task, and the source and splits of its data.
-        paths: the file of each split; None if the data is not in files.
-    """
+    """Load a task's splits; ``paths`` maps each split to its file, and is None without files."""
     task = spec.task
     if spec.source == "hub":
         return _download_rows(task, spec.version, spec.splits)
@@ -99,12 +94,9 @@ def read_splits(directory: Path) -> datasets.DatasetDict:
 
 
 def read_examples(tokens: str, texts: str | None = None) -> datasets.DatasetDict:
-    """Read tokenized examples, and optionally their texts.
+    """Read tokenized examples and, if a directory ``texts`` is given, their texts.
 
-    Args:
-        tokens: the directory with token ids.
-        texts: the directory with texts, for tasks in which each row is one example. With None, no
-            texts are read.
+    Texts can be read only for tasks in which each row is one example.
     """
     examples = read_splits(Path(tokens))
     if texts is None:
@@ -128,7 +120,6 @@ def tokenize(
     """Tokenize all splits, without padding, for `subtune.tasks.examples.Examples`.
 
     Args:
-        model_directory: the directory with the files of the model and the tokenizer.
         max_length: the maximum number of tokens of an example.
         doc_stride: the number of tokens between the starts of overlapping examples; None if a row
             is not cut into overlapping examples.
@@ -163,10 +154,7 @@ def row_encoder(
     doc_stride: int | None = None,
     apart: bool = False,
 ) -> Callable[[Columns, Sequence[int]], dict[str, list]]:
-    """Return a function that converts rows, and the indices of these rows, to tokenized examples.
-
-    The arguments are those of `tokenize`.
-    """
+    """Return a function that tokenizes rows, given the rows and their indices, like `tokenize`."""
     config = read_model_config(model_directory)
     tokenizer = read_tokenizer(model_directory, needs_one_end_token(config, task.of_kind.head))
 

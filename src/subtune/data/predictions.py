@@ -1,10 +1,7 @@
 """External predictions, such as those of an LLM, an older system or an annotator.
 
-A file of predictions has one row for each labelled row of the task. Each file has either one column
-with labels or numbers, or one column of probabilities for each label. Predictions are converted to
-the form of logits, so that they are scored like the predictions of a run.
-
-Shapes: ``n`` rows, ``o`` outputs of the task.
+Predictions are converted to logits, so that they are scored like the predictions of a run. Shapes:
+``n`` rows, ``o`` outputs of the task.
 """
 
 import contextlib
@@ -44,20 +41,12 @@ def read_external_predictions(
     systems: Mapping[str, str],
     say: Callable[[str], object] = lambda line: None,
 ) -> dict[str, np.ndarray]:
-    """Read the predictions of several systems for the labelled rows of a file.
+    """Read the predictions ``[n, o]`` of each system for the labelled rows of a file, by system.
 
     Args:
-        task: the task. Rows that the task's reader skips need no predictions.
-        path: the file with labelled rows.
+        path: the file with labelled rows. Rows that the task's reader skips need no predictions.
         systems: maps the name of each system to the file with its predictions.
-        say: a function that is called with a line about the columns of each system.
-
-    Returns:
-        A mapping from the name of each system to its predictions ``[n, o]``.
-
-    Raises:
-        SubtuneError: a file of predictions has too few rows, too many rows or no column of
-            predictions, or a row has no valid prediction.
+        say: receives a line about the columns of each system.
     """
     labelled = [*task_reader(task).read(task, path, True)]
     found = {}
@@ -77,10 +66,10 @@ def format_columns_read(system: str, columns: Sequence[str], source: str) -> str
 
 
 def read_prediction_rows(task: TaskSpec, path: Path, number: int) -> list[PlacedRow]:
-    """Read the rows of a file with predictions.
+    """Read the rows of a file with predictions, without empty rows after the first ``number`` rows.
 
-    Empty rows after the first ``number`` rows are left out. In multi-label tasks, other empty rows
-    mean that no label is predicted. In other tasks, they are left out if there are too many rows.
+    In multi-label tasks, other empty rows mean that no label is predicted. In other tasks, they are
+    left out if there are too many rows.
     """
     rows = [*read_rows(path, keep_empty=True)]
     filled = [any(cell is not None for cell in row.values()) for _, row in rows]
@@ -106,14 +95,9 @@ def find_prediction_columns(
     of all rows, unless no column is left.
 
     Args:
-        rows: the rows of a file of predictions.
-        labelled: the rows of the task, in the same order.
+        labelled: the rows of the task, in the same order as ``rows``, those of the predictions.
         source: the beginning of error messages, such as the path of a file.
         one_row: what a row of ``labelled`` is, for an error message.
-
-    Raises:
-        SubtuneError: the numbers of rows differ, the rows are in another order, or no column has
-            predictions.
     """
     if len(rows) != len(labelled):
         expected = f"expected {len(labelled):,}, one for each {one_row}"
@@ -172,14 +156,9 @@ def _are_labels(
 def parse_predictions(
     task: TaskSpec, rows: Sequence[PlacedRow], columns: Sequence[str], source: str
 ) -> np.ndarray:
-    """Convert the predictions in a table to the form of logits, ``[n, o]``.
+    """Convert predictions to logits ``[n, o]``. Error messages begin with ``source``.
 
-    Args:
-        columns: one column with labels or numbers, or a column of probabilities for each label.
-        source: the beginning of error messages, such as the path of a file.
-
-    Raises:
-        SubtuneError: a row lacks a column, or has no valid prediction.
+    ``columns`` is one column with labels or numbers, or a column of probabilities for each label.
     """
     if len(columns) not in (1, task.outputs):
         expected = f"one, or one for each of {task.outputs} labels" if task.labels else "one"

@@ -20,17 +20,10 @@ WHOLE = "drawn_from.json"
 
 
 def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) -> np.ndarray:
-    """Draw a random sample of rows, stratified by label or by range of labels.
+    """Draw ``number`` of the rows with indices ``among``, stratified by label or range of labels.
 
     Rows with equal texts or the same group may be drawn without one another, because the remaining
-    rows are not used. Each label keeps at least one row.
-
-    Args:
-        columns: the columns of a split (`subtune.data.sources.read_columns`).
-        among: the indices of the rows from which the sample is drawn.
-
-    Returns:
-        The indices of the drawn rows, in ascending order.
+    rows are not used. Each label keeps at least one row. The drawn indices are in ascending order.
     """
     if number >= len(among):
         return among
@@ -43,15 +36,9 @@ def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) 
 def draw_dev_set(task: TaskSpec, columns: Columns, share: float) -> dict[str, np.ndarray]:
     """Split a training set into a training and a dev set, and return the indices of their rows.
 
-    The dev set is stratified like the sample of `draw_rows`. Sets of rows with equal texts or the
-    same group are on one side (`subtune.tasks.row_sets`), so the dev set has the wanted size only
-    as nearly as whole sets allow.
-
-    Args:
-        share: the share of the rows that the dev set receives.
-
-    Raises:
-        SubtuneError: all rows are in one set.
+    The dev set receives ``share`` of the rows, stratified like the sample of `draw_rows`. Rows with
+    equal texts or the same group are on one side (`subtune.tasks.row_sets`), so the dev set has the
+    wanted size only as nearly as whole sets of rows allow.
     """
     strata = task.of_kind.strata(np.array(columns["label"]))
     rows = pd.DataFrame({"set": columns[SET], "stratum": strata})
@@ -92,8 +79,7 @@ class WholeTable(NamedTuple):
     """The table from which a sample was drawn.
 
     Attributes:
-        path: the file with the training set.
-        version: the hash of this file when the sample was drawn.
+        version: the hash of the file when the sample was drawn.
         rows: the number of labelled rows that can be used for training.
     """
 
@@ -120,12 +106,7 @@ def write_drawn_rows(
 ) -> dict[str, str]:
     """Write the drawn rows of each split to a JSON-lines file, with their places in the table.
 
-    Args:
-        tables: the rows of each split.
-        drawn: the indices of the drawn rows of each split.
-
-    Returns:
-        The file of each split.
+    ``drawn`` has the indices of each split's rows. The result maps each split to its file.
     """
     files = {}
     for split, rows in tables.items():

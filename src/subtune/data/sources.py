@@ -1,10 +1,7 @@
 """Sources of the data of a task: the package (mini tasks), files or the hub.
 
-A mini task has a few hundred English examples in the format of a real task. No pair, sentence or
-story occurs twice, so the training and dev sets do not overlap. One label in twenty is wrong, so
-that no method reaches a perfect score.
-
-The files of a task must not change between planning and the jobs.
+A mini task has a few hundred English examples in the format of a real task. No text occurs twice,
+so the splits do not overlap. One label in twenty is wrong, so that no method is perfect.
 """
 
 import hashlib
@@ -62,8 +59,7 @@ class Reader(NamedTuple):
 
     Attributes:
         endings: the extensions that a user's files may have.
-        read: a function that reads rows, given the task, the file, and whether the rows have
-            labels.
+        read: reads rows, given the task, the file, and whether the rows have labels.
     """
 
     endings: tuple[str, ...]
@@ -86,11 +82,7 @@ def task_reader(task: TaskSpec) -> Reader:
 def user_task_files(files: Mapping[str, str], task: Task, may_lack: str = "") -> SplitFiles:
     """Check the files of a user-defined task, and return their paths by split.
 
-    Args:
-        may_lack: a labelled split that ``files`` may lack.
-
-    Raises:
-        SubtuneError: a split or file is missing, or a split or extension is unknown.
+    The labelled split ``may_lack`` may be missing from ``files``.
     """
     key, splits = f"tasks.{task.name}.files", (*task.labelled_splits, *task.test)
     for split in files:
@@ -112,14 +104,7 @@ def user_task_files(files: Mapping[str, str], task: Task, may_lack: str = "") ->
 
 
 def official_files(directory: str, task: TaskSpec, source: str = "files") -> SplitFiles:
-    """Map each split of a built-in task to the path of its official file.
-
-    Args:
-        source: ``tsv`` if the directory has GLUE's official layout, else ``files``.
-
-    Raises:
-        SubtuneError: the directory or the file of a labelled split is missing.
-    """
+    """Map a built-in task's splits to official files, for ``tsv`` in GLUE's official layout."""
     if source == "tsv":
         key, expected = "glue_dir", "GLUE's official layout"
         folder = TASKS[task.name].title
@@ -143,20 +128,10 @@ def official_files(directory: str, task: TaskSpec, source: str = "files") -> Spl
 def read_columns(
     task: TaskSpec, paths: Mapping[str, Path], source: str = "files"
 ) -> dict[str, Columns]:
-    """Read the splits of a task from files or, for the source ``builtin``, from the package.
+    """Read the columns of each split from files or, for the source ``builtin``, from the package.
 
-    Files that have not changed since the last call are not read again.
-
-    Args:
-        paths: the file of each split; empty for the source ``builtin``.
-        source: ``files``, ``tsv`` or ``builtin``.
-
-    Returns:
-        The columns of each split, as defined by the task's kind.
-
-    Raises:
-        SubtuneError: a file cannot be read, a row does not fit the task, or the rows cannot be used
-            for training or evaluation.
+    Files that have not changed since the last call are not read again. They must not change between
+    planning and the jobs.
     """
     if source != "builtin":
         return dict(_read_cached_columns(task, tuple(paths.items()), source, files_version(paths)))
@@ -182,11 +157,7 @@ def _read_cached_columns(
 
 
 def files_version(paths: Mapping[str, Path]) -> str:
-    """Hash the contents of the splits' files.
-
-    Raises:
-        SubtuneError: a file cannot be read.
-    """
+    """Hash the contents of the splits' files."""
     try:
         return hash_files(*(paths[split] for split in sorted(paths)))
     except OSError as error:
@@ -223,11 +194,9 @@ class Repository(NamedTuple):
     """A dataset repository on the hub.
 
     Attributes:
-        name: the name of the repository.
         files: the glob pattern of a split's files, with ``{task}`` and ``{split}``.
         instead: advice for users who cannot reach the hub.
-        row: a function that converts a row on the hub to a row of the task; None for GLUE, whose
-            rows need no conversion.
+        row: converts a row on the hub to a row of the task; None for GLUE, whose rows fit.
     """
 
     name: str
@@ -243,10 +212,8 @@ class Repository(NamedTuple):
 
 
 def _convert_hub_sentence(row: Cells) -> Cells:
-    """Return a sentence's words and tags, without multiword tokens and empty nodes.
-
-    Multiword tokens precede their words and have no tag. The head of an empty node is not a number.
-    """
+    """Return a sentence's words and tags, without multiword tokens and empty nodes."""
+    # Multiword tokens precede their words and have no tag. Heads of empty nodes are no numbers.
     cells = zip(row["tokens"], row["xpos"], row["head"], strict=True)
     words = [cell[:2] for cell in cells if cell[1] not in (None, "_") and str(cell[2]).isdecimal()]
     return {"form": [word for word, _ in words], "xpos": [tag for _, tag in words]}
@@ -270,14 +237,7 @@ REPOSITORIES = {
 
 
 def task_size(task: Task, source: str, paths: Mapping[str, Path]) -> TaskSize:
-    """Return the size of a task.
-
-    A user's files and mini tasks are read and counted. For downloads and GLUE's files, the size is
-    part of the task's definition.
-
-    Raises:
-        SubtuneError: a file cannot be read, or its rows cannot be used for training.
-    """
+    """Return the size of a task, counted in a user's files and mini tasks, otherwise as defined."""
     if source in ("builtin", "files"):
         return measure_columns(task, read_columns(task, paths, source))
     return task.size or USUAL_SIZE
@@ -286,9 +246,7 @@ def task_size(task: Task, source: str, paths: Mapping[str, Path]) -> TaskSize:
 def find_weighting_error(task: TaskSpec, train: Columns, fold: Fold | None = None) -> str | None:
     """Return the reason why labels cannot be weighted by frequency; None if they can.
 
-    Args:
-        train: the columns of the training set.
-        fold: the fold whose rows do not train; None if all rows train.
+    ``train`` has the columns of the training set. The rows of ``fold`` do not train.
     """
     kind, labels = task.of_kind, train["label"]
     by_row = kind.head == SEQUENCE_CLASSIFICATION

@@ -1,7 +1,7 @@
 """Readers of tables in CSV, TSV, JSON, Excel and Parquet files.
 
-A row maps columns to text. Each row is yielded with its place in the file, for error messages. An
-empty cell is None. Lists and objects in cells are not converted to text.
+Each row is a mapping from columns to text, with its place in the file for error messages. An empty
+cell is None. Lists and objects in cells are not converted to text.
 """
 
 import codecs
@@ -51,13 +51,7 @@ is_directory = os.path.isdir
 def read_text(path: Path, encoding: str | None = None) -> str:
     """Read a text file, without its byte-order mark. Line ends are not converted.
 
-    Args:
-        encoding: Python's name of the encoding. None means UTF-16 if the file begins with the
-            byte-order mark of UTF-16, else UTF-8.
-
-    Raises:
-        SubtuneError: the file cannot be read or decoded, or contains a NUL character, or the
-            encoding is unknown.
+    Without ``encoding``, the file is UTF-16 if it begins with UTF-16's byte-order mark, else UTF-8.
     """
     try:
         content = path.read_bytes()
@@ -85,10 +79,7 @@ def read_text(path: Path, encoding: str | None = None) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Split a text at the line ends ``\\n`` and ``\\r\\n``.
-
-    `str.splitlines` would also split at Unicode's other line separators.
-    """
+    """Split a text at ``\\n`` and ``\\r\\n``; `str.splitlines` also splits at other characters."""
     return [line.removesuffix("\r") for line in text.split("\n")]
 
 
@@ -98,25 +89,15 @@ def delimited_rows(
     encoding: str | None = None,
     keep_empty: bool = False,
 ) -> Iterator[PlacedRow]:
-    """Read the rows of a CSV or TSV file with a header.
+    """Read the rows of a CSV or TSV file with a header, with the place of each row's first line.
 
     A cell that begins with ``"`` is quoted up to the next ``"``. A quoted cell may contain line
     ends, and ``""`` in it stands for a quotation mark. In other cells, ``"`` is an ordinary
     character. Empty cells at the end of a row or of the header may be missing in the other.
 
-    Args:
-        is_row: a function that returns whether a dict from columns to cells can be a complete row.
-            If every line of a multi-line row can be a complete row, then a quotation mark is
-            probably not closed.
-        encoding: as in `read_text`.
-        keep_empty: as in `read_rows`.
-
-    Yields:
-        The place of the row's first line, and the cells by column.
-
-    Raises:
-        SubtuneError: the file cannot be read, a row has more or fewer cells than the header, a
-            column is repeated, or a quotation mark is not closed, or is none of CSV.
+    ``is_row`` returns whether a mapping from columns to cells can be a complete row. If every line
+    of a multi-line row can be one, then a quotation mark is probably not closed. The other
+    arguments are those of `read_rows`.
     """
     # Python's csv reader can be strict about quotation marks, and counts lines. The readers of
     # pandas and pyarrow silently fill short rows or drop quotation marks.
@@ -156,10 +137,7 @@ def delimited_rows(
 
 
 def _detect_delimiter(lines: list[str], path: Path) -> str:
-    """Detect the delimiter of a file.
-
-    If the first line declares the delimiter, this line is replaced by an empty line.
-    """
+    """Detect the delimiter of a file, and empty a first line that declares the delimiter."""
     if lines and (separator := SEPARATOR.fullmatch(lines[0])):
         # The csv reader skips the empty line, but counts it.
         lines[0] = "\n"
@@ -209,13 +187,8 @@ def _require_closed_quote(
 ) -> None:
     """Check that a row does not span several lines because of an unclosed quotation mark.
 
-    If every line would be a complete row when read without quoting, the quotation mark was probably
-    not closed.
-
-    Args:
-        lines: the lines of the row.
-        is_row: as in `delimited_rows`.
-        place: the place of the row, which ends with the number of the row's first line.
+    That is probable if every line is a complete row when read without quoting. The end of ``place``
+    is the number of the row's first line.
     """
     for cells in csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE):
         if not _is_as_wide(cells, header) or not is_row(dict(zip(header, cells, strict=False))):
@@ -262,17 +235,12 @@ def read_rows(
 ) -> Iterator[PlacedRow]:
     """Read the rows of a file in one of `FORMATS`. Files with other extensions are read as CSV.
 
-    Empty cells are None in every format. Rows that have only empty cells are skipped by default.
-
     Args:
         is_row: as in `delimited_rows`.
         encoding: the encoding of a CSV or TSV file, as in `read_text`.
         sheet: the sheet of an Excel file; None means the first sheet that is not hidden.
         keep_empty: whether rows that have only empty cells are returned. In a CSV file with a
             single column, such a row is an empty line.
-
-    Raises:
-        SubtuneError: the file cannot be read in the format of its extension, or a row is a header.
     """
     match path.suffix.lower():
         case ".json" | ".jsonl":
@@ -321,17 +289,11 @@ def parquet_rows(path: Path) -> Iterator[PlacedRow]:
 def drop_incomplete_rows(
     rows: Sequence[PlacedRow], text: Collection[str], label: Collection[str]
 ) -> tuple[list[PlacedRow], list[str]]:
-    """Drop rows without text or without a label if they are at most the share `FEW` of all rows.
+    """Drop rows without text or label, unless more than the share `FEW` of all rows is incomplete.
 
-    If more rows are incomplete, this is probably a mistake. All rows are then returned, and a later
-    check rejects the incomplete rows.
-
-    Args:
-        text: the text columns. One text of a pair may be empty.
-        label: the label column; empty if rows without a label are complete.
-
-    Returns:
-        The remaining rows, and the places of the dropped rows.
+    So many incomplete rows are probably a mistake, which a later check reports. One text of a pair
+    may be empty. Without label columns ``label``, rows without a label are complete. The places of
+    the dropped rows are returned, too.
     """
 
     def is_complete(cells: Cells) -> bool:
@@ -346,7 +308,7 @@ def drop_incomplete_rows(
 
 
 def fill_empty_flags(rows: Sequence[PlacedRow], columns: Collection[str]) -> list[PlacedRow]:
-    """Fill the empty cells of columns of 0 and 1 with 0, unless one of the columns contains a 0.
+    """Fill the empty cells of 0/1 columns with 0, unless one of the columns contains a 0.
 
     Survey tools write a 1, or a mark, for each answer that was chosen, and nothing for the others.
     """
@@ -356,14 +318,10 @@ def fill_empty_flags(rows: Sequence[PlacedRow], columns: Collection[str]) -> lis
 
 
 def json_rows(path: Path) -> Iterator[PlacedRow]:
-    """Read rows from JSON: one object per line, or a list of objects.
+    """Read rows from JSON: one object per line, or a list, which may be the value of ``data``.
 
-    The list may also be the value of ``data`` in a single object. Numbers are kept as text, exactly
-    as written. If subtune wrote the file, places are those of the rows in the user's file.
-
-    Raises:
-        SubtuneError: the file is not UTF-8, a row is not an object, or the file has a layout of
-            pandas that is not supported.
+    Numbers are kept as text, exactly as written. If subtune wrote the file, places are those of the
+    rows in the user's file.
     """
     content, broken = read_text(path), f"{path}: not a readable {path.suffix} file"
     rows: Iterable[tuple[str, Any]]
