@@ -99,12 +99,14 @@ def loss_table(
 
     Args:
         methods: rows from `subtune.analysis.candidates.summarise_methods`.
-        task_titles: maps the names of tasks to their titles; None to leave out the column ``task``.
+        task_titles: maps the names of tasks to their titles. If it is None, the table has no column
+            ``task``, but a column ``name``, with the names that functions and settings use.
 
     Returns:
-        A table whose cells are text, and a line that lists the remark of each mark. The table has a
-        column ``model`` if there are several models, a column ``against`` if the reference is not
-        always full fine-tuning, and a column ``marks`` if a method has a mark.
+        A table whose cells are text, and a line that lists the remark of each mark. The column
+        ``seeds`` or ``folds`` shows how many of them are compared. The table has a column ``model``
+        if there are several models, a column ``against`` if the reference is not always full
+        fine-tuning, and a column ``marks`` if a method has a mark.
     """
     rows, letters = [], dict[str, str]()
     several = methods["model"].nunique() > 1
@@ -120,9 +122,11 @@ def loss_table(
                 **({"model": row["model"]} if several else {}),
                 **({"task": task_titles[row["task"]]} if task_titles else {}),
                 "method": title_with_mask(row),
+                **({} if task_titles else {"name": row["method"]}),
                 # The number of parameters of external predictions is unknown.
                 "parameters": EMPTY if pd.isna(row["encoder_size"]) else f"{row['trained']:,}",
                 "score": format_number(row["score"], ".3f", missing=DIVERGED),
+                f"{row['unit']}s": f"{row['compared']}/{row['planned']}",
                 **_reference_column(row, methods),
                 # With the option z, -0.000 becomes 0.000.
                 "loss": format_number(-row["difference"], "z.3f"),
@@ -133,7 +137,7 @@ def loss_table(
                 "marks": " ".join(letters[text] for text in texts),
             }
         )
-    # There is one column per margin, which is empty for methods with another margin.
+    # There is one column per margin and unit, which is empty for methods with another one.
     table = pd.DataFrame(rows).fillna(EMPTY)
     line = "; ".join(f"({letter}) {text}" for text, letter in letters.items())
     return (table, f"Marks: {line}.") if letters else (table.drop(columns="marks"), "")
@@ -153,10 +157,6 @@ def _list_marks(row: Mapping[str, Any]) -> list[str]:
     if pd.isna(row["score"]):
         return []
     found, unit = [], row["unit"]
-    if 0 < row["compared"] < row["planned"]:
-        is_other = not pd.isna(row["difference"])
-        score = f", on which {row['reference']} scores {row['reference_score']:.3f}"
-        found.append(f"{row['compared']} of {row['planned']} {unit}s{score if is_other else ''}")
     if row["chance"] >= SURE > row["least_chance"]:
         found.append(f"may score more than {row['margin']:g} lower than {row['rival']}")
     if row["seeds"] == 1:

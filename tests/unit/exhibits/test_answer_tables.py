@@ -105,14 +105,14 @@ def test_a_single_question_has_the_losses_below_its_answer(tmp_path):
         "BitFit is enough: 0.890 against 0.900 (> 99 %).",
         "No more runs are needed.",
     ]
-    assert table.splitlines()[0].split()[:4] == ["method", "parameters", "score", "loss"]
-    assert table.splitlines()[2].split()[:4] == ["BitFit", "400", "0.890", "0.010"]
+    header, _, bitfit, _ = map(str.split, table.splitlines())
+    assert header[:6] == ["method", "name", "parameters", "score", "seeds", "loss"]
+    assert bitfit[:6] == ["BitFit", "bitfit", "400", "0.890", "3/3", "0.010"]
 
 
 @pytest.mark.parametrize(
     ("column", "value", "text"),
     [
-        ("planned", 5, "3 of 5 seeds, on which Full scores 0.900"),
         ("at_edge", True, "the best learning rate is the smallest or largest of those tried"),
         ("curve", "still rising", "still rising in the last epoch, so more epochs may help"),
         ("curve", "fell", "the score fell after the best epoch"),
@@ -128,6 +128,12 @@ def test_a_detail_is_a_mark_with_a_line_that_explains_it(column, value, text):
     made = answers_table(results(TITLES, chosen=chosen.infer_objects()))
     assert made.shown["marks"].tolist() == ["", "a", ""]
     assert f"Marks: (a) {text}" in made.note
+
+
+def test_the_table_shows_how_many_of_the_planned_runs_are_compared():
+    """LayerNorm diverged."""
+    made = answers_table(results(TITLES, chosen=runs(SCORES).assign(planned=5)))
+    assert made.shown["seeds"].tolist() == ["0/5", "3/5", "3/5"]
 
 
 def test_several_models_have_a_column_and_the_smallest_is_first():
