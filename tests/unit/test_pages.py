@@ -20,10 +20,7 @@ BLOCKS = [*blocks()]
 # Changes of files, which tests/unit/test_recipes.py applies to a copy.
 APPLIED = {change.text for changes in recipes().values() for change in changes}
 # Files of which a block is a part, by the block's beginning.
-QUOTED = {
-    "- model_types:": "src/subtune/methods/namings.yaml",
-    '    "gpt2":': "tests/helpers/families.py",
-}
+QUOTED = {"- model_types:": "src/subtune/methods/namings.yaml"}
 # Pages whose code a test runs.
 RUN = {
     "docs/from-another-workflow.md": "tests/workflow/test_module.py",
