@@ -30,7 +30,7 @@ from tests.helpers.pages import NOT_RUN, blocks
 from tests.helpers.project import ROOT
 
 README = ROOT / "README.md"
-OWN_DATA, OWN_METHOD = ROOT / "docs" / "own-data.md", ROOT / "docs" / "own-method.md"
+TASKS, OWN_METHOD = ROOT / "docs" / "tasks.md", ROOT / "docs" / "own-method.md"
 RULES = {
     rule
     for path in [ROOT / "Snakefile", *(ROOT / "workflow" / "rules").glob("*.smk")]
@@ -198,7 +198,7 @@ def test_the_code_of_a_page_trains_a_configuration_without_snakemake(
 
 
 def test_the_tasks_are_one_of_each_kind_and_read_their_files():
-    [block] = re.findall(r"```yaml\n(tasks:.*?)```", OWN_DATA.read_text(), re.S)
+    [block] = re.findall(r"```yaml\n(tasks:.*?)```", TASKS.read_text(), re.S)
     tasks = {name: OwnTask(**given) for name, given in yaml.safe_load(block)["tasks"].items()}
     assert [task.kind_name for task in tasks.values()] == [*KINDS]
     # The other tasks name files that only readers have.
