@@ -34,13 +34,11 @@ CPU_TRAINING_TOKENS = 3000
 
 
 class Examples:
-    """The tokenized examples of one split, in memory.
-
-    A row of the data has one or more examples, which are adjacent.
+    """The tokenized examples of one split, in memory. The examples of a row are adjacent.
 
     Attributes:
-        inputs: the token ids of each example, with the key ``input_ids``. For models that
-            distinguish the two texts of a pair, also the token types, as ``token_type_ids``.
+        inputs: the ``input_ids`` of each example and, for models that distinguish the two texts of
+            a pair, its ``token_type_ids``.
         reads: for each example, the positions of the tokens that the head reads; None means the
             first token.
         labels: depending on the kind of task, one number per example ``[n]``, 0 or 1 for each label
@@ -76,7 +74,6 @@ class Examples:
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """The number of tokens of each example."""
         return np.array([len(ids) for ids in self.inputs["input_ids"]], dtype=np.int64)
 
     @property
@@ -121,11 +118,7 @@ class Examples:
         return part
 
     def indices_of_rows(self, places: np.ndarray) -> np.ndarray:
-        """Return the indices of all examples of some rows, in the order of the rows.
-
-        Args:
-            places: indices into `row_indices`.
-        """
+        """Return the indices of all examples of the rows ``row_indices[places]``, in row order."""
         rows = self.row_indices[places]
         first, behind = (np.searchsorted(self.row, rows, side) for side in ("left", "right"))
         counts = behind - first
@@ -133,16 +126,12 @@ class Examples:
         return starts + np.arange(counts.sum())
 
     def select_labels(self, index: np.ndarray) -> np.ndarray:
-        """Return the labels of the examples with the indices ``index``.
-
-        If examples have one label per word, the labels of the examples are concatenated.
-        """
+        """Return the labels of the examples at ``index``; labels of words are concatenated."""
         if isinstance(self.labels, list):
             return np.concatenate([self.labels[number] for number in index]).astype(np.int64)
         return self.labels[index]
 
     def column(self, name: str) -> list:
-        """Return a column of the split as a list."""
         return self._split[name][:]
 
 
@@ -155,10 +144,7 @@ def _convert_lists(column: Any) -> list[np.ndarray]:
 
 
 def shuffled_batches(n: int, batch_size: int, generator: np.random.Generator) -> list[np.ndarray]:
-    """Split the indices of ``n`` examples into shuffled batches for one epoch.
-
-    The last batch may be smaller.
-    """
+    """Split the indices of ``n`` examples into shuffled batches. The last may be smaller."""
     order = generator.permutation(n)
     return [order[start : start + batch_size] for start in range(0, n, batch_size)]
 
@@ -173,10 +159,7 @@ def evaluation_batches(
 ) -> Iterator[np.ndarray]:
     """Sort examples by length, and yield the indices of the examples in each evaluation batch.
 
-    Args:
-        lengths: the number of tokens of each example.
-        tokens: the maximum number of tokens in a batch, including padding. A longer example is a
-            batch of its own.
+    A batch has at most ``tokens`` tokens, including padding. A longer example is its own batch.
     """
     order = np.argsort(lengths, kind="stable")
     start = 0

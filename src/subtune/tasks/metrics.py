@@ -1,13 +1,8 @@
-"""The metrics of all kinds of tasks. Computing them needs no downloads.
+"""The metrics of all kinds of tasks, computed without downloads.
 
-The module ``evaluate_metric`` provides these metrics for ``evaluate.load``. Training jobs compute
-the metrics directly, because importing ``evaluate`` takes longer than most jobs. Scikit-learn and
-SciPy are imported inside functions, because importing them takes a second.
-
-Answers to questions are compared as in section 6.1 of Rajpurkar et al., "SQuAD: 100,000+ Questions
-for Machine Comprehension of Text" (2016), and in the published evaluation script of SQuAD v1.1.
-
-Shapes: ``u`` examples or words, ``o`` label words.
+Answers are compared as in section 6.1 of Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine
+Comprehension of Text" (2016), and in the published evaluation script of SQuAD v1.1. Shapes: ``u``
+examples or words, ``o`` label words.
 """
 
 import math
@@ -28,12 +23,7 @@ _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 
 
 class Metric(NamedTuple):
-    """A metric's title, and the function that computes the metric.
-
-    Attributes:
-        title: the heading in tables.
-        compute: computes the score from predictions and references.
-    """
+    """A metric's title in tables, and a function of predictions and references."""
 
     title: str
     compute: Callable[[Sequence, Sequence], float]
@@ -58,23 +48,17 @@ def sklearn_metric(name: str, **settings: Any) -> Callable[[Sequence, Sequence],
 
 
 def f1(average: str) -> Callable[[Sequence, Sequence], float]:
-    """Return a function that computes F1.
+    """Return a function that computes F1, or 0 without positive predictions and labels.
 
-    F1 is 0 if there are neither positive predictions nor positive labels.
-
-    Args:
-        average: ``binary`` for the F1 of class 1, or ``macro`` for the mean over all classes. With
-            sets of labels ``[u, o]``, ``macro`` is the mean over labels, and ``micro`` is the F1
-            over all cells of the arrays.
+    With ``average`` ``binary``, this is the F1 of class 1; with ``macro``, the mean over classes.
+    For sets of labels ``[u, o]``, ``macro`` is the mean over labels, ``micro`` the F1 over all
+    cells.
     """
     return sklearn_metric("f1_score", average=average, zero_division=0.0)
 
 
 def correlation(name: str) -> Callable[[Sequence, Sequence], float]:
-    """Return SciPy's correlation of this name, which is NaN if all predictions are equal.
-
-    The correlation of fewer than two examples is NaN, too.
-    """
+    """Return SciPy's correlation, which is NaN for equal predictions or a single example."""
 
     def compute(predictions: Sequence, labels: Sequence) -> float:
         from scipy import stats
@@ -99,18 +83,12 @@ def normalise_answer(text: str) -> str:
 def mean_over_questions(
     score: Callable[[str, Sequence[str]], float],
 ) -> Callable[[Sequence, Sequence], float]:
-    """Return the mean over questions of `exact_match` or `word_f1`.
-
-    The returned function receives the predicted answer and the accepted answers to each question.
-    """
+    """Average `exact_match` or `word_f1` over pairs of a predicted and the accepted answers."""
     return lambda predictions, references: float(np.mean([*map(score, predictions, references)]))
 
 
 def exact_match(prediction: str, answers: Sequence[str]) -> float:
-    """Return 1 if the prediction equals one of the accepted answers after normalisation, else 0.
-
-    An empty prediction equals an answer that consists only of articles and punctuation.
-    """
+    """Return 1 if the prediction equals one of the accepted answers after normalisation, else 0."""
     return float(normalise_answer(prediction) in map(normalise_answer, answers))
 
 
@@ -159,17 +137,10 @@ COEFFICIENTS = frozenset({"matthews_correlation", "pearsonr", "spearmanr"})
 def compute_metrics(
     value_type: str, names: Iterable[str], predictions: Sequence, references: Sequence
 ) -> dict[str, float]:
-    """Compute several metrics.
+    """Compute several metrics for values of ``value_type``, a key of `METRICS`.
 
-    If all predictions are equal, correlations are undefined. They are then reported as 0, because a
-    model with constant predictions has learnt nothing.
-
-    Args:
-        value_type: the type of the compared values, a key of `METRICS`.
-        references: the labels or accepted answers.
-
-    Returns:
-        The score of each metric, by the metric's name.
+    An undefined correlation is reported as 0, because a model with constant predictions has learnt
+    nothing.
     """
     with warnings.catch_warnings(action="ignore"):
         scores = {

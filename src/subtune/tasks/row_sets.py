@@ -1,9 +1,8 @@
 """Sets of rows that stay together, and the division of a training set into folds.
 
 Two rows are in the same set if their texts or their groups are equal, apart from capitals, spaces
-and the Unicode form of letters. This also holds through other rows: if row 1 has the text of row 2,
-and row 2 the group of row 3, all three are in one set. Sets are a property of the data, so all
-methods, models and tokenizers have the same folds.
+and the Unicode form of letters, or if both are in a set with a third row. Sets are a property of
+the data, so all methods, models and tokenizers have the same folds.
 """
 
 from __future__ import annotations
@@ -28,15 +27,7 @@ def _normalise(text: str) -> str:
 
 
 def find_sets(texts: Iterable[Sequence[str]], groups: Iterable[str | None]) -> list[int]:
-    """Find the set of each row.
-
-    Args:
-        texts: the texts of each row.
-        groups: the group of each row; None for a row without a group.
-
-    Returns:
-        For each row, the index of the first row of its set.
-    """
+    """Return the index of the first row in each row's set, given the rows' texts and groups."""
     parents: list[int] = []
     first_rows: dict[Hashable, int] = {}
 
@@ -57,18 +48,11 @@ def find_sets(texts: Iterable[Sequence[str]], groups: Iterable[str | None]) -> l
 def divide_rows(
     task: TaskSpec, sets: np.ndarray, labels: np.ndarray, folds: int, partition: int
 ) -> list[np.ndarray]:
-    """Divide the rows of a training set into folds, stratified by label.
+    """Divide the rows of a training set into folds, and return their indices in ascending order.
 
-    All rows of a set are in the same fold. In regression tasks, the folds are stratified by ranges
-    of the label. In token classification and question answering, the folds are not stratified.
-
-    Args:
-        sets: the set of each row, from `find_sets`.
-        labels: the label of each row; not used in token classification and question answering.
-        partition: the seed of the division.
-
-    Returns:
-        For each fold, the indices of its rows in ascending order.
+    Folds are stratified by label, or in regression by range of labels; for token classification and
+    question answering, they are not, and ``labels`` is unused. All rows of a set (`find_sets`) are
+    in the same fold. ``partition`` is the seed.
     """
     # Importing this module takes a second.
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold

@@ -69,7 +69,7 @@ UNQUOTED = re.compile(r"[\[{]([^\[\]{}':=\r\n]*)[\]}]")
 
 
 def parse_number(text: str) -> float | None:
-    """Parse a finite number, or return None if the text is not a finite number.
+    """Parse a finite number, or return None.
 
     A comma is read as a decimal point, unless it may separate thousands.
     """
@@ -84,8 +84,7 @@ def parse_number(text: str) -> float | None:
 def plain_label(label: str) -> str:
     """Normalise a label to Unicode NFC, without invisible characters and needless white space.
 
-    An integer that was stored as a float, such as ``1.0``, becomes ``1``. Two labels are the same
-    if they are equal after normalisation. Upper and lower case are distinguished.
+    An integer that was stored as a float, such as ``1.0``, becomes ``1``. Case is distinguished.
     """
     letters = unicodedata.normalize("NFC", label)
     visible = (c for c in letters if c not in INVISIBLE and unicodedata.category(c) != "Cf")
@@ -94,10 +93,9 @@ def plain_label(label: str) -> str:
 
 @lru_cache(maxsize=100)
 def map_labels_to_indices(words: tuple[str, ...]) -> Mapping[str, int]:
-    """Map each label word to its number, from 0.
+    """Map each label word, normalised by `plain_label`, to its number from 0.
 
-    The keys are normalised by `plain_label`. If no label word contains a digit, the numbers are
-    also keys, as text such as ``"0"``.
+    If no label word contains a digit, the numbers are also keys, as text such as ``"0"``.
     """
     numbers = {plain_label(word): number for number, word in enumerate(words)}
     if not any(letter.isdigit() for word in words for letter in word):
@@ -106,11 +104,7 @@ def map_labels_to_indices(words: tuple[str, ...]) -> Mapping[str, int]:
 
 
 def find_label_index(text: str, task: TaskSpec, place: str) -> int:
-    """Return the number of a label word of a task.
-
-    Raises:
-        SubtuneError: the text at ``place`` is not a label word.
-    """
+    """Return the number of a label word, or raise a `SubtuneError` about the text at ``place``."""
     numbers, text = map_labels_to_indices(task.labels or ()), plain_label(text)
     if text not in numbers:
         raise SubtuneError(f"{place}: label: {format_allowed(text, numbers)}")
@@ -137,11 +131,9 @@ def parse_label(cell: Any) -> Any:
 def parse_labels(cell: Any, separators: str = SEPARATORS[0]) -> list[str] | None:
     """Parse the labels in a cell, or return None if the cell is not valid.
 
-    Args:
-        cell: a list; a list, set or tuple as text, in the syntax of JSON, Python, NumPy, R or
-            PostgreSQL; an object with a single list, such as Label Studio's
-            ``{"choices": ["a", "b"]}``; text with separated labels; or None, which means no label.
-        separators: the characters that separate labels in text.
+    The cell is a list; a list, set or tuple as text, in the syntax of JSON, Python, NumPy, R or
+    PostgreSQL; an object with a single list, such as Label Studio's ``{"choices": ["a", "b"]}``;
+    text with labels separated by ``separators``; or None, which means no label.
     """
     if isinstance(cell, str | None) and not is_list(cell):
         cell = (cell or "").strip()
@@ -199,17 +191,12 @@ class Sentences(TaskKind):
 
     @abstractmethod
     def read_label(self, task: TaskSpec, row: Cells, place: str) -> Any:
-        """Read the label of a row as a number or a list of numbers.
-
-        Raises:
-            SubtuneError: the row at ``place`` has no valid label.
-        """
+        """Read the label of the row at ``place`` as a number or a list of numbers."""
 
     def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
         return dict.fromkeys(TEXT_COLUMNS[: len(task.text)], "string") | {"label": self.label_type}
 
     def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
-        """Read one or two texts and the label."""
         texts = [self._read_text_cell(row, column, place) for column in task.text]
         if not "".join(texts).strip():
             raise SubtuneError(f"{place}: found no text, expected a non-empty text")
@@ -234,7 +221,7 @@ class Sentences(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Tokenize texts or pairs of texts. In a pair, the longer text is truncated first.
+        """Tokenize texts or pairs. In a pair, the longer text is truncated first.
 
         The additional column ``whole_length`` has the number of tokens before truncation.
         """
@@ -325,10 +312,7 @@ class Regression(Sentences):
 
 
 class MultiLabel(Sentences):
-    """Multi-label classification: any number of label words for a text or a pair of texts.
-
-    The head has one sigmoid output per label word.
-    """
+    """Multi-label classification of a text or a pair of texts, with one sigmoid per label word."""
 
     name = "multilabel"
     value_type = "label_sets"
@@ -385,9 +369,8 @@ class MultiLabel(Sentences):
     ) -> Tensor:
         """Sum the losses of each run, from logits ``[k, n, o]`` and labels ``[n, o]``.
 
-        The loss of an example is the mean of the binary cross-entropies of its labels.
-
-        Only positive labels are weighted.
+        The loss of an example is the mean of its binary cross-entropies. Weights apply to positive
+        labels only.
         """
         positive = labels.to(logits.dtype)
         each = ((1 - 2 * positive) * logits).logaddexp(logits.new_zeros(()))

@@ -35,19 +35,17 @@ class TaskSpec(HashableModel):
     """The fields of a task that affect results, validated for the kind of the task.
 
     Attributes:
-        name: the name of the task in configurations.
         text: the columns with texts.
         label: the label column, or for each label word a column of 0 and 1.
         labels: the label words, numbered from 0; None for tasks without label words.
         kind: the kind of the task, a key of `KINDS`.
-        metrics: the names of the metrics. In a record, the best epoch is the one with the best
-            first metric on the first split of ``evaluation``. Epochs and learning rates in tables
-            are also selected by the first metric, unless a paper uses another metric.
+        metrics: the names of the metrics. A record's best epoch has the best first metric on the
+            first split of ``evaluation``. Tables select by the same metric, unless a paper uses
+            another.
         evaluation: the splits that are scored.
         encoding: the encoding of text files; None means UTF-8 or UTF-16.
         sheet: the sheet of Excel files; None means the first.
-        group: the column with the group of a row, such as its author, patient or thread. All rows
-            of a group are in the same fold.
+        group: the column with the group of a row, such as its author. Folds do not split groups.
     """
 
     name: str
@@ -67,7 +65,6 @@ class TaskSpec(HashableModel):
 
     @property
     def of_kind(self) -> TaskKind:
-        """The kind of the task, with all behaviour that depends on the kind."""
         return KINDS[self.kind]
 
     @property
@@ -125,13 +122,12 @@ class TaskSize(HashableModel):
     """The size of a task's data, and properties of the data that a plan needs.
 
     Attributes:
-        train_rows: the number of training examples.
         evaluation_rows: the number of examples in all evaluation splits.
         test_rows: the number of examples that are predicted but not scored.
         tokens: the mean number of tokens of a training example, often an estimate.
-        scarcest: the name and value of the smallest count that limits the number of folds. The
-            counts are the numbers of different texts, of different groups, and of rows with the
-            most frequent label. None if the data is not read before training.
+        scarcest: the name and value of the smallest count that limits the number of folds, of
+            different texts, different groups, and rows with the most frequent label. None if
+            unknown.
         weighting_error: the reason why labels cannot be weighted by frequency; None if they can.
         sample: some training texts, on which tokenizers are tested.
     """
@@ -155,9 +151,7 @@ class TaskSize(HashableModel):
     def for_cv_fold(self, folds: int, others: int, most: int | None = None) -> Self:
         """Return the size for a cross-validation run, which trains on all folds except one.
 
-        Args:
-            others: the number of evaluation examples that do not belong to the fold.
-            most: the maximum number of evaluation examples of the fold; None means all.
+        There are ``others`` evaluation examples outside the fold, and at most ``most`` in it.
         """
         scored = self.train_rows // folds
         return self.replace(
@@ -168,10 +162,7 @@ class TaskSize(HashableModel):
     def examples_per_row(self, max_length: int, doc_stride: int | None) -> int:
         """Return the number of overlapping examples into which a row of average length is cut.
 
-        Args:
-            max_length: the maximum number of tokens of an example.
-            doc_stride: the number of tokens between the starts of overlapping examples; None if
-                each row is one example.
+        Their starts are ``doc_stride`` tokens apart; if it is None, each row is one example.
         """
         if doc_stride is None:
             return 1
@@ -202,10 +193,7 @@ class Task(TaskSpec):
         return TaskSpec(**{name: getattr(self, name) for name in TaskSpec.model_fields})
 
     def metric_titles(self) -> dict[str, str]:
-        """Map the name of each metric to its title.
-
-        For a user-defined task with two labels, the title of F1 includes the positive label.
-        """
+        """Map metrics to titles, which for a user's F1 of two labels include the positive label."""
         titles = {metric: TITLES[metric] for metric in self.metrics}
         if self.labels and "f1" in titles and self.name not in TASKS:
             titles["f1"] += f' of "{self.labels[-1]}"'
@@ -231,13 +219,9 @@ class ScoreColumn:
 
     Attributes:
         key: the name of the column in results.
-        task: the name of the task.
-        split: the split that is scored.
-        metric: the name of the metric.
         decides: true if epochs and learning rates are selected by this column.
-        judges: true if methods are compared by this column. For a user-defined task with a test
-            set, epochs and learning rates are selected on the dev set, and methods are compared on
-            the test set. In all remaining tasks, the column that decides also judges.
+        judges: true if methods are compared by this column. This is the column that decides, except
+            in user-defined tasks with a test set, which judges.
         title: the heading in tables.
     """
 
@@ -256,12 +240,9 @@ class ScoreColumn:
 
 
 def list_score_columns(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[ScoreColumn]:
-    """List the columns of scores in the order of the tasks.
+    """List the columns of scores in the order of the tasks; the first of each task decides.
 
-    Epochs and learning rates are selected by the first column of each task.
-
-    Args:
-        metrics: maps names of tasks to metrics. A task that is not a key uses its first metric.
+    ``metrics`` maps names of tasks to metrics. Other tasks use their first metric.
     """
     columns = []
     for task in tasks:

@@ -63,7 +63,6 @@ class TaskKind(ABC):
     """Interface for everything that differs between kinds of tasks.
 
     Attributes:
-        name: the name of the kind in configurations.
         value_type: the type of the values that metrics compare, a key of
             `subtune.tasks.metrics.METRICS`.
         metrics: the metrics that a task can use.
@@ -111,24 +110,15 @@ class TaskKind(ABC):
 
     @abstractmethod
     def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
-        """Map the name of each column of a split that depends on the kind to its type.
-
-        A type in a list, such as ``["string"]``, denotes a column of lists.
-        """
+        """Map the columns of a split that depend on the kind to types, or ``[type]`` for lists."""
 
     def from_rows(
         self, task: TaskSpec, rows: Iterable[PlacedRow], *, labelled: bool, source: str
     ) -> Columns:
-        """Convert the rows of one split to columns.
+        """Convert the rows of one split to columns. Error messages begin with ``source``.
 
         The columns are ``idx`` (the indices of the rows, from 0), `PLACE`, those of `column_types`,
         and `SET` (see `subtune.tasks.row_sets`).
-
-        Args:
-            source: the beginning of error messages, such as the path of a file.
-
-        Raises:
-            SubtuneError: there are no rows, or a row does not fit the task.
         """
         table, groups = [], []
         for number, (where, row) in enumerate(rows):
@@ -156,10 +146,9 @@ class TaskKind(ABC):
     def require_different_labels(
         self, task: TaskSpec, split: str, path: Path, columns: Columns
     ) -> None:
-        """Check that a split has at least two different labels.
+        """Check that a split has at least two different labels, if it is used for training.
 
-        The check applies to the training set, and to evaluation splits if a metric of the task is
-        undefined for equal labels.
+        Evaluation splits are checked if a metric of the task is undefined for equal labels.
         """
         if split != "train" and metrics.COEFFICIENTS.isdisjoint(task.metrics):
             return
@@ -182,23 +171,19 @@ class TaskKind(ABC):
         """Tokenize rows, and return the resulting examples as columns.
 
         The columns are ``input_ids``, ``token_type_ids``, ``label`` and the columns that `predict`
-        needs. If a row can have several examples, the column ``row`` has the index of each
-        example's row.
+        needs. If a row can have several examples, ``row`` has the index of each example's row.
         """
 
     def losses(
         self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None
     ) -> Tensor:
-        """Compute the sum of the losses in a batch for each run ``[k]``.
-
-        By default, the loss is the cross-entropy.
+        """Sum the losses in a batch for each run ``[k]``. By default, they are cross-entropies.
 
         Args:
             logits: the logits of all tokens that the head reads ``[k, q, o]``.
             labels: the labels; by default one number per token ``[q]``.
             example: the index of each token's example in the batch ``[q]``.
-            weights: the weight of each label word ``[o]``, from `balanced_weights`; None means
-                equal weights.
+            weights: the weight of each label word ``[o]``, from `balanced_weights`; None means 1.
         """
         counts, known = labels != IGNORED, labels.clamp(min=0)
         each = -logits.mT.log_softmax(1).gather(1, known.expand(len(logits), 1, -1)) * counts
@@ -215,8 +200,7 @@ class TaskKind(ABC):
     def balanced_weights(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
         """Compute the weight of each label word ``[o]``, like ``balanced`` weights in scikit-learn.
 
-        The weight of a label word is inversely proportional to its frequency. The mean weight over
-        ``labels`` is 1.
+        The mean weight over ``labels`` is 1.
 
         Raises:
             SubtuneError: a label word has no example, or all examples have the same label word.
@@ -230,10 +214,7 @@ class TaskKind(ABC):
         return labels
 
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
-        """Compute predictions from the logits of a split ``[q, o]``; by default, return the logits.
-
-        The logits must be finite.
-        """
+        """Compute predictions from finite logits ``[q, o]``; by default, return the logits."""
         return logits
 
     @abstractmethod
@@ -250,11 +231,9 @@ class TaskKind(ABC):
 
 
 def require_weightable_labels(task: TaskSpec, counts: np.ndarray, labels: int) -> None:
-    """Check that each label word occurs in some examples but not in all, so that it has a weight.
+    """Check that each label word occurs in some of ``labels`` examples but not in all.
 
-    Args:
-        counts: the number of examples with each label word ``[o]``.
-        labels: the number of examples.
+    Otherwise, it has no weight. ``counts`` has the number of examples of each label word ``[o]``.
     """
     for word, count in zip(task.labels or (), counts, strict=True):
         if count in (0, labels):

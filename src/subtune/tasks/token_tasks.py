@@ -77,10 +77,9 @@ class Tokens(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Tokenize texts into examples that consist of whole words.
+        """Tokenize texts into examples of whole words; a word longer than an example is truncated.
 
-        A word that does not fit into an example is truncated. The column ``reads`` has the position
-        of the first subword token of each word.
+        The column ``reads`` has the position of the first subword token of each word.
         """
         room = max_length - tokenizer.num_special_tokens_to_add(is_pair=False)
         space = space_before_word(tokenizer)
@@ -112,11 +111,7 @@ class Tokens(TaskKind):
         return logits.argmax(axis=1)
 
     def prediction_table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
-        """Return a table with one row per word.
-
-        Columns: ``idx`` (the index of the text), ``word`` (the index of the word in the text),
-        ``label`` and ``prediction``.
-        """
+        """Return a table of words: ``idx`` (of the text), ``word``, ``label``, ``prediction``."""
         import pandas as pd
 
         text = examples.row.repeat([len(labels) for labels in examples.labels])
@@ -145,11 +140,7 @@ def space_before_word(tokenizer: Tokenizer) -> str:
 
 
 def _split_words(lengths: Sequence[int], room: int) -> Iterator[slice]:
-    """Split words into consecutive slices, each with at most ``room`` tokens.
-
-    Args:
-        lengths: the number of tokens of each word.
-    """
+    """Split words, given their numbers of tokens, into slices of at most ``room`` tokens."""
     start = total = 0
     for number, length in enumerate(lengths):
         if total + length > room:
@@ -173,8 +164,7 @@ def _encode_unknown(tokenizer: Tokenizer, word: str) -> Encoding:
 
 
 class Span(TaskKind):
-    """Extractive question answering: the answer is a span of a context (SQuAD, Rajpurkar et al.,
-    2016).
+    """Extractive question answering: the answer is a span of a context (Rajpurkar et al., 2016).
 
     A context that is longer than the maximum length is split into overlapping windows, each of
     which is an example. The model predicts the start and end of the answer among all tokens of a
@@ -211,12 +201,11 @@ class Span(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Tokenize questions and contexts into overlapping windows.
+        """Tokenize contexts into windows ``doc_stride`` tokens apart, each with the question.
 
-        The starts of windows are ``doc_stride`` context tokens apart. The column ``label`` has the
-        positions of the first and last token of the first answer. The columns ``first`` and
-        ``last`` have the character positions in the context where each token starts and ends, or
-        `OUTSIDE` for tokens outside of the context.
+        The column ``label`` has the positions of the first and last token of the first answer. The
+        columns ``first`` and ``last`` have the character positions in the context where each token
+        starts and ends, or `OUTSIDE` for tokens outside of the context.
         """
         text_room = max_length - tokenizer.num_special_tokens_to_add(is_pair=True)
         asked, read = (
@@ -263,9 +252,8 @@ class Span(TaskKind):
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
         """Return the character positions of the start and end of each answer, ``[questions, 2]``.
 
-        Each answer is the span with the highest sum of its start and end logits, in any window. An
-        answer has at most `LONGEST_ANSWER` context tokens. If sums are equal, the first span is
-        returned.
+        Each answer is the first span, in any window and of at most `LONGEST_ANSWER` context tokens,
+        with the highest sum of its start and end logits.
         """
         best: dict[int, tuple[float, int, int]] = {}
         ends = examples.lengths.cumsum()
@@ -308,15 +296,10 @@ class Span(TaskKind):
 
 
 def _find_answer_positions(places: np.ndarray, start: int, end: int) -> list[int]:
-    """Find the positions of the first and last token of an answer in a window.
+    """Find the positions of an answer's first and last token; 0 and 0 if it is outside.
 
-    Both positions are 0 if the window does not contain the whole answer.
-
-    Args:
-        places: the character positions where each token starts and ends ``[tokens, 2]``, or
-            `OUTSIDE`.
-        start: the position of the answer's first character.
-        end: the position after the answer's last character.
+    The answer's characters are ``range(start, end)``; ``places`` has those of each token,
+    ``[tokens, 2]``.
     """
     [inside] = np.nonzero(places[:, 0] != OUTSIDE)
     begins, ends = places[inside].T
@@ -327,14 +310,7 @@ def _find_answer_positions(places: np.ndarray, start: int, end: int) -> list[int
 
 
 def _find_best_span(logits: np.ndarray) -> tuple[float, int, int]:
-    """Find the span with the highest sum of start and end logits.
-
-    Args:
-        logits: the start and end logits of the tokens ``[tokens, 2]``.
-
-    Returns:
-        The sum, and the positions of the start and end tokens.
-    """
+    """Find the highest sum of a start and an end logit, with the positions of the two tokens."""
     tokens = len(logits)
     if not tokens:
         return -np.inf, 0, 0
