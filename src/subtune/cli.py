@@ -326,7 +326,7 @@ def verify(*, results: Directory | None = None) -> None:
     print(f"{layout.records()}: {len(stored):,} record(s), no problems found")
 
 
-@_command("export 42ae38 --to my-model")
+@_command("export bitfit --to my-model")
 def export(
     run: str,
     /,
@@ -339,19 +339,18 @@ def export(
     """Export the model of a run for transformers or PEFT.
 
     Args:
-        run: id of the run, or its first digits
+        run: id of the run, its first digits, or a method of a comparison, such as bitfit
         to: new directory for the model
         results: results directory; default: ./results, or its only subdirectory with runs
         adapter: write the trained LoRA weights, norms or PEFT modules as a PEFT adapter
         minutes: time limit for training a cross-validation run again on all examples; default: 10
     """
     from subtune.core.files import require_new
-    from subtune.runs import records
 
     require_new(to)
     # The config of an adapter contains the absolute path of a local base model.
     layout = Layout(str(find_results(results).resolve()))
-    found = records.find_run_id(Path(layout.records()), run)
+    found = _find_run(layout, run)
     # Importing transformers takes seconds.
     from subtune.share.export import export_adapter, export_model
 
@@ -360,7 +359,7 @@ def export(
     print(f"run {exported} is in {to}")
 
 
-@_command("predict 42ae38 table.csv --to predictions.csv")
+@_command("predict bitfit table.csv --to predictions.csv")
 def predict(
     run: str,
     table: Path,
@@ -377,7 +376,7 @@ def predict(
     """Predict the labels of the rows of a table with the model of a run.
 
     Args:
-        run: id of the run, or its first digits
+        run: id of the run, its first digits, or a method of a comparison, such as bitfit
         table: file with the texts, in any format that `compare` reads; labels are ignored
         to: new CSV file for the predictions
         results: results directory; default: ./results, or its only subdirectory with runs
@@ -392,13 +391,23 @@ def predict(
             f"{run}: found a directory, expected the id of a run (README.md in an exported model "
             "explains how to load the model)"
         )
-    from subtune.runs import records
     from subtune.share.predict import predict_table
 
     layout = Layout(str(find_results(results).resolve()))
-    found = records.find_run_id(Path(layout.records()), run)
+    found = _find_run(layout, run)
     rows = predict_table(layout, found, table, to, (text, text2), encoding, sheet, minutes)
     print(f"{rows:,} rows are in {to}")
+
+
+def _find_run(layout: Layout, run: str) -> str:
+    """Find a run by the beginning of its id or, after a comparison, by the name of its method."""
+    from subtune.comparison.results import Comparison
+    from subtune.runs import records
+
+    is_id = all(character in "0123456789abcdef" for character in run)
+    if is_id or not Path(layout.summary("answers", "csv")).is_file():
+        return records.find_run_id(Path(layout.records()), run)
+    return Comparison(Path(layout.results)).best_run(run)
 
 
 def _print_json(table: "pd.DataFrame") -> None:

@@ -278,6 +278,12 @@ def test_an_export_trains_once_more_on_all_rows_and_finds_it_made(answer, tmp_pa
     assert set(predicted) <= set(TRAIN["label"]) and len(predicted) == len(TRAIN)
     with pytest.raises(SubtuneError, match="did you mean 'bitfit'"):
         answer.export("bitfix", tmp_path / "other")
+    to = tmp_path / "labels.csv"
+    asked = [str(FILE), "--to", str(to), "--results", str(answer.results)]
+    assert cli.main(["predict", "bitfit", *asked]) == 0, capsys.readouterr().err
+    assert pd.read_csv(to)["prediction"].tolist() == predicted.tolist()
+    assert cli.main(["predict", "bitfix", *asked]) == 1
+    assert "did you mean 'bitfit'" in capsys.readouterr().err
 
 
 @pytest.fixture

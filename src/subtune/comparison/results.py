@@ -101,7 +101,7 @@ class Comparison:
         from subtune.share.export import export_model
 
         require_new(Path(to))
-        export_model(self._layout, self._best_run(method, model), Path(to), minutes)
+        export_model(self._layout, self.best_run(method, model), Path(to), minutes)
         return Path(to)
 
     def predict(
@@ -139,7 +139,7 @@ class Comparison:
         """
         from subtune.share.predict import PREDICTION, predict_rows, read_new_rows
 
-        run = self._best_run(method, model)
+        run = self.best_run(method, model)
         task = records.read_spec(Path(self._layout.records()), run).tokens.data.task
         task = task.replace(encoding=encoding, sheet=sheet)
         if _is_path(texts):
@@ -160,7 +160,7 @@ class Comparison:
             return predicted.set_axis(texts.index)
         return predicted
 
-    def _best_run(self, method: str, model: str | None) -> str:
+    def best_run(self, method: str, model: str | None = None) -> str:
         """Return the id of a method's run with the best score.
 
         Args:
@@ -168,13 +168,19 @@ class Comparison:
                 the answer's model, the model with the highest mean score is used.
 
         Raises:
-            SubtuneError: there is no such method or model.
+            SubtuneError: there is no such method or model, or there are several tasks.
         """
         is_trained = self._chosen_runs["decides"] & ~are_external(self._chosen_runs)
         runs = self._chosen_runs[is_trained].dropna(subset="value")
         if method not in set(runs["method"]):
             raise SubtuneError(f"method: {format_allowed(method, runs['method'].unique())}")
         runs = runs[runs["method"] == method]
+        if runs["task"].nunique() > 1:
+            tasks = join_names(runs["task"].unique())
+            raise SubtuneError(
+                f"method: {method} was trained on {tasks}; choose a run of one task with "
+                "`subtune runs --task`, and give its id"
+            )
         models = [*runs["model"].unique()]
         # TF-IDF has no model.
         if model not in (None, *models) and runs["encoder_size"].any():

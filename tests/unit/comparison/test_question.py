@@ -37,7 +37,7 @@ def answer(tmp_path_factory, tiny_bert):
     spec, _ = recorded(results, tiny_bert, METHODS["layernorm"], "rte")
 
     class OneRun(Comparison):
-        def _best_run(self, method, model):
+        def best_run(self, method, model):
             return spec.id
 
     return OneRun(results)
@@ -215,11 +215,11 @@ def test_the_model_of_the_answer_predicts_unless_another_is_named(tmp_path, answ
             return pd.DataFrame([answer])
 
     found = TwoModels(tmp_path)
-    assert found._best_run(method, None) == run
-    assert found._best_run("tf-idf", "small") == found._best_run("tf-idf", None) == "t0"
-    assert found._best_run(method, "large") == {"layernorm": "l1", "bitfit": "l2"}[method]
+    assert found.best_run(method, None) == run
+    assert found.best_run("tf-idf", "small") == found.best_run("tf-idf", None) == "t0"
+    assert found.best_run(method, "large") == {"layernorm": "l1", "bitfit": "l2"}[method]
     with pytest.raises(SubtuneError, match=r"^model: found 'medium', expected "):
-        found._best_run(method, "medium")
+        found.best_run(method, "medium")
 
 
 @pytest.mark.parametrize("pair", ["one text", ("one text",), ("three", "texts", "here"), 1])
