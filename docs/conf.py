@@ -22,6 +22,7 @@ extensions = [
     "sphinx.ext.napoleon",
     # In _ext.
     "api_pages",
+    "left_open",
     "licences",
     "offline",
     "repository_links",

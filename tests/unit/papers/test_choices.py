@@ -126,11 +126,21 @@ def test_the_report_has_the_list_as_a_table(paper):
     assert len(styled.table) == len(CHOICES[paper]) and set(styled.wide) < set(styled.table)
 
 
-def test_the_page_has_the_lists_of_all_papers():
-    """If this fails, call `.venv/bin/python docs/_ext/left_open.py`."""
-    page = left_open.PAGE.read_text(encoding="utf-8")
-    assert left_open.insert_lists(page) == page
-    assert page.count("\n### ") == len(papers.paper_names())
+@pytest.mark.parametrize("paper", papers.paper_names())
+def test_the_page_has_a_row_for_every_entry_of_every_paper(paper):
+    text = left_open.tables()
+    assert text.count("\n## ") + 1 == len(papers.paper_names())
+    list_of_paper = left_open.section(papers.find_paper(paper))
+    assert list_of_paper in text
+    rows = re.findall(r"^\| (\w+) \| (.+) \|$", list_of_paper, re.M)[1:]
+    assert [name for name, _ in rows] == [*CHOICES[paper]]
+    for (_, row), choice in zip(rows, CHOICES[paper].values(), strict=True):
+        cells = re.split(r" (?<!\\)\| ", row)
+        assert len(cells) == 4
+        cells = [cell.replace(r"\|", "|") for cell in cells]
+        assert cells[0] == choice.printed_in and cells[1] == choice.paper
+        assert cells[2].startswith(choice.subtune) and cells[3] == choice.why
+        assert all(f"`{text}`" in cells[2] for text in choice.as_yaml())
 
 
 def code_selects(*texts):
