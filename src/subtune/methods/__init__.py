@@ -1,8 +1,7 @@
 """Selections, which describe the parameters that a method trains, and the names of methods.
 
 A method's name stands for a selection. A comma combines methods: ``b_m2,b_q`` trains the parameters
-of ``b_m2`` and those of ``b_q``. The word ``without`` excludes parameters: ``bitfit without b_q``
-trains the parameters of ``bitfit`` except those of ``b_q``.
+of ``b_m2`` and those of ``b_q``. The word ``without`` excludes parameters: ``bitfit without b_q``.
 """
 
 import itertools
@@ -69,13 +68,11 @@ def masked_name(name: str, fraction: float, scope: str | None) -> str:
 
 
 def find_selection(name: str, own: Mapping[str, NamedSelection], model: str = "") -> NamedSelection:
-    """Return the selection that a method's name stands for.
+    """Return the selection that a method's name, or a combination of names, stands for.
 
     Args:
-        name: one method's name, or several names combined by commas and ``without``.
         own: maps the names of the user's own methods to their selections.
-        model: the model's name. ``rand_uniform`` draws a different number of entries for each of
-            the papers' models.
+        model: the model's name, which determines how many entries ``rand_uniform`` draws.
 
     Raises:
         SubtuneError: a name is unknown, or the selections cannot be combined.
@@ -105,7 +102,7 @@ def is_built_in(name: str) -> bool:
 
 @cache
 def builtin_names() -> dict[Selection, str]:
-    """Return a mapping from each built-in selection to its method's name."""
+    """Map each built-in selection to its method's name."""
     names = [*LAYER_PARAMETERS, *METHODS, *COMBINATIONS]
     # The papers' deepest model has 24 layers.
     strata = itertools.combinations(range(24), 2)
@@ -116,14 +113,9 @@ def builtin_names() -> dict[Selection, str]:
 def _build_spafit(first: int, second: int, kind: str) -> Lora:
     """Build the selection of a SPAFIT method (SPAFIT paper, section 3).
 
-    SPAFIT divides the layers into three groups. The first group is frozen. In the second group, the
-    biases are trained. In the third group, LoRA adapts the attention matrices, and the biases of
-    the feed-forward part are trained.
-
-    Args:
-        first: the index of the last layer of the first group.
-        second: the index of the last layer of the second group.
-        kind: ``I`` or ``II``, as in the names ``lora-I`` and ``lora-II``.
+    Layers up to ``first`` are frozen. In layers up to ``second``, the biases are trained. In the
+    other layers, LoRA adapts the matrices as in ``lora-I`` or ``lora-II`` (``kind``), and the
+    biases of the feed-forward part are trained.
     """
     biases, adapted = f"{first + 1}-{second}", f"{second + 1}-"
     everywhere = METHODS[f"lora-{kind}"]
@@ -141,12 +133,7 @@ def _build_spafit(first: int, second: int, kind: str) -> Lora:
 
 
 def _merge_patterns(names: str, known: Mapping[str, NamedSelection]) -> tuple[str, ...]:
-    """Merge the patterns of several methods into one sorted tuple.
-
-    Args:
-        names: the methods' names, separated by commas.
-        known: maps each known name to its selection.
-    """
+    """Merge the patterns of comma-separated methods into one sorted tuple."""
     patterns: set[str] = set()
     for name in map(str.strip, names.split(",")):
         if name not in known:

@@ -37,10 +37,7 @@ class LoraSettings(HashableModel):
 
 
 class Lora(AbstractSelection):
-    """Low-rank updates of matrices.
-
-    ``parameters`` are patterns of whole tensors that are trained in addition to the updates.
-    """
+    """Low-rank updates of matrices, and training of the whole tensors that match ``parameters``."""
 
     usual_work = TrainingCost.LOW_RANK
     lora: LoraSettings
@@ -73,12 +70,10 @@ class AdapterSettings(HashableModel):
     """The settings of adapters. An adapter is two linear layers with a bottleneck between them.
 
     ``houlsby`` adapters (Houlsby et al., 2019, section 2.1) follow attention and the feed-forward
-    part, before the residual is added. ``houlsby`` adapters use the tanh approximation of GELU, as
-    in the published code. With ``houlsby``, every LayerNorm of the encoder is trained too.
-
-    ``pfeiffer`` adapters (Pfeiffer et al., 2021, appendix A.2) follow only the feed-forward part,
-    and use ReLU. A ``pfeiffer`` adapter reads the output of a LayerNorm. The same LayerNorm is
-    applied again after the adapter's output is added.
+    part, before the residual is added, and use the tanh approximation of GELU, as in the published
+    code. Every LayerNorm of the encoder is trained too. ``pfeiffer`` adapters (Pfeiffer et al.,
+    2021, appendix A.2) follow only the feed-forward part, and use ReLU. A ``pfeiffer`` adapter
+    reads the output of a LayerNorm, which is applied again after the adapter's output is added.
 
     * ``type``: the kind of adapter.
     * ``size``: the size of the bottleneck.
@@ -97,11 +92,7 @@ class AdapterSettings(HashableModel):
         return self
 
     def parameter_shapes(self, layers: int, width: int) -> dict[str, Shape]:
-        """Return the shape of every parameter of all adapters, by canonical name.
-
-        Args:
-            layers: the number of the model's layers.
-            width: the model's hidden size.
+        """Return the shape of each adapter parameter by name, given the number and width of layers.
 
         Raises:
             SubtuneError: the size of the bottleneck is 0, or larger than the hidden size.
@@ -142,19 +133,12 @@ class Adapter(AbstractSelection):
 
 
 def adapter_layers(part: str) -> tuple[str, str]:
-    """Return the names of an adapter's two linear layers.
-
-    Args:
-        part: the part of a layer that the adapter follows, such as
-            ``encoder.layer.3.attention.output``.
-    """
+    """Return the names of the two linear layers of the adapter that follows ``part``."""
     return f"{ADDED}.{part}.dense.adapter.down", f"{ADDED}.{part}.dense.adapter.up"
 
 
 class PeftSettings(HashableModel):
-    """The settings of a PEFT config.
-
-    The settings are checked later, in `subtune.models.peft`, because importing PEFT takes seconds.
+    """The settings of a PEFT config, which `subtune.models.peft` checks, as PEFT imports slowly.
 
     Attributes:
         type: the PEFT type, such as ``IA3``.

@@ -2,9 +2,8 @@
 
 Canonical names follow BERT: ``encoder.layer.3.attention.self.query`` is the query projection of
 layer 3 in every family. The part after the layer's number is the *role* of a module. A module
-without a role keeps its own name. Canonical names leave out the prefix that transformers' models
-with a head add, such as ``bert.``. The names of parameters above the pretrained part begin with
-``classifier``.
+without a role keeps its own name. Canonical names lack the base-model prefix, such as ``bert.``.
+The names of parameters above the pretrained part begin with ``classifier``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,15 +47,12 @@ class Naming:
 
     Attributes:
         model_types: the values of ``model_type`` in ``config.json`` that belong to the family.
-        layers: the part of a parameter's name before the layer's number, without the prefix of the
-            pretrained part.
+        layers: the part of a parameter's name between the base-model prefix and the layer's number.
         inside: maps the names of modules or parameters inside a layer to their roles.
         outside: maps the names of modules outside the layers to their roles.
-        pretrained_head: the names of modules above the pretrained part whose parameters are in
-            pretrained checkpoints.
-        key_bias_cancels: whether the bias of the key projection cancels in the softmax. The bias
-            cancels if attention scores are linear in the keys, and positions are not added to the
-            keys.
+        pretrained_head: the modules above the base model whose parameters are in checkpoints.
+        key_bias_cancels: whether the bias of the key projection cancels in the softmax: attention
+            scores are linear in the keys, and positions are not added to the keys.
         positions_behind_padding: whether a text's first position is the padding id + 1, not 0.
         pooling_field: the field of ``config.json`` for the pooling of transformers' sequence
             classifier; empty if there is none.
@@ -72,12 +68,7 @@ class Naming:
     pooling_field: str = ""
 
     def canonical_name(self, name: str, backbone: str) -> str:
-        """Return the canonical name of a parameter.
-
-        Args:
-            name: the parameter's name in transformers' model.
-            backbone: the prefix of the pretrained part, such as ``bert``.
-        """
+        """Return the canonical name of a parameter; ``backbone`` is the base-model prefix."""
         inner = name.removeprefix(f"{backbone}.")
         if inner == name and not name.startswith(tuple(f"{m}." for m in self.pretrained_head)):
             return name if name.startswith(f"{CLASSIFIER}.") else f"{CLASSIFIER}.{name}"
@@ -96,10 +87,7 @@ def _replace_module_by_role(name: str, roles: Mapping[str, str]) -> str:
 
 
 def sort_components(components: Iterable[str]) -> list[str]:
-    """Sort components by the order of the forward pass, and drop duplicates.
-
-    Components that are not in `IN_LAYER` come last.
-    """
+    """Sort components by the order of the forward pass, others last, and drop duplicates."""
     order = {name: number for number, name in enumerate(IN_LAYER)}
     return sorted(dict.fromkeys(components), key=lambda name: order.get(name, len(order)))
 
@@ -113,10 +101,9 @@ def is_embedding(name: str) -> bool:
 def is_key_bias(name: str) -> bool:
     """Return whether a parameter, given by its canonical name, is the bias of a key projection.
 
-    The bias adds the same number to all attention scores of a query. This number cancels in the
-    softmax, so the true gradient of the bias is 0. A computed gradient would be rounding noise,
-    which Adam would scale up to full steps. In some families, the bias does not cancel; see
-    `Naming.key_bias_cancels`.
+    The bias adds the same number to all attention scores of a query, which cancels in the softmax.
+    So its true gradient is 0, and Adam would scale up the rounding noise of a computed one. In some
+    families, the bias does not cancel; see `Naming.key_bias_cancels`.
     """
     return name.endswith(f".{KEY}.bias")
 
@@ -131,8 +118,7 @@ class Component(NamedTuple):
     """The parts of a parameter's canonical name.
 
     Attributes:
-        component: the role of the module, such as ``attention.self.query``. Outside the layers,
-            this is the module's name.
+        component: the role of the module, or outside the layers its name.
         layer: the index of the layer, from 0; None outside the layers.
         part: the last part of the name, such as ``weight``.
     """
@@ -157,8 +143,7 @@ def split_name(name: str) -> Component:
 def is_classifier(name: str) -> bool:
     """Return whether a parameter or module belongs to the classifier.
 
-    The classifier is not pretrained. Every run initialises it randomly, and trains all of it with
-    any selection.
+    The classifier is not pretrained: every run initialises it randomly, and trains all of it.
     """
     return name.partition(".")[0] == CLASSIFIER
 
@@ -188,8 +173,6 @@ def family_naming(model_type: str) -> Naming:
 def first_position(model_type: str, padding: int) -> int:
     """Return the index of a text's first token in the table of position embeddings.
 
-    Args:
-        model_type: the model's type in ``config.json``.
-        padding: the id of the padding token.
+    ``padding`` is the id of the padding token.
     """
     return padding + 1 if family_naming(model_type).positions_behind_padding else 0

@@ -41,11 +41,7 @@ class Whole:
 
 @dataclass(frozen=True, eq=False)
 class Indices:
-    """A tensor of which some entries are trained.
-
-    Attributes:
-        flat: the indices of the trained entries in the flattened tensor, in ascending order.
-    """
+    """A tensor of which the entries ``flat`` (ascending indices when flattened) are trained."""
 
     flat: np.ndarray | range
 
@@ -78,9 +74,8 @@ def count_trained_parameters(entries: Entries, shapes: Shapes) -> int:
 
 
 class TrainingCost(Enum):
-    """The most expensive kind of parameter that a selection trains.
+    """The most expensive kind of parameter that is trained, valued ``step / forward pass``.
 
-    The value of each kind is the cost of a training step, divided by the cost of a forward pass.
     The backward pass computes the gradients of the layers' inputs and, if matrices are trained, the
     gradients of the matrices. A frozen encoder needs no backward pass.
     """
@@ -103,8 +98,8 @@ class TrainingCost(Enum):
 class AbstractSelection(HashableModel):
     """A description of the encoder's parameters that a method trains.
 
-    Each kind of selection is a subclass. In a configuration, each kind has a field of its own, such
-    as ``lora``.
+    Each kind of selection is a subclass with a field of its own in a configuration, such as
+    ``lora``.
     """
 
     # The result of `work` for kinds whose selections all have the same cost.
@@ -144,9 +139,8 @@ class AbstractSelection(HashableModel):
     def describe(self, names: Collection[str] | None = None) -> str:
         """Describe in one line what is trained in addition to the classifier.
 
-        Args:
-            names: if given, only patterns that match one of these parameters are listed, without
-                the layer. Selections that cannot differ between layers ignore ``names``.
+        With ``names``, only patterns that match one of these parameters are listed, without the
+        layer. Selections that cannot differ between layers ignore ``names``.
         """
 
     @property
@@ -156,9 +150,7 @@ class AbstractSelection(HashableModel):
 
 
 def match_names(patterns: Collection[str], shapes: Shapes) -> list[str]:
-    """Return the names of the encoder's tensors that match at least one pattern.
-
-    The names are in the order of ``shapes``.
+    """Return the names of the encoder's tensors that match a pattern, in the order of ``shapes``.
 
     Raises:
         SubtuneError: a pattern matches no tensor of the encoder.
@@ -179,11 +171,7 @@ def matches_any(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _suggest_vectors(pattern: str, shapes: Shapes) -> str:
-    """Return the end of an error message: a list of the model's vectors.
-
-    The result is empty if only the pattern's range of layers is wrong, that is, if the pattern
-    matches in other layers.
-    """
+    """Return the end of an error message: the model's vectors, unless only the layers are wrong."""
     in_any_layer = ".".join("*" if LAYER_RANGE.fullmatch(p) else p for p in pattern.split("."))
     if any(map(_compile_pattern(in_any_layer).fullmatch, shapes)):
         return ""
@@ -227,11 +215,7 @@ class WholeTensors(AbstractSelection):
     without: Patterns | None = None
 
     def names(self, shapes: Shapes) -> list[str]:
-        """Return the names of the selected tensors, in the order of ``shapes``.
-
-        Raises:
-            SubtuneError: a pattern matches no tensor of the encoder.
-        """
+        """Return the names of the selected tensors, as `match_names` does."""
         left_out = set(match_names(self.without or (), shapes))
         return [name for name in match_names(self.parameters, shapes) if name not in left_out]
 
@@ -253,11 +237,7 @@ class WholeTensors(AbstractSelection):
 
 
 def require_whole(selection: AbstractSelection) -> WholeTensors:
-    """Check that a selection selects whole tensors, and return it.
-
-    Raises:
-        SubtuneError: the selection is of another kind.
-    """
+    """Return a selection of whole tensors; raise a `SubtuneError` for another kind."""
     if not isinstance(selection, WholeTensors):
         raise SubtuneError(f"found {selection.describe()}, expected whole parameters")
     return selection

@@ -1,9 +1,9 @@
 """Selections of single entries: random entries, masks, and Diff pruning.
 
-A mask selects the fraction of a method's entries with the highest Fisher information. The Fisher
-information is summed over the tasks of the mask's scope: the run's task (individual), all tasks
-(global), or all tasks except the run's task (cross-validated). Diff pruning trains differences from
-the pretrained values, and keeps only a small fraction of the differences (Guo et al., 2021).
+A mask selects the fraction of a method's entries with the highest Fisher information, summed over
+the tasks of its scope: the run's task (individual), all tasks (global), or all others (cv). Diff
+pruning trains differences from the pretrained values, and keeps only a small fraction of the
+differences (Guo et al., 2021).
 """
 
 import math
@@ -64,8 +64,7 @@ class Draw(HashableModel):
         """Draw entries of a model.
 
         Raises:
-            SubtuneError: the tensors of ``within`` have too few entries, or a pattern matches no
-                tensor.
+            SubtuneError: ``within`` matches too few entries, or a pattern matches no tensor.
         """
         size = self.count or sum(
             math.prod(shapes[name]) for name in match_names(self.as_many_as or (), shapes)
@@ -151,12 +150,7 @@ class Random(AbstractSelection):
 
 
 class Ranked(HashableModel):
-    """The first entries of a ranking: ``ceil(fraction * n)`` of its ``n`` entries.
-
-    Attributes:
-        ranking: the content id of the ranking.
-        fraction: the fraction of the entries that are trained.
-    """
+    """The first ``ceil(fraction * n)`` of the ``n`` entries in the ranking with id ``ranking``."""
 
     ranking: str
     fraction: Fraction
@@ -188,10 +182,7 @@ class Top(AbstractSelection):
 
 
 def count_of_fraction(fraction: float, n: int) -> int:
-    """Compute ``ceil(fraction * n)`` in decimal arithmetic.
-
-    The result for 0.07 and 100 is 7. Binary floating-point numbers would give 8.
-    """
+    """Compute ``ceil(fraction * n)`` in decimal arithmetic: 7 for 0.07 and 100; floats give 8."""
     return math.ceil(Decimal(repr(fraction)) * n)
 
 
@@ -221,10 +212,7 @@ class DiffPruning(AbstractSelection):
     diff_pruning: DiffPruningSettings
 
     def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        """Return as many entries as the second training will train, with arbitrary indices.
-
-        After the first training, the selected entries replace these entries.
-        """
+        """Return placeholders, which are as many as the entries that the first training selects."""
         sizes = {name: math.prod(shape) for name, shape in shapes.items() if is_pretrained(name)}
         if self.diff_pruning.share * sum(sizes.values()) < 1:
             raise SubtuneError("diff_pruning.share: selects no entry of the model; increase it")
@@ -255,10 +243,7 @@ def sum_information(per_task: Sequence[Information]) -> dict[str, np.ndarray]:
 
 
 def rank_entries(information: Information) -> dict[str, np.ndarray]:
-    """Rank all entries by their Fisher information. Rank 0 is the entry with the most information.
-
-    Entries with equal information are ranked in the order in which ``information`` contains them.
-    """
+    """Rank all entries by Fisher information, from the highest (rank 0). Ties keep their order."""
     flat = np.concatenate([values.ravel() for values in information.values()])
     order = np.argsort(-flat, kind="stable")
     rank = np.empty(len(flat), dtype=np.int32)
@@ -268,24 +253,16 @@ def rank_entries(information: Information) -> dict[str, np.ndarray]:
 
 
 def read_entry_values(path: Path) -> dict[str, np.ndarray]:
-    """Read the tensors of a file with Fisher information or a ranking, by name.
-
-    Raises:
-        SubtuneError: the file is damaged.
-    """
+    """Read the tensors of a file with Fisher information or a ranking, by name."""
     with convert_errors(f"{path} is damaged; delete it, and run snakemake again"):
         return safetensors.numpy.load_file(path)
 
 
 def rank_entries_in_files(ranked: WholeTensors, paths: Sequence[Path]) -> dict[str, np.ndarray]:
-    """Rank the entries of a selection by their Fisher information, summed over tasks.
-
-    Args:
-        ranked: the selection whose entries are ranked.
-        paths: files with Fisher information, one per task.
+    """Rank the entries of a selection by Fisher information, given one file per task.
 
     Raises:
-        SubtuneError: the files lack a selected tensor or some of its entries.
+        SubtuneError: the files lack a selected tensor or some of its entries, or are damaged.
     """
     per_task = []
     for path in paths:
