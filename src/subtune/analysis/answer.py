@@ -1,8 +1,4 @@
-"""Chooses the method to train for each task; formats the answer and the recommended next step.
-
-An answer is as strong as the recorded scores: *sure*, *probable* or *undecided*. The levels are
-`SURE`, `LIKELY` and `POSSIBLE` in `subtune.analysis.candidates`.
-"""
+"""Choose the method to train for each task; format the answer and the recommended next step."""
 
 import itertools
 import math
@@ -36,26 +32,22 @@ SIZES |= {4: "a quarter of its size", 5: "a fifth of its size"}
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer for one task, or for all tasks of a model.
+    """The answer for one task, or for all tasks of the compared models.
 
     Attributes:
-        models: the names of the compared models.
         margin: the largest acceptable loss of score against the reference.
         reference: the title of the reference; empty if no method has a score.
         full: the title of full fine-tuning; empty if it has no score.
-        decision: from `_choose_method`.
         candidate: the chosen method, compared with the reference or, if the reference is chosen,
             with full fine-tuning. If the decision is *undecided*, *everything* or *probably
             everything*, the candidate is the smaller method with the highest probability.
-        compared: all methods.
         full_diverged: whether full fine-tuning was run but has no score.
-        full_learnt_nothing: whether a run of full fine-tuning gives the same prediction for all
-            examples.
+        full_learnt_nothing: whether a run of full fine-tuning has only one prediction.
         more_seeds: the number of additional seeds with which it would be sure whether the candidate
             is within the margin; None if unknown, as with a single seed.
         more_rows: the number of additional examples with which it would be sure, with the same
             seeds; None if unknown, and for all tasks together.
-        unit: the unit in which runs are counted: *fold* in cross-validation, otherwise *seed*.
+        unit: *fold* in cross-validation, otherwise *seed*.
         planned: the planned number of seeds or folds.
         is_finished: whether all planned runs of all methods are recorded.
     """
@@ -81,8 +73,8 @@ class Answer:
 def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> list[Answer]:
     """Find the method to train for each task, and for all tasks together if there are several.
 
-    In an experiment that reproduces a paper, each model has separate answers. If the runs come from
-    experiments with different margins, the smallest margin applies.
+    In an experiment that reproduces a paper, each model has separate answers. Of several margins,
+    the smallest applies.
     """
     pseudo_values, found = row_scores.set_index("run"), []
     for models, runs_of_models in scored_runs(chosen).groupby("models", sort=False):
@@ -181,10 +173,9 @@ def format_probability(chance: float) -> str:
 
 
 def short_answer(answer: Answer) -> str:
-    """Format an answer as one sentence of at most twenty words.
+    """Format an answer as one sentence of at most twenty words, with the sentence's probability.
 
-    An example is ``LayerNorm is probably enough: 0.821 against 0.835 (84 %).`` The probability is
-    that of the sentence.
+    An example is ``LayerNorm is probably enough: 0.821 against 0.835 (84 %).``
     """
     candidate, reference = answer.candidate, _name_in_sentence(answer.reference)
     if not candidate:
@@ -230,12 +221,7 @@ def _lower_first_letter(words: str) -> str:
 
 
 def next_step(answer: Answer) -> str:
-    """Format the recommended next step as one sentence.
-
-    If a method that is smaller than the candidate has a probability of at least `POSSIBLE`, a
-    sentence about this method comes first. If the candidate is not sure only because of a rival, a
-    sentence names the rival.
-    """
+    """Recommend the next step, after sentences about a smaller method and a rival, if any."""
     smaller, candidate = _describe_smaller(answer), answer.candidate
     better = f"{candidate.rival} may score higher." if candidate and _has_rival(candidate) else ""
     return " ".join(filter(None, [smaller, better, _find_step(answer)]))
@@ -246,10 +232,7 @@ def _has_rival(candidate: Candidate) -> bool:
 
 
 def _describe_smaller(answer: Answer) -> str:
-    """Format a sentence such as ``LayerNorm, a fifth of its size, has 50 %.``
-
-    The sentence is about the most probable of the methods that are smaller than the candidate.
-    """
+    """Describe the most probable smaller method: ``LayerNorm, a fifth of its size, has 50 %.``"""
     candidate = answer.candidate
     possible = [
         method

@@ -1,21 +1,12 @@
-"""Compares each method with a reference, and summarises all methods in a table.
+"""Compare each method with a reference, and summarise all methods in a table.
 
-* The *reference* is the fully fine-tuned model with the highest score. If another method surely
-  scores higher by at least the margin, that method is the reference instead.
-* A method is *smaller* than another if its encoder is smaller. If both encoders have the same size,
-  the method with fewer trained parameters is smaller. The classifier is trained by every method and
-  not counted.
-* A *difference* is the score of a run minus the score of the reference with the same seed and fold.
-  A run is left out if the reference has no run with the same seed and fold. The *scores* of a
-  method and of the reference are means over these runs, so they are scores on the same examples.
-* The *interval* of the difference accounts for the variance between seeds and between examples.
-  Scores are paired by seed and example. With a single seed, the interval accounts for examples
-  only; without recorded predictions, for seeds only.
-* The *probability* that a method is within the margin of the reference is computed from the same
-  distribution as the interval.
-* The *rival* is the method, the reference included, against which this probability is lowest. A
-  method is *surely* within the margin only if it is so against its rival, because one of several
-  methods often scores higher than the reference. `benchmarks.answers` counts the wrong answers.
+Methods are ordered by the size of the encoder and, for encoders of the same size, by the number of
+trained parameters, without the classifier. Scores are paired by seed and fold: runs without such a
+partner are left out, so both means are over the same examples. Intervals and probabilities account
+for the variance between seeds and between examples; with a single seed, for examples only; without
+recorded predictions, for seeds only. A method is *surely* within the margin only if it is so
+against its rival, because one of several methods often scores higher than the reference.
+`benchmarks.answers` counts the wrong answers.
 """
 
 import math
@@ -68,21 +59,17 @@ class Candidate(NamedTuple):
         share: ``trained`` as a share of the parameters that full fine-tuning trains.
         score: the mean score over the runs that are compared with the reference.
         reference_score: the reference's mean score over the same seeds and folds.
-        difference: the mean difference, with its interval.
         most_lost: the 95 % upper confidence bound of the loss of score against the reference.
         chance: the probability that the method scores at most the margin lower than the reference.
-        rival: the title of the method against which this probability is lowest; empty if the
-            probability is unknown.
+        rival: the title of the method, the reference included, against which this probability is
+            lowest; empty if it is unknown.
         least_chance: the probability against the rival.
         is_sure: whether ``least_chance`` is at least `SURE` and there is more than one seed.
-        seeds: the seeds for which both the method and the reference have a run, one for each run;
-            with several tasks, the seeds of the task with the fewest.
-        runs: the ids of the compared runs.
+        seeds: the seeds of the compared runs; with several tasks, of the task with the fewest.
         studies: one `Study` per task, of the difference from the reference or, if ``chance`` is at
-            least `SURE`, from the rival. If a task has no study, ``studies`` is empty, and the
-            difference has no interval.
-        judged_by: what the scored examples are called: ``dev examples``, ``test examples`` or, in
-            cross-validation, ``examples``.
+            least `SURE`, from the rival. If a task has no study, there are none, and the difference
+            has no interval.
+        judged_by: what the scored examples are called, such as ``dev examples``.
         over: the number of seeds and examples from which the interval is computed, as text.
     """
 
@@ -113,15 +100,10 @@ class Candidate(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """All methods of one answer, compared with the reference and with full fine-tuning.
+    """All methods of one answer, by title: compared with the reference and with full fine-tuning.
 
-    Attributes:
-        reference: the reference's title; empty if no method has a score.
-        full: the title of the fully fine-tuned model with the highest score; empty if full
-            fine-tuning has no score.
-        methods: maps the title of each method to its comparison with the reference, the smallest
-            method first.
-        with_full: maps the title of each method to its comparison with full fine-tuning.
+    Methods are sorted by size. ``reference`` and ``full``, the best fully fine-tuned model, are
+    titles; they are empty without a score.
     """
 
     reference: str
@@ -131,17 +113,11 @@ class Compared(NamedTuple):
 
 
 def scored_runs(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Select the scores by which methods are compared, and add columns that comparisons need.
+    """Select the scores by which methods are compared, on the test set if there is one.
 
-    If a task has a test file, these are scores on the test set.
-
-    Returns:
-        The columns of ``chosen``, and
-
-        * ``models``: the names of the models that are compared in one answer
-        * ``trained``: the number of trained parameters, without the classifier
-        * ``title``: the method's title, which includes the model's name if there are several models
-        * ``is_full``: whether the method is full fine-tuning
+    Adds ``models`` (the models that are compared in one answer), ``trained`` (the number of trained
+    parameters, without the classifier), ``title`` (with the model's name if there are several) and
+    ``is_full``.
     """
     judged = chosen[chosen["judges"]]
     trainable = judged[judged["encoder_size"].notna()]
@@ -170,10 +146,9 @@ def are_scored_on_folds(runs: pd.DataFrame) -> bool:
 def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Compared:
     """Choose the reference, and compare all methods with the reference and with full fine-tuning.
 
-    The reference is the fully fine-tuned model with the highest score. There are two exceptions. If
-    some methods surely score higher than full fine-tuning by at least the margin, the reference is
-    the one with the largest difference. If full fine-tuning has no score, the reference is the
-    method with the highest score. External predictions are never the reference.
+    The reference is full fine-tuning of the best model. If other methods surely beat it by at least
+    the margin, the reference is the one with the largest difference. If it has no score, the
+    reference is the method with the highest score. External predictions are never the reference.
 
     Args:
         runs: the rows of `scored_runs` with the same values in the columns `QUESTION`.
@@ -202,17 +177,14 @@ def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> C
 
 
 def _find_best(runs: pd.DataFrame) -> str:
-    """Of the methods with the most runs, find the title of the one with the highest mean score.
-
-    Methods with a diverged run are left out. The returned title is empty if no method is left.
-    """
+    """Of the methods with the most runs and no diverged run, return the best on average."""
     tried = runs.groupby("title")["value"].agg(["size", "count", "mean"])
     scored = tried[tried["count"] == tried["size"]].sort_values(["count", "mean"])
     return "" if scored.empty else str(scored.index[-1])
 
 
 class _Run(NamedTuple):
-    """A run's score, and the pseudo-values of its examples.
+    """A run's score.
 
     Attributes:
         fold: the fold on which the run is scored; -1 if all runs are scored on the same examples.
@@ -252,10 +224,7 @@ _Pairs = Mapping[tuple[str, str], Sequence[tuple[_Run, _Run]]]
 
 
 def _pair_runs(runs_of: _RunsOf, title: str, other: str) -> _Pairs:
-    """Pair the runs of two methods that have the same seed and fold.
-
-    The result is empty if a task has no pairs, or if a score is missing because a run diverged.
-    """
+    """Pair the runs of two methods by seed and fold; empty if a task lacks pairs or scores."""
     pairs = {
         task: [(run, theirs[key]) for key, run in own.items() if key in theirs]
         for task, own in runs_of[title].items()
@@ -268,17 +237,9 @@ def _pair_runs(runs_of: _RunsOf, title: str, other: str) -> _Pairs:
 def _compare_methods(
     runs: pd.DataFrame, runs_of: _RunsOf, reference: str, pseudo_values: pd.DataFrame
 ) -> dict[str, Candidate]:
-    """Compare each method with a reference, in pairs of runs with the same seed and fold.
+    """Compare each method with a reference; return the comparisons by title, the smallest first.
 
-    Scores are means over tasks. A method is left out if its difference is missing on a task, for
-    instance because a run diverged.
-
-    Args:
-        runs: the rows of `scored_runs` with the same values in the columns `QUESTION`.
-
-    Returns:
-        A mapping from each method's title to its comparison, the smallest method first. The
-        reference is included.
+    Scores are means over tasks. A method is left out if its difference is missing on a task.
     """
     if not reference:
         return {}
@@ -301,13 +262,9 @@ def _compare_methods(
 def _compare_method(
     own: pd.DataFrame, pairs: _Pairs, runs: pd.DataFrame, runs_of: _RunsOf, rivals: Sequence[str]
 ) -> Candidate:
-    """Compare one method with the reference and with its rivals.
+    """Compare one method with the reference, which is the first of its rivals, and with the rest.
 
-    Args:
-        own: the method's runs.
-        pairs: the method's runs with those of the reference.
-        runs: the runs of all methods.
-        rivals: the titles of the methods that can be trained, the reference first.
+    ``own`` are the method's runs, and ``pairs`` pair them with the reference's.
     """
     title, reference, model = own["title"].iloc[0], rivals[0], own["model"].iloc[0]
     margin, trained = runs["margin"].min(), int(own["trained"].median())
@@ -357,9 +314,8 @@ def _compare_method(
 def _estimate_studies(pairs: _Pairs) -> tuple[Study, ...]:
     """Estimate the mean difference of paired runs on each task, and its variance components.
 
-    The result is empty if a task has a single seed without recorded predictions, because the
-    variance cannot be estimated. The result is also empty if the variance is 0 and the metric is
-    not a share of examples.
+    The result is empty if a variance cannot be estimated: on a task with a single seed without
+    recorded predictions, or if the variance is 0 and the metric is not a share of examples.
     """
     found = [_estimate_study(metric, both) for (_, metric), both in pairs.items()]
     return tuple(filter(None, found)) if all(found) else ()
@@ -388,10 +344,9 @@ def _format_sample(studies: Sequence[Study], judged_by: str) -> str:
 
 
 def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame:
-    """Summarise each method in one row per model and task.
+    """Summarise each method in one row per model and task, with the highest score first.
 
-    ``columns.csv`` explains the columns. The method with the highest score comes first. A diverged
-    method has no score.
+    ``columns.csv`` explains the columns. A diverged method has no score.
     """
     pseudo_values, rows = row_scores.set_index("run"), []
     for question, runs in scored_runs(chosen).groupby(QUESTION, sort=False):
@@ -450,9 +405,7 @@ def sort_methods(methods: pd.DataFrame, columns: list[str] = FROM_SMALLEST) -> p
 def is_on_front(table: pd.DataFrame) -> pd.Series:
     """Return, for each row, whether the method is on its task's Pareto front of score and size.
 
-    A method is on the front if no smaller method scores as high and no method of the same size
-    scores higher. Of methods with equal size and score, only the first is on the front. External
-    predictions never are.
+    Of methods with equal size and score, only the first is on the front.
     """
     trainable = table[table["encoder_size"].notna()]
     scores = trainable.assign(score=trainable["score"].fillna(-np.inf))
@@ -464,11 +417,7 @@ def is_on_front(table: pd.DataFrame) -> pd.Series:
 
 
 def describe_curves(row: Mapping[str, Any]) -> str | None:
-    """List the reasons why other learning rates or epochs may score higher; None if there are none.
-
-    *At the edge* means that the best learning rate is the smallest or largest that was tried. The
-    other reasons are the verdicts *still rising* and *fell*.
-    """
+    """List the reasons why other learning rates or epochs may score higher, if any."""
     reasons = ["at the edge"] if row["at_edge"] else []
     reasons += [row["curve"]] if row["curve"] in (STILL_RISING, FELL) else []
     return ", ".join(reasons) or None

@@ -1,4 +1,4 @@
-"""Chooses the runs to show in tables, and determines the verdicts on their learning curves."""
+"""Choose the runs to show in tables, and give verdicts on their learning curves."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,19 +26,15 @@ FEWEST_SEEDS = 3
 
 
 def choose_rates(scores: pd.DataFrame) -> pd.DataFrame:
-    """Choose each setting's best learning rate, and return the runs at these rates.
+    """Choose the best learning rate of each combination of values in the columns `SETTING`.
 
-    The best learning rate has the highest mean score over seeds; of rates with equal means, the
-    smallest is the best. If a seed diverged at a learning rate, this rate has no mean. If no rate
-    has a mean, the setting diverged, and the runs of its smallest learning rate are returned
-    without scores. All runs of a setting are returned if they have no learning rate, or if a search
-    found their learning rate.
+    The best rate has the highest mean score over seeds and, among equal means, is the smallest. A
+    rate at which a seed diverged has no mean. If no rate has a mean, the runs of the smallest rate
+    are returned without scores. All runs are returned if a search found their rate, or if they have
+    none.
 
-    A setting is one combination of values in the columns `SETTING`. Settings keep their order.
-
-    Returns:
-        The columns of ``scores``, and ``at_edge``: whether the best learning rate is the smallest
-        or the largest of several rates. If so, rates that were not tried may be better.
+    The column ``at_edge`` is added: whether the best learning rate is the smallest or the largest
+    of several rates, so that rates that were not tried may be better.
     """
     groups = scores.groupby(SETTING, sort=False, dropna=False)
     smallest = groups["smallest_rate"].transform("min")
@@ -53,10 +49,7 @@ def choose_rates(scores: pd.DataFrame) -> pd.DataFrame:
 def choose_best(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Series) -> pd.DataFrame:
     """Return the rows of each setting's best candidate, chosen like the rate in `choose_rates`.
 
-    Args:
-        setting: the columns that identify a setting, such as `SETTING` (model, task, method and so
-            on). Runs with equal values in these columns have the same setting.
-        candidate: the candidate to which each row belongs, such as a learning rate.
+    ``candidate`` is what each row belongs to, such as a learning rate.
     """
     groups = scores.groupby([*setting], sort=False, dropna=False)
     scores = scores.assign(setting=groups.ngroup(), candidate=candidate)
@@ -87,10 +80,9 @@ def select_masked_runs(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def pivot_methods(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Compute the mean score over seeds of each method without a mask.
+    """Average scores over seeds: one row per model and score column, one column per method.
 
-    Returns:
-        One row per model and score column, and one column per method.
+    Masked runs are left out.
     """
     return drop_masked_runs(chosen).groupby(["model", "column", "method"])["value"].mean().unstack()
 
@@ -101,11 +93,7 @@ def count_encoder_parameters(chosen: pd.DataFrame) -> pd.Series:
 
 
 def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
-    """For each model, task and method without a mask, select the run with the highest dev score.
-
-    Among equal scores, the first run is selected. If all runs of the method diverged, the selected
-    run has no score. External predictions are left out, because they have no runs.
-    """
+    """For each model, task and method without a mask, select the run with the highest dev score."""
     deciding = drop_masked_runs(chosen[~are_external(chosen)]).query("decides")
     best = deciding.sort_values("value", ascending=False, kind="stable")
     return best.drop_duplicates(["model", "task", "method"]).sort_index()
@@ -123,11 +111,10 @@ def add_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def merge_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Merge the runs of several experiments into one table.
+    """Merge the runs of several experiments on the largest training sets into one table.
 
-    Only runs on the largest training set of each model and task are kept. If a method was run on a
-    task in several experiments, only the runs of the experiment with the highest score are kept. If
-    experiments evaluate a task by different metrics, the runs of each metric are kept separately.
+    If a method was run on a task in several experiments, only the runs of the experiment with the
+    highest score are kept, separately for each metric.
     """
     tables = [table.assign(experiment=number) for number, table in enumerate(chosen)]
     together = select_largest_training_set(pd.concat(tables, ignore_index=True))
@@ -141,22 +128,13 @@ def are_external(chosen: pd.DataFrame) -> pd.Series:
 
 
 def title_with_mask(row: Mapping[str, Any]) -> str:
-    """Format a method's title; the title of a masked method includes its fraction and scope.
-
-    Args:
-        row: a row with the columns ``method``, ``fraction`` and ``scope``.
-    """
+    """Format a method's title, with the fraction and scope of its mask if it has one."""
     scope = None if pd.isna(row["scope"]) else row["scope"]
     return masked_name(method_title(row["method"]), row["fraction"], scope)
 
 
 def read_learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
-    """Read the learning curve of each run from its record.
-
-    Returns:
-        One row per run and epoch, with the columns ``run``, ``epoch``, ``train_loss``, ``metric``
-        and ``score``. The best epoch is the one with the highest ``score``.
-    """
+    """Read ``epoch``, ``train_loss``, ``metric`` and ``score`` of each run's epochs."""
     rows = []
     for run in scores[scores["decides"]].drop_duplicates("run").to_dict("records"):
         split = records.read_spec(store, run["run"]).tokens.data.task.evaluation[0]
@@ -171,10 +149,7 @@ def read_learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
 def add_curve_verdicts(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
-    """Add the column ``curve``: the verdict on a setting's learning curve, averaged over seeds.
-
-    There is no verdict for a setting that diverged.
-    """
+    """Add the column ``curve`` with the `curve_verdict` of each setting that did not diverge."""
     column_of = {column.task: column for column in columns if column.decides}
     verdict_of: dict[str, str | None] = {}
     deciding = chosen[chosen["decides"]].dropna(subset=["value"])
@@ -200,10 +175,8 @@ def curve_verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
     excludes 0. With fewer seeds, the noise is the standard error of an accuracy of 0.5 on ``rows``
     examples.
 
-    Args:
-        curves: one sequence per seed, with the score of each epoch. Curves of different lengths are
-            aligned at their last epochs and cut to the shortest length.
-        rows: the number of scored examples.
+    ``curves`` has one sequence per seed, with the score of each epoch. Curves of different lengths
+    are aligned at their last epochs and cut to the shortest length.
     """
     epochs = min(map(len, curves))
     if epochs < 2:

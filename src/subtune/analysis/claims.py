@@ -1,20 +1,17 @@
-"""Tests the claims of papers on our numbers and on the numbers printed in the papers.
+"""Test the claims of papers on reproduced numbers and on the numbers printed in the papers.
 
-A claim expects a number ``x`` to be in a range. If the absolute value of ``x`` is below the
-equivalence margin ``margin``, two methods count as equal. A method that is better may be so by any
-difference.
+A claim expects a number ``x`` to be in a range. Two methods count as equal if the absolute value of
+``x`` is below the equivalence margin. A method that is better may be so by any difference.
 
 * ``more``: ``x > 0``
 * ``same``: ``abs(x) < margin``
 * ``no less``: ``x >= -margin``
 * ``not significant``: ``x``, a p-value, is at least `SIGNIFICANCE`
 
-A claim *holds* or *does not hold* by the criterion of its paper: the mean of ``x`` over cells, or
-the number of cells with ``x`` in the range. Without numbers, the claim is *undecided*.
-
-The criterion does not consider chance. Therefore, the mean over units has Student's 95 % interval.
-If there are at least `FEWEST_UNITS` seeds, the units are seeds, and the value of a seed is the mean
-over all tasks and models. With fewer seeds, the units are tasks, or pairs of a model and a task.
+A claim holds by the criterion of its paper: the mean of ``x`` over cells, or the number of cells
+with ``x`` in the range. This criterion does not consider chance. Therefore, the mean over units has
+Student's 95 % interval. The units are seeds if there are at least `FEWEST_UNITS`, otherwise tasks,
+or pairs of a model and a task.
 """
 
 import math
@@ -61,16 +58,9 @@ def claim_holds(expects: Expectation, value: float, equivalence_margin: float) -
 
 
 def average_by_unit(cells: pd.Series) -> tuple[str, pd.Series]:
-    """Choose the units of an interval, and compute the value of each unit.
+    """Choose an interval's units; return the unit's name, such as ``model × task``, and its values.
 
-    If seeds are the units, only seeds with a value in every cell are kept, so that all means are
-    over the same cells.
-
-    Args:
-        cells: the values of a statistic, from `subtune.analysis.statistics`.
-
-    Returns:
-        The name of the unit, such as ``seed`` or ``model × task``, and one value per unit.
+    Only seeds with a value in every cell are kept, so that all means are over the same cells.
     """
     if "seed" in cells.index.names and cells.index.nlevels > 1:
         wide = cells.unstack("seed")
@@ -119,17 +109,13 @@ class Claim:
     Attributes:
         printed_in: the sections, tables and figures of the paper that contain the claim.
         statistic: a description of what ``units`` computes.
-        expects: the range that supports the claim, as defined in `subtune.analysis.claims`.
         measure: the quantity that is compared. Ratios are compared as logarithms.
         reads: the names of the tables to pass as the first arguments of ``units``.
-        units: a function that computes the statistic: one number per cell, where 0 means no
-            difference.
+        units: computes one number per cell, where 0 means no difference.
         of: the remaining arguments of ``units``.
-        tasks: the tasks of the claim; by default, all tasks except those that the paper treats
-            separately.
-        at_least: the number of printed cells in the expected range, and the total number of printed
-            cells. The claim holds if the share of cells in the range is at least the quotient of
-            these numbers.
+        tasks: the tasks of the claim; by default, all that the paper does not treat separately.
+        at_least: the number of printed cells in the expected range, and the number of all printed
+            cells. The claim holds if the share of cells in the range is at least their quotient.
         at_most: like ``at_least``, for a claim that holds if the share is at most the quotient.
         margin: the equivalence margin; by default, that of ``measure``.
         is_printed: whether the paper contains numbers with which the claim can be tested.
@@ -175,13 +161,7 @@ class Claim:
 
 
 class Judgement(NamedTuple):
-    """A verdict by a paper's criterion.
-
-    Attributes:
-        value: the number on which the verdict is based: a mean, a number of cells or a p-value.
-        cells: the number of cells from which ``value`` is computed.
-        judged: the verdict: `HOLDS`, `DOES_NOT_HOLD`, `NOT_PRINTED` or `UNDECIDED`.
-    """
+    """A verdict by a paper's criterion: a mean, a number of cells or a p-value, from ``cells``."""
 
     value: float
     cells: int
@@ -195,13 +175,12 @@ def evaluate_claims(
     printed_averages: Tables,
     tasks_apart: Collection[str] = (),
 ) -> pd.DataFrame:
-    """Test a paper's claims on our numbers and on the numbers printed in the paper.
+    """Test a paper's claims on reproduced numbers and on the numbers printed in the paper.
 
     Args:
-        ours: our tables, by name. A claim that reads a missing table has no cells.
-        printed_tasks: maps the names of our tables to the paper's tables with scores on each task.
-        printed_averages: maps the names of our tables to the paper's tables with averages over
-            tasks.
+        ours: the reproduced tables, by name. A claim that reads a missing table has no cells.
+        printed_tasks: the paper's tables with scores on each task, by the names in ``ours``.
+        printed_averages: the paper's tables with averages over tasks, by the names in ``ours``.
         tasks_apart: tasks that the paper treats separately. Such a task is included only in claims
             that list it in ``tasks``.
 
@@ -211,7 +190,7 @@ def evaluate_claims(
         * ``claim``, ``is_main``, ``printed_in``, ``statistic``, ``contradicted_by``: from `Claim`
         * ``judged_by``: the paper's criterion as text
         * ``paper``, ``paper_cells``, ``paper_judged``: the `Judgement` from the printed numbers
-        * ``ours``, ``cells``, ``judged``: the `Judgement` from our numbers
+        * ``ours``, ``cells``, ``judged``: the `Judgement` from the reproduced numbers
         * ``mean``, ``low``, ``high``: the mean over units and its interval
         * ``unit``, ``units``: the name of the unit, and the number of units
         * ``is_certain``: whether the interval leaves no doubt (`is_certain`)
@@ -230,10 +209,7 @@ def evaluate_claims(
 
 
 def _select_data(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> list[pd.DataFrame]:
-    """From each table that a claim reads, select the rows of the claim's tasks.
-
-    If one of the tables is empty, the result is an empty list.
-    """
+    """Select the rows of a claim's tasks from each table that it reads; nothing if one is empty."""
     data = []
     for name in claim.reads:
         table = tables.get(name, pd.DataFrame())
@@ -278,16 +254,12 @@ def _build_claim_row(
 
 
 def _compute_cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
-    """Compute a claim's statistic in each cell. The result is empty if there are no tables."""
+    """Compute a claim's statistic in each cell; empty without tables."""
     return claim.units(*data, *claim.of).dropna() if data else pd.Series(dtype=float)
 
 
 def evaluate_criterion(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
-    """Test a claim by the criterion of its paper, or return None if there are no numbers.
-
-    Args:
-        data: the tables that the claim reads.
-    """
+    """Test a claim on the tables that it reads, or return None if there are no numbers."""
     counts = claim.at_least or claim.at_most
     if counts:
         # A diverged method is treated as worse than all methods with a score.

@@ -1,9 +1,7 @@
-"""Scores a user's external predictions on the examples on which full fine-tuning is scored.
+"""Score a user's external predictions on the examples on which full fine-tuning is scored.
 
-For each external system, one row per run of full fine-tuning is added to the table of scores, as if
-the system were a method. So systems and methods are compared on the same examples. The ``run`` of
-such a row is the id of the run of full fine-tuning, a colon and the system's name. There is no
-record with this id.
+The table of scores gets one row per system and run of full fine-tuning, as if the system were a
+method. ``run`` is the run's id, a colon and the system's name; there is no record with this id.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,12 +39,9 @@ def score_external_predictions(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Score external predictions, with one row for each run of full fine-tuning.
 
-    So external predictions can be compared with full fine-tuning seed by seed. If there are no runs
-    of full fine-tuning, the runs of the method with the most runs take their place.
-
-    Args:
-        external: ``external[task][system]`` contains the logits ``[n, o]`` of a system for the
-            ``n`` dev or test examples of a task.
+    If there are no runs of full fine-tuning, the runs of the method with the most runs take their
+    place. ``external[task][system]`` are logits ``[n, o]`` for the ``n`` dev or test examples of a
+    task.
 
     Returns:
         Two tables of external systems: one with the columns of ``chosen``, and one with the columns

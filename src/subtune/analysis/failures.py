@@ -1,14 +1,13 @@
-"""Finds where methods fail, from predictions for examples on which they were not trained.
+"""Find where methods fail, from predictions for examples on which they were not trained.
 
-Predictions are for the examples on which a run is scored: dev or test examples, or the run's fold
-of the training set. If there are predictions for an example from several seeds, counts and
-probabilities are means over seeds.
+These are dev or test examples, or the run's fold of the training set. If there are predictions for
+an example from several seeds, counts and probabilities are means over seeds.
 
 Label errors are found as in confident learning (Northcutt, Jiang and Chuang, "Confident Learning:
 Estimating Uncertainty in Dataset Labels", 2021). Each label has a threshold: its mean predicted
-probability over the examples that are given this label. The given label of an example is suspect
-if it is neither the most probable label nor the most probable of the labels that reach their
-thresholds. At least one label must reach its threshold.
+probability over the examples that are given this label. The given label of an example is suspect if
+at least one label reaches its threshold, and the given label is neither the most probable label nor
+the most probable of the labels that reach their thresholds.
 
 Shapes: ``u`` predictions, ``n`` examples, ``o`` labels.
 """
@@ -42,8 +41,7 @@ class MethodPredictions(NamedTuple):
     """The predictions of one method on one task, for the examples on which it is scored.
 
     Attributes:
-        is_named: whether the answer names this method. Predictions of full fine-tuning are read
-            even if the answer names another method.
+        is_named: whether the answer names this method; full fine-tuning is read in any case.
         row: the index of each prediction's example in the split ``[u]``.
         label: the label of each prediction's example ``[u]``; for multi-label tasks, 0 or 1 for
             each label ``[u, o]``.
@@ -64,12 +62,7 @@ class MethodPredictions(NamedTuple):
         return 1 / np.bincount(self.row)[self.row]
 
     def mean_over_seeds(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Average the outputs of each example over seeds.
-
-        Returns:
-            The indices of the examples ``[n]``, their labels ``[n]`` or ``[n, o]``, and their mean
-            outputs ``[n, o]``.
-        """
+        """Return the examples' ids ``[n]``, labels ``[n]`` or ``[n, o]``, and means ``[n, o]``."""
         rows, first, place = np.unique(self.row, return_index=True, return_inverse=True)
         sums = np.zeros((len(rows), self.output.shape[1]))
         np.add.at(sums, place, self.output * self.weights[:, None])
@@ -81,8 +74,7 @@ def read_method_predictions(
 ) -> list[MethodPredictions]:
     """Read the predictions of the method that each answer names, and of full fine-tuning.
 
-    Only classification and regression of whole texts are included. If the answer names full
-    fine-tuning, its predictions are returned once.
+    Only classification and regression of whole texts are included.
     """
     judged, found = scored_runs(chosen).dropna(subset=["value"]), []
     for answer in find_answers(chosen, row_scores):
@@ -126,18 +118,9 @@ def score_by_class(predicted: MethodPredictions) -> pd.DataFrame:
     """Compute precision, recall and F1 of each label, with 95 % intervals.
 
     The intervals of precision and recall are Wilson's (1927). F1 is ``2 * J / (1 + J)``, where
-    ``J`` is the label's Jaccard index: the number of examples for which the label is both given and
-    predicted, divided by the number for which it is given or predicted. The interval of F1 is
-    Wilson's interval of ``J``, transformed by the formula of F1.
-
-    Returns:
-        One row per label, with the columns
-
-        * ``task``, ``method``, ``label``
-        * ``support``: the number of examples with the label
-        * ``predicted``: the number of examples for which the label is predicted
-        * ``precision``, ``recall``, ``f1``, and the ends of their intervals: ``precision_low``,
-          ``precision_high`` and so on
+    ``J`` is the label's Jaccard index, so the interval of F1 is Wilson's interval of ``J``,
+    transformed likewise. ``support`` is the number of examples with the label, and ``predicted``
+    the number for which it is predicted.
     """
     # Arrays of 0 and 1 ``[u, o]``: the given labels and the predicted labels.
     given, found = predicted.label, (predicted.output > 0.5).astype(int)
@@ -172,11 +155,9 @@ def wilson_interval(successes: float, total: float) -> tuple[float, float, float
 
 
 def count_confusions(predicted: MethodPredictions) -> pd.DataFrame:
-    """Compute the confusion matrix of a method.
+    """Compute a confusion matrix with one row per pair of ``label`` and ``prediction``.
 
-    Returns:
-        One row per pair of label and prediction, with the columns ``task``, ``method``, ``label``,
-        ``prediction`` and ``rows``, the number of examples. Labels are in the task's order.
+    The other columns are ``task``, ``method`` and ``rows``, the number of examples.
     """
     labels, outputs = predicted.task.labels or (), predicted.output.shape[1]
     counts = np.zeros((outputs, outputs))
@@ -195,24 +176,18 @@ def list_regression_predictions(predicted: MethodPredictions) -> pd.DataFrame:
 
 
 def find_suspects(predicted: MethodPredictions, texts: Mapping[str, list]) -> pd.DataFrame:
-    """Find the examples whose labels may be wrong.
+    """Find the examples whose labels may be wrong, at most `MOST_SUSPECTS`.
 
-    In classification, the examples with suspect labels are returned, sorted by the predicted
-    probability of the given label, the lowest first. In a multi-label task, each label of an
-    example is tested separately. In regression, all examples are returned, the largest absolute
-    residual first.
+    In classification, the examples with suspect labels are sorted by the predicted probability of
+    the given label, the lowest first. In a multi-label task, each label of an example is tested
+    separately. In regression, all examples are returned, the largest absolute residual first.
+    ``texts`` maps each column of the split to the values of all examples. The returned columns are
 
-    Args:
-        texts: maps the name of each column of the split to the values of all examples.
-
-    Returns:
-        At most `MOST_SUSPECTS` rows, with the columns
-
-        * ``task``
-        * ``row``: the line of the example in a text file, or its number in another table, from 1
-        * ``label``, ``prediction``
-        * ``probability``: the predicted probability of ``label``; for regression, ``residual``
-        * ``text``, and for pairs of texts `SECOND_TEXT`
+    * ``task``
+    * ``row``: the line of the example in a text file, or its number in another table, from 1
+    * ``label``, ``prediction``
+    * ``probability``: the predicted probability of ``label``; for regression, ``residual``
+    * ``text``, and for pairs of texts `SECOND_TEXT`
     """
     rows, label, output = predicted.mean_over_seeds()
     names = np.array(predicted.task.labels or (), dtype=object)
@@ -252,13 +227,8 @@ def _list_suspects(
 def find_suspect_labels(label: np.ndarray, output: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Find the examples with suspect labels, and compute the probability of each given label.
 
-    Args:
-        label: the index of each example's given label ``[n]``.
-        output: the predicted probability of each label ``[n, o]``.
-
-    Returns:
-        The indices of the suspect examples, sorted by the probability of the given label, the
-        lowest first; and, for each example, the probability of its given label ``[n]``.
+    ``label`` ``[n]`` are the given labels' indices, and ``output`` ``[n, o]`` the probabilities.
+    The indices of suspects are sorted by the probability of the given label, the lowest first.
     """
     own = output[np.arange(len(label)), label]
     # The mean probability of each label over the examples labelled with it. A label without

@@ -1,12 +1,11 @@
-"""Computes intervals and probabilities for a mean difference of scores over seeds and examples.
+"""Compute intervals and probabilities for a mean difference of scores over seeds and examples.
 
-Seeds and examples are crossed: each seed is scored on all examples. The value of an example with a
-seed is the grand mean plus an effect of the seed, an effect of the example, and a residual. The
-variances of these three terms are estimated by the analysis of variance with random effects
-(Searle, Casella and McCulloch, 1992, section 4.3); negative estimates count as 0. Degrees of
-freedom are computed by Satterthwaite's method (1946). In cross-validation, examples are nested in
-seeds. Jackknife pseudo-values (Tukey, 1958) replace the values of examples, because a metric need
-not be a mean over examples.
+Seeds and examples are crossed: the value of an example with a seed is the grand mean plus an effect
+of the seed, an effect of the example, and a residual. The variances of these three terms are
+estimated by the analysis of variance with random effects (Searle, Casella and McCulloch, 1992,
+section 4.3); negative estimates count as 0. Degrees of freedom are computed by Satterthwaite's
+method (1946). In cross-validation, examples are nested in seeds. Jackknife pseudo-values (Tukey,
+1958) replace the values of examples, because a metric need not be a mean over examples.
 """
 
 import math
@@ -35,17 +34,15 @@ class Study(NamedTuple):
     """A mean difference, with its variance components and the size of the sample.
 
     Attributes:
-        mean: the mean difference.
         seed_variance: the variance of the effects of seeds.
         part_variance: the variance of the effects of parts, which are groups of examples.
         residual_variance: the variance of the residuals.
         seeds: the number of seeds; in cross-validation, the number of runs.
-        parts: the number of parts; in cross-validation, the mean number of parts per fold. If
-            the scores of parts are unknown, this is 0, and the interval accounts for seeds only.
+        parts: the number of parts; in cross-validation, the mean number of parts per fold. If the
+            scores of parts are unknown, this is 0, and the interval accounts for seeds only.
         rows: the number of examples.
-        folds: the number of folds into which the examples are split; 0 without cross-validation.
-            Each seed is scored on a separate fold. If there are more seeds than folds, the
-            additional seeds use further partitions of the examples.
+        folds: the number of folds, each with its own seeds; 0 without cross-validation. Seeds
+            beyond this number use further partitions of the examples.
     """
 
     mean: float
@@ -58,11 +55,9 @@ class Study(NamedTuple):
     folds: int = 0
 
     def error(self, more_seeds: int = 0, times_the_rows: float = 1) -> tuple[float, float]:
-        """Compute the squared standard error of the mean, and the degrees of freedom of the error.
+        """Compute the squared standard error of the mean, and its degrees of freedom.
 
-        Args:
-            more_seeds: the assumed number of additional seeds.
-            times_the_rows: the assumed number of examples as a multiple of ``rows``.
+        ``more_seeds`` and ``times_the_rows`` times as many examples are assumed.
         """
         seeds, parts = self.seeds + more_seeds, self.parts
         seed_share = self.seed_variance / seeds
@@ -86,17 +81,11 @@ class Study(NamedTuple):
 
 
 def estimate_study(differences: Sequence[float], values: np.ndarray | None, rows: int) -> Study:
-    """Estimate the variance components of a mean difference if seeds and examples are crossed.
+    """Estimate variance components if seeds and examples are crossed.
 
-    With one seed, only the variance of parts is estimated. This variance does not include
-    differences between seeds.
-
-    Args:
-        differences: the difference of scores for each seed. If ``values`` is None, there must be at
-            least two seeds.
-        values: the pseudo-values of each seed's difference ``[seeds, parts]``, or None if there are
-            no pseudo-values. The mean of a seed's pseudo-values is about that seed's difference.
-        rows: the number of examples in all parts.
+    ``values`` are the pseudo-values of each seed's difference ``[seeds, parts]``; without them,
+    there must be at least two ``differences``. With one seed, the variance between seeds is not
+    included.
     """
     mean, seeds = float(np.mean(differences)), len(differences)
     if values is None:
@@ -115,19 +104,11 @@ def estimate_study(differences: Sequence[float], values: np.ndarray | None, rows
 def estimate_nested_study(
     differences: Sequence[float], values: np.ndarray, rows: int, folds: int
 ) -> Study:
-    """Estimate the variance components of a mean difference in cross-validation.
+    """Estimate variance components in cross-validation, where each seed is scored on its own fold.
 
-    Examples are nested in seeds, because each seed is scored on a separate fold. If a fold has no
-    score, there is no interval. If a fold has fewer than two parts, the interval accounts for seeds
-    only. With one fold, only the variance between parts of this fold is estimated. This variance
-    does not include differences between folds.
-
-    Args:
-        differences: the difference of scores for each seed, on the seed's fold.
-        values: as in `estimate_study`. If a fold has fewer parts than others, the last values of
-            its seeds are NaN.
-        rows: the number of examples in the folds on which seeds are scored.
-        folds: the number of folds on which seeds are scored.
+    If a fold has no score, there is no interval. If a fold has fewer than two parts, the interval
+    accounts for seeds only. With one fold, the variance between folds is not included. ``rows`` is
+    the number of examples in all ``folds``; ``values`` of missing parts are NaN.
     """
     seeds, mean, counts = len(differences), float(np.mean(differences)), np.isfinite(values).sum(1)
     if counts.min() < 2:
@@ -143,16 +124,14 @@ def estimate_nested_study(
 def estimate_study_of_runs(
     differences: Sequence[float], values: np.ndarray, rows: Sequence[int], folds: int
 ) -> Study:
-    """Estimate the variance components of a mean difference over runs.
+    """Estimate variance components from each run's difference of scores.
 
     Args:
-        differences: the difference of scores for each run.
         values: the pseudo-values of each run's difference ``[runs, parts]``. The last values of a
             run with fewer parts are NaN. All values of a run without predictions are NaN; then the
             interval accounts for seeds only, and there must be at least two runs.
         rows: the number of examples on which each run is scored.
-        folds: the number of folds on which the runs are scored; 0 if all runs are scored on the
-            same examples.
+        folds: the number of scored folds; 0 if all runs are scored on the same examples.
     """
     if np.isnan(values).all(1).any():
         return estimate_study(differences, None, 0)
@@ -177,13 +156,8 @@ def probability_within(
 ) -> float:
     """Compute the probability that the mean difference over tasks is at least ``-margin``.
 
-    Without studies, the probability is NaN. The mean and the variance components are assumed to
-    stay the same with more seeds or examples.
-
-    Args:
-        studies: one study per task.
-        more_seeds: the assumed number of additional seeds.
-        times_the_rows: the assumed number of examples as a multiple of the present number.
+    There is one study per task; without studies, the probability is NaN. With more seeds or
+    examples, the mean and the variance components are assumed to stay the same.
     """
     from scipy import stats
 
@@ -198,11 +172,7 @@ def probability_within(
 
 
 def loss_bound(studies: Sequence[Study]) -> float:
-    """Compute the one-sided upper confidence bound of the loss of score, at the level `LEVEL`.
-
-    The loss of score is the mean difference with its sign reversed. Without studies, the bound is
-    NaN.
-    """
+    """Compute the upper confidence bound of the loss, ``-mean``; NaN without studies."""
     from scipy import stats
 
     if not studies:
@@ -241,11 +211,10 @@ def _would_be_sure(
 
 
 def additional_seeds_needed(studies: Sequence[Study], margin: float) -> int | None:
-    """Compute with how many more seeds the mean difference would surely be above ``-margin``.
+    """Compute how many more seeds are needed to be sure whether the mean is above ``-margin``.
 
-    If the mean difference is below ``-margin``, it would surely be below with as many more seeds.
-    In cross-validation, the number is a multiple of the number of folds. The result is None if
-    there is only one seed, or if more than `MOST_SEEDS` seeds would be needed in total.
+    The number is a multiple of the number of folds. The result is None for a single seed, or if
+    more than `MOST_SEEDS` seeds would be needed in total.
     """
     seeds = min((study.seeds for study in studies), default=1)
     step = max((study.folds for study in studies), default=0) or 1
@@ -254,11 +223,10 @@ def additional_seeds_needed(studies: Sequence[Study], margin: float) -> int | No
 
 
 def additional_rows_needed(studies: Sequence[Study], margin: float) -> int | None:
-    """Compute with how many more examples the answer would be sure, as `additional_seeds_needed`.
+    """Compute how many more examples are needed to be sure, rounded up to two significant digits.
 
-    The number is rounded up to two significant digits. The result is None for several studies, if
-    the values of examples are unknown, or if more than `MOST_TIMES_THE_ROWS` times the present
-    number of examples would be needed.
+    The result is None for several studies, if the values of examples are unknown, or beyond
+    `MOST_TIMES_THE_ROWS`.
     """
     if len(studies) != 1 or not studies[0].parts:
         return None
@@ -275,14 +243,12 @@ def compute_pseudo_values(
 ) -> np.ndarray:
     """Compute the jackknife pseudo-values of a score, one per part of the examples ``[parts]``.
 
-    A unit is one of the items over which the metric is computed, such as an example, or a word in
-    token classification.
+    A unit is an example or, in token classification, a word.
 
     Args:
-        score: a function that takes a mask of the units ``[u]`` and computes the metric over the
-            units where the mask is ``True``.
-        part_of_unit: the index of each unit's part ``[u]``. All units of an example are in
-            the same part.
+        score: computes the metric over the units where a mask ``[u]`` is ``True``.
+        part_of_unit: the index of each unit's part ``[u]``. All units of an example are in the same
+            part.
     """
     whole = score(np.ones(len(part_of_unit), bool))
     without = np.array([score(part_of_unit != part) for part in range(parts)])

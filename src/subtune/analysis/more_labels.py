@@ -1,11 +1,10 @@
-"""Estimates the gain from more labels, based on the scores of runs on smaller training sets.
+"""Estimate the gain from more labels, based on the scores of runs on smaller training sets.
 
 A method's error is assumed to fall as a power of the number of training examples (Hestness et al.,
 "Deep Learning Scaling is Predictable, Empirically", 2017). So each time the training set is
-doubled, the score rises by `RATIO` times the previous gain. The gain from the next doubling is
-fitted by least squares to the scores on all training set sizes. The fitted gain is a weighted sum
-of scores, so its interval is computed like that of a difference of two scores
-(`subtune.analysis.intervals`).
+doubled, the score rises by `RATIO` times the previous gain. The gain is fitted by least squares to
+the scores on all sizes. It is a weighted sum of scores, so its interval is computed like that of a
+difference of two scores (`subtune.analysis.intervals`).
 """
 
 from collections.abc import Sequence
@@ -27,20 +26,10 @@ WIDEST = 0.05
 def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame:
     """Estimate how much each method's score would rise with twice as many training examples.
 
-    The result contains only methods with runs on several training set sizes, including the largest.
-
-    Args:
-        best: the runs at their best learning rates, on all training set sizes.
-        row_scores: from `subtune.analysis.run_scores.tabulate_pseudo_values`, for the runs in
-            ``best``.
-
-    Returns:
-        One row per task, method and training set size, with the columns
-
-        * ``task``, ``method``, ``train_rows``
-        * ``score``: the mean over the seeds and folds that have runs on all sizes
-        * ``gain``, ``low``, ``high``: the estimated gain and its interval; NaN except in the row of
-          the largest size
+    ``best`` are the runs on all training set sizes, and ``row_scores`` their pseudo-values. Methods
+    need runs on several sizes, including the largest. ``score`` is the mean over the seeds and
+    folds that have runs on all sizes; ``gain``, ``low`` and ``high`` are NaN except for the largest
+    size.
     """
     by_run, found = row_scores.set_index("run"), list[pd.DataFrame]()
     pseudo_values, rows_of_runs = by_run[PART_COLUMNS], by_run["rows"]
@@ -74,15 +63,7 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
 
 
 def compute_gain_weights(numbers: Sequence[int]) -> np.ndarray:
-    """Compute the weights of the scores in the weighted sum that estimates the gain.
-
-    Args:
-        numbers: the training set sizes, in ascending order.
-
-    Returns:
-        One weight per size. The weighted sum of the scores is the estimated gain from doubling the
-        largest size.
-    """
+    """Compute the weights whose weighted sum of scores estimates the gain, by ascending size."""
     doublings = np.log2(np.array(numbers, float) / numbers[-1])
     error = RATIO**doublings
     centred = error.mean() - error

@@ -1,4 +1,4 @@
-"""Computes Fisher information and changes of parameters, by component and by layer."""
+"""Compute Fisher information and changes of parameters, by component and by layer."""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -12,10 +12,7 @@ from subtune.runs import records
 
 
 def split_parameter_names(table: pd.DataFrame) -> pd.DataFrame:
-    """Add the columns ``component``, ``layer`` and ``part``, which describe ``parameter``.
-
-    Parameters outside the layers have no ``layer``.
-    """
+    """Add ``component``, ``layer`` (if it is in one) and ``part`` of each ``parameter``."""
     places = [split_name(name) for name in table["parameter"]]
     columns = pd.DataFrame(places, table.index, Component._fields)
     return pd.concat([table, columns], axis="columns")
@@ -24,8 +21,8 @@ def split_parameter_names(table: pd.DataFrame) -> pd.DataFrame:
 def add_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
     """Select the parameters of layers, and replace their names by those in `LAYER_PARAMETERS`.
 
-    The name of a parameter that is not in `LAYER_PARAMETERS` is NaN. The columns of
-    `split_parameter_names` are added.
+    A name that is not in `LAYER_PARAMETERS` becomes NaN. The columns of `split_parameter_names` are
+    added.
     """
     names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}
     table = split_parameter_names(table).dropna(subset="layer")
@@ -35,18 +32,14 @@ def add_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
 def information_tables(sums: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Compute the tables of Fisher information from the sums over the entries of each tensor.
 
-    Returns:
-        The tables, by name.
-
-        * ``parameter_information``: ``task``, ``parameter`` (a name in `LAYER_PARAMETERS`) and
-          ``information``, the mean over the parameter's entries in all layers
-        * ``component_shares``: ``task``, ``component`` and ``share`` (LayerNorm paper, 2.4). The
-          share is the mean over the component's entries in all layers, divided by the sum of these
-          means over all components.
-        * ``layernorm_information``: ``task``, ``layer``, ``part`` (weight or bias) and ``share``,
-          each layer's share of the task's information in the output LayerNorm (LayerNorm paper,
-          Figure 3)
-        * ``global_layernorm_information``: from `global_layernorm_information`
+    * ``parameter_information``: ``task``, ``parameter`` (a name in `LAYER_PARAMETERS`) and
+      ``information``, the mean over the parameter's entries in all layers
+    * ``component_shares``: ``task``, ``component`` and ``share``, the mean over the component's
+      entries in all layers, divided by the sum of these means over all components (LayerNorm paper,
+      2.4)
+    * ``layernorm_information``: ``task``, ``layer``, ``part`` (weight or bias) and ``share``, each
+      layer's share of the task's information in the output LayerNorm (LayerNorm paper, Figure 3)
+    * ``global_layernorm_information``: from `global_layernorm_information`
     """
 
     def share_of_task(table: pd.DataFrame) -> pd.Series:
@@ -70,39 +63,23 @@ def information_tables(sums: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def _mean_per_entry(tensors: pd.DataFrame, keys: list[str], column: str) -> pd.DataFrame:
-    """Compute the mean of a column over the entries of each group of tensors.
-
-    Args:
-        tensors: one row per tensor; ``size`` is the tensor's number of entries.
-        keys: the columns that identify a group.
-        column: a column with sums over a tensor's entries.
-    """
+    """Divide the sum of ``column`` by the number of entries in each group of ``keys``."""
     sums = tensors.groupby(keys, sort=False)[[column, "size"]].sum()
     return (sums[column] / sums["size"]).rename(column).reset_index()
 
 
 def component_ranking(shares: pd.DataFrame) -> pd.Series:
-    """Sum each component's shares over tasks, and sort the sums, the largest first.
-
-    This is the ranking of the LayerNorm paper (2.4 and Table 1).
-    """
+    """Sum each component's shares over tasks, largest first (LayerNorm paper, 2.4 and Table 1)."""
     total = shares.groupby("component")["share"].sum().loc[sort_components(shares["component"])]
     return total.sort_values(ascending=False, kind="stable")
 
 
 def global_layernorm_information(shares: pd.DataFrame) -> pd.DataFrame:
-    """Compute LayerNorm's global information (LayerNorm paper, Figure 4).
+    """Sum the normalised ``layernorm_information`` over tasks (LayerNorm paper, Figure 4).
 
-    For each task, the weights' shares are divided by their sum, in which missing values count as 0.
-    The biases' shares are divided by the biases' sum. The quotients are then summed over tasks.
-
-    Args:
-        shares: the table ``layernorm_information``.
-
-    Returns:
-        ``layer``, ``part`` (weight or bias), ``share``. A layer's share is missing if it is missing
-        on any task. As in the paper's figure, the shares of all layers' weights sum to the number
-        of tasks, and so do those of the biases.
+    For each task, the shares of weights and of biases are divided by their sums, in which missing
+    values count as 0. So the weights of all layers sum to the number of tasks. A layer's share is
+    missing if it is missing on any task.
     """
     sums = shares.groupby(["task", "part"])["share"].transform("sum")
     normalised = shares.assign(share=shares["share"] / sums)
@@ -111,13 +88,10 @@ def global_layernorm_information(shares: pd.DataFrame) -> pd.DataFrame:
 
 
 def component_changes(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
-    """Compute how much full fine-tuning changes each component in each layer.
+    """Compute the mean absolute change of components in full fine-tuning (LayerNorm paper, Eq. 1).
 
-    The measure is the mean absolute change (LayerNorm paper, Eq. 1).
-
-    Returns:
-        ``task``, ``component``, ``layer``, and ``change``, the mean over the component's entries
-        and over seeds.
+    The columns are ``task``, ``component``, ``layer``, and ``change``, the mean over the
+    component's entries and over seeds.
     """
     parts = [pd.DataFrame(columns=["task", "component", "layer", "change"])]
     for (task,), table in _read_changes(chosen[chosen["method"] == "full"], ["task"], store):
@@ -132,12 +106,9 @@ def mean_abs_changes(
 ) -> pd.DataFrame:
     """Compute the mean absolute change of each layer's biases and LayerNorm weights (BitFit, 4).
 
-    Args:
-        methods_on_tasks: the pairs of method and task for which changes are read, in all models.
-
-    Returns:
-        ``model``, ``method``, ``task``, ``parameter`` (a name in `LAYER_PARAMETERS`), ``layer``,
-        and ``change``, the mean over seeds.
+    ``methods_on_tasks`` are pairs of method and task. The columns are ``model``, ``method``,
+    ``task``, ``parameter`` (a name in `LAYER_PARAMETERS`), ``layer``, and ``change``, the mean over
+    seeds.
     """
     pairs = zip(chosen["method"], chosen["task"], strict=True)
     selected = chosen[[pair in methods_on_tasks for pair in pairs]]
@@ -152,12 +123,9 @@ def mean_abs_changes(
 def _read_changes(
     chosen: pd.DataFrame, keys: list[str], store: Path
 ) -> Iterator[tuple[tuple, pd.DataFrame]]:
-    """Group runs by the columns ``keys``, and read the changes of parameters in each group.
+    """Yield each combination of ``keys`` and the changes of parameters in all of its runs.
 
     Masked runs and diverged runs are left out.
-
-    Yields:
-        The group's values of ``keys``, and the changes in all of its runs.
     """
     runs = drop_masked_runs(chosen).dropna(subset=["value"]).query("decides")
     for key, same in runs.groupby(keys, sort=False):

@@ -1,9 +1,4 @@
-"""Reads the scores of an experiment's runs from their records, or computes them from predictions.
-
-If methods are compared on the dev set, the dev set is split into parts. Each part is scored at the
-epoch that is best on the remaining parts. So no example is scored at an epoch that was chosen on
-this example.
-"""
+"""Read the scores of an experiment's runs from their records, or compute them from predictions."""
 
 import math
 import os
@@ -49,15 +44,14 @@ def collect_scores(
 ) -> pd.DataFrame:
     """Build the table of scores, with one row for each run and each score column of its task.
 
-    ``columns.csv`` explains the columns of the table. The scores are those of the best epoch: the
-    first epoch with the highest score in the column by which epochs are chosen. For a diverged run,
-    there is neither a best epoch nor a score.
+    The scores are those of the best epoch: the first epoch with the highest score in the column by
+    which epochs are chosen. A diverged run has no best epoch and no score. ``columns.csv`` explains
+    the columns.
 
     Args:
         finished: the runs, from `subtune.analysis.tables.join_run_ids`, with the additional key
             ``partition``.
-        apart: whether to replace dev scores by scores at epochs that were chosen on different
-            examples, as `_rescore_by_other_examples` does.
+        apart: whether to score dev examples at epochs that were chosen on different examples.
     """
     rows = []
     for entry in finished:
@@ -118,15 +112,10 @@ def _rescore_by_other_examples(
 
     The score of the best epoch is slightly too high, because the epoch was chosen by this score.
     Therefore each ``value`` by which methods are compared is replaced by the score at the epochs in
-    ``judged_at``, which are chosen as follows:
-
-    1. A run on a fold is scored at the epoch with the highest mean score over the runs on the other
-       folds.
-    2. If there are no runs on other folds, the scored examples are split into parts. Each part is
-       scored at the epoch that is best on the remaining parts.
-    3. If there are fewer examples than parts, the score of the best epoch is kept.
-
-    ``best_epoch`` remains the epoch of the recorded model, which can be exported.
+    ``judged_at``. A run on a fold is scored at the epoch that is best on average over the runs on
+    the other folds. Without other folds, each part of the examples is scored at the epoch that is
+    best on the remaining parts, if there are enough examples. ``best_epoch`` remains the epoch of
+    the recorded model, which can be exported.
     """
     column_of = {column.key: column for column in columns}
     judged = table[table["decides"] & table["judges"] & table["value"].notna()]
@@ -155,12 +144,7 @@ def _rescore_by_other_examples(
 def _score_by_other_parts(
     store: Path, run_id: str, column: ScoreColumn
 ) -> tuple[float, list[int]] | None:
-    """Score each part of the examples at the epoch that is best on the remaining parts.
-
-    Returns:
-        The score over all parts, and a list with the epoch of each part; or None if there are fewer
-        examples than parts.
-    """
+    """Score each part at the epoch that is best on the rest; None with too few examples."""
     task, tables = read_epoch_predictions(store, run_id, column.split)
     if tables[1]["idx"].nunique() < EPOCH_PARTS:
         return None
@@ -172,13 +156,9 @@ def _score_by_other_parts(
 def score_in_all_metrics(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
-    """Score runs in all metrics of their tasks, at the epochs in the column ``judged_at``.
+    """Score runs without masks in all metrics of their tasks, at the epochs in ``judged_at``.
 
-    Masked runs are left out.
-
-    Returns:
-        One row per run, score column and metric, with the columns of ``chosen``. ``decides`` is
-        False in rows whose metric is not the run's metric in ``chosen``.
+    ``decides`` is False in rows whose metric is not the run's metric in ``chosen``.
     """
     split_of = {column.key: column.split for column in columns}
     rows = []
@@ -205,12 +185,9 @@ def score_in_all_metrics(
 def train_and_dev_scores(
     chosen: pd.DataFrame, store: Path, methods: Collection[str]
 ) -> pd.DataFrame:
-    """Build a table of train and dev scores, for the runs of some methods.
+    """Tabulate scores on the training set and the dev set, ``train`` and ``dev``, of some methods.
 
-    Returns:
-        ``model``, ``task``, ``method``, ``column``, ``metric``, ``seed``, ``train``, ``dev``, and
-        the generalisation gap ``gap``, which is ``train - dev``. ``train`` and ``gap`` are NaN if
-        the run's record has no train scores.
+    The generalisation gap ``gap`` is ``train - dev``, and NaN if the record has no train scores.
     """
     both = drop_masked_runs(chosen).rename(columns={"value": "dev"})
     both = both[both["method"].isin(methods)]
@@ -227,13 +204,8 @@ def choose_part_epochs(
 ) -> tuple[pd.DataFrame, list[int]]:
     """For each part of the examples, choose the epoch that is best on the remaining parts.
 
-    Args:
-        metric: the metric by which epochs are chosen.
-        tables: maps each epoch to the predictions on a split, from `read_epoch_predictions`.
-
-    Returns:
-        The predictions for all examples, each from the epoch of its part; and a list with the epoch
-        of each part.
+    ``tables`` maps each epoch to predictions. Returns the predictions for all examples, each from
+    the epoch of its part, and a list with the epoch of each part.
     """
     scores = {epoch: make_masked_metric(task, metric, table) for epoch, table in tables.items()}
     part = part_indices(next(iter(tables.values())), EPOCH_PARTS)
@@ -249,10 +221,7 @@ def concatenate_parts(tables: Mapping[int, pd.DataFrame], epochs: Sequence[int])
 
 
 def part_indices(table: pd.DataFrame, parts: int) -> np.ndarray:
-    """Return the index of the part to which each prediction's example belongs.
-
-    Examples are split into parts at random, in the same way for all runs.
-    """
+    """Return the part of each prediction's example. Parts are random, but the same for all runs."""
     row, names = pd.factorize(table["idx"])
     return (np.random.default_rng(0).permutation(len(names)) % parts)[row]
 
@@ -260,10 +229,7 @@ def part_indices(table: pd.DataFrame, parts: int) -> np.ndarray:
 def make_masked_metric(
     task: TaskSpec, metric: str, table: pd.DataFrame
 ) -> Callable[[np.ndarray], float]:
-    """Build a function that computes a metric over the rows of ``table`` that a mask selects.
-
-    The rows of ``table`` are recorded predictions.
-    """
+    """Build a function that computes a metric over the predictions that a mask selects."""
     predicted, expected = map(_to_array, task.of_kind.metric_inputs(table))
     compute = partial(metrics.compute_metrics, task.of_kind.value_type, [metric])
     return lambda mask: compute(predicted[mask], expected[mask])[metric]
@@ -272,13 +238,7 @@ def make_masked_metric(
 def read_epoch_predictions(
     store: Path, run: str, split: str, epochs: Iterable[int] | None = None
 ) -> tuple[TaskSpec, dict[int, pd.DataFrame]]:
-    """Read a run's task, and map each epoch to a table of the run's predictions on a split.
-
-    The run must not have diverged.
-
-    Args:
-        epochs: the epochs to read; None means all epochs.
-    """
+    """Read a run's task, and its predictions on a split by epoch. Diverged runs have none."""
     task = records.read_spec(store, run).tokens.data.task
     best = pd.DataFrame(records.read_recorded_predictions(store, run))
     columns = records.read_predictions_of_epochs(store, run)
@@ -306,16 +266,11 @@ def read_row_scores(paths: Iterable[str | Path]) -> pd.DataFrame:
 def tabulate_pseudo_values(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
-    """Compute the jackknife pseudo-values of the scores by which methods are compared.
+    """Compute the jackknife pseudo-values of the scores by which methods are compared, by ``run``.
 
-    Each part of the examples is scored at the epoch that was chosen for this part. Diverged runs
-    and runs that are scored on a single example are left out.
-
-    Returns:
-        One row per run, with the columns ``run``, ``rows`` (the number of scored examples),
-        ``rows_hash`` (a hash of their indices), and `PART_COLUMNS` with a pseudo-value for each
-        part. With fewer examples than parts, each example is a part, and the remaining columns are
-        NaN.
+    ``rows`` is the number of scored examples, and ``rows_hash`` a hash of their indices.
+    `PART_COLUMNS` has a pseudo-value for each part; with fewer examples than parts, the remaining
+    columns are NaN. Diverged runs and runs that are scored on a single example are left out.
     """
     split_of = {column.key: column.split for column in columns}
     parts_of_runs = []
@@ -330,11 +285,7 @@ def tabulate_pseudo_values(
 def read_scored_predictions(
     store: Path, row: Mapping[str, Any], split: str
 ) -> tuple[TaskSpec, pd.DataFrame]:
-    """Read a run's task, and the predictions on a split at the epochs at which the run is scored.
-
-    Args:
-        row: the run's row in a table of scores.
-    """
+    """Read a run's task, and its predictions on a split at the epochs of its row of scores."""
     task, tables = read_epoch_predictions(store, row["run"], split, row["judged_at"])
     return task, concatenate_parts(tables, row["judged_at"])
 
@@ -342,15 +293,7 @@ def read_scored_predictions(
 def build_pseudo_value_row(
     run: str, score: Callable[[np.ndarray], float], table: pd.DataFrame
 ) -> list[list[Any]]:
-    """Build a run's row for `tabulate_pseudo_values`.
-
-    Args:
-        score: from `make_masked_metric`.
-        table: the predictions that are scored.
-
-    Returns:
-        A list with one row; an empty list if only one example is scored.
-    """
+    """Build a run's row for `tabulate_pseudo_values`; no row if only one example is scored."""
     scored = np.unique(table["idx"].to_numpy(np.int64))
     rows = len(scored)
     if rows < 2:
@@ -364,16 +307,9 @@ def build_pseudo_value_row(
 def require_same_rows(
     pseudo_values: pd.DataFrame, runs: Iterable[str], others: Iterable[str]
 ) -> None:
-    """Check that runs are scored on the same rows as the runs with which they are compared.
+    """Raise a `SubtuneError` if runs and the ``others`` they are compared with have different rows.
 
-    Args:
-        pseudo_values: from `tabulate_pseudo_values`, with the index ``run``. Runs that are not in
-            the index are not checked.
-        runs: the ids of the runs.
-        others: for each run, the id of the run with which it is compared.
-
-    Raises:
-        SubtuneError: two runs are scored on different rows.
+    Runs that are not in the index of ``pseudo_values`` are not checked.
     """
     # The recorded scores in `results/example`, from which the pages are made, have no hashes.
     hashes = pseudo_values.get("rows_hash", pd.Series(dtype=object)).dropna()
@@ -413,17 +349,9 @@ def require_scores_of_predictions(
     store: Path,
     compute: Callable[..., dict[str, float]] = metrics.compute_metrics,
 ) -> None:
-    """Check that the recorded scores of runs agree with the recorded predictions.
+    """Check that the recorded scores of runs agree with the recorded predictions, in all metrics.
 
-    The scores of the best epoch are recomputed from the predictions, in all metrics. Diverged runs
-    are skipped, because they have no predictions.
-
-    Args:
-        compute: `compute_metrics` or `compute_with_evaluate`.
-
-    Raises:
-        SubtuneError: a recorded score differs from the score of the run's predictions by more than
-            `TOLERANCE`.
+    Diverged runs are skipped. A difference of more than `TOLERANCE` raises a `SubtuneError`.
     """
     for run in dict.fromkeys(runs):
         outcome = records.read_outcome(store, run)

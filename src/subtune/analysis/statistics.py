@@ -1,18 +1,16 @@
-"""Computes the statistics by which claims are tested, and significance tests between methods.
+"""Compute the statistics by which claims are tested, and significance tests between methods.
 
 Most claims use one of five statistics: `minus`, `best_minus`, `minus_printed`,
 `minus_at_train_size` and `parameters_of_families`. The docstring of any further statistic explains
 why none of these five can be used. Statistics for a single paper are in the paper's package.
 
-A statistic takes tables with our results or with numbers printed in a paper. It returns a series
-with one number per cell: a difference of scores or shares, a rank correlation, or the logarithm of
-a ratio. The number 0 means no difference. The index levels are model, score column (or task) and
-seed, if the tables contain them. The series is empty if the tables contain no numbers for the
-statistic.
+A statistic takes tables with reproduced or printed numbers. It returns a series with one number per
+cell, where 0 means no difference: a difference, a rank correlation, or the logarithm of a ratio.
+The index levels are model, score column (or task) and seed, as far as the tables contain them.
+Without numbers for the statistic, the series is empty.
 
-The arguments ``first``, ``second``, ``methods`` and ``others`` are regular expressions, which must
-match the whole name of a method or parameter. All names that match form a *family*. A plain name is
-a family with one member.
+``first``, ``second``, ``methods`` and ``others`` are regular expressions. All methods or parameters
+whose whole name matches form a *family*. A plain name is a family with one member.
 """
 
 import itertools
@@ -58,12 +56,8 @@ def best_minus(
 ) -> pd.Series:
     """Compute ``max(first) - max(second)`` of the scores of two families, for each score column.
 
-    Methods in both families count only for the first family.
-
-    Args:
-        digits: the number of digits that the paper prints. Scores are means over seeds, rounded to
-            this number of digits.
-        of_first: ``min`` takes the lowest score of the first family instead of the highest.
+    Methods in both families count only for the first family. With ``of_first="min"``, its lowest
+    score is taken. Scores are means over seeds, rounded to ``digits``, as the paper prints them.
     """
     wide = pivot_methods(chosen).round(digits)
     firsts, seconds = (wide[family] for family in split_families(wide, first, second))
@@ -71,11 +65,7 @@ def best_minus(
 
 
 def each_minus(chosen: pd.DataFrame, first: str, second: str, digits: int) -> pd.Series:
-    """Compute ``method - max(second)`` for each method of the first family and each score column.
-
-    Args:
-        digits: as in `best_minus`.
-    """
+    """Compute ``method - max(second)`` for each method of ``first``, rounded as in `best_minus`."""
     wide = pivot_methods(chosen).round(digits)
     firsts, seconds = (wide[family] for family in split_families(wide, first, second))
     differences = firsts.sub(seconds.max(axis=1), axis=0).round(digits)
@@ -89,7 +79,7 @@ def minus_printed(
 
     Args:
         printed: the paper's scores, in a table like ``chosen``.
-        pairs: maps each of our methods to its printed counterpart.
+        pairs: maps each method to its printed counterpart.
         exhibit: the table or figure that prints the counterparts.
         split: the split of the printed scores: ``validation`` or ``test``.
     """
@@ -109,10 +99,7 @@ def minus_at_train_size(
 ) -> pd.Series:
     """Compute `minus` for the runs on the smallest or the largest training set.
 
-    Args:
-        metric: the metric of the scores. None means the metric by which epochs and learning rates
-            are chosen.
-        end: ``min`` for the smallest training set, ``max`` for the largest.
+    If ``metric`` is None, it is the one by which epochs and learning rates are chosen.
     """
     rows = _with_several_sizes(sizes, metric)
     at_end = rows.groupby(["model", "column"])["train_rows"].transform(end)
@@ -139,11 +126,6 @@ def minus_by_rows(sizes: pd.DataFrame, metric: str | None, first: str, second: s
     """Compute the rank correlation between training set size and ``first - second`` in each cell.
 
     `minus_at_train_size` does not suffice for claims about the trend over all sizes.
-
-    Args:
-        metric: as in `minus_at_train_size`.
-        first: the name of a single method.
-        second: the name of a single method.
     """
     rows = _with_several_sizes(sizes, metric)
     wide = rows.groupby([*CELL, "train_rows", "method"])["value"].mean().unstack()
@@ -154,14 +136,9 @@ def minus_by_rows(sizes: pd.DataFrame, metric: str | None, first: str, second: s
 def changes_to_largest_other(
     changes: pd.DataFrame, method: str, names: Sequence[str], others: str
 ) -> pd.Series:
-    """Compute ``log(min(names) / max(others))`` of the changes of parameters.
+    """Compute ``log(min(names) / max(others))`` of the changes of parameters, per model and task.
 
-    There is one number per model and task. `minus` cannot be used, because it compares scores.
-
-    Args:
-        method: the method that trains the parameters.
-        names: the parameters that the claim is about.
-        others: the parameters to compare with. Parameters in ``names`` are left out.
+    ``method`` trains the parameters. `minus` cannot be used, because it compares scores.
     """
     means = average_changes(changes, method)
     compared = [name for name in match_family(means, others) if name not in names]
@@ -185,11 +162,7 @@ def split_families(names: Iterable[str], first: str, second: str) -> tuple[list[
 
 
 def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Build a table of the scores of methods without a mask.
-
-    Returns:
-        One row per model, score column and seed, and one column per method.
-    """
+    """Tabulate scores without masks by model, score column and seed, with a column per method."""
     return drop_masked_runs(chosen).groupby([*CELL, "method"])["value"].mean().unstack()
 
 
@@ -204,21 +177,13 @@ def best_rates(chosen: pd.DataFrame, methods: str) -> pd.Series:
 
 
 def average_changes(changes: pd.DataFrame, method: str) -> pd.DataFrame:
-    """Compute the mean change over layers of each parameter that a method trains.
-
-    Returns:
-        One row per model and task, and one column per parameter.
-    """
+    """Average changes over layers: one row per model and task, one column per parameter."""
     rows = changes[changes["method"] == method]
     return rows.groupby(["model", "task", "parameter"])["change"].mean().unstack()
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Compute Spearman's rank correlation.
-
-    The correlation is NaN if there are fewer than `FEWEST_PAIRS` pairs, or if a variable is
-    constant.
-    """
+    """Compute Spearman's correlation; NaN below `FEWEST_PAIRS` pairs or for a constant variable."""
     from scipy import stats
 
     if len(first) < FEWEST_PAIRS or min(np.ptp(first), np.ptp(second)) == 0:
@@ -227,13 +192,7 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def rank_correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Series:
-    """Compute the rank correlation between an index level and the values, within each group.
-
-    Args:
-        values: a series with a multi-index.
-        level: the name of the index level to correlate with the values.
-        groups: the index levels that identify a group.
-    """
+    """Compute the rank correlation between an index level and the values, in each group."""
     return values.groupby(level=groups).apply(
         lambda group: rank_correlation(group.index.get_level_values(level), group)
     )
@@ -266,10 +225,8 @@ def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
 def kruskal_wallis_p(*tables_and_methods: Any) -> pd.Series:
     """Compute the p-value of `kruskal_wallis` for two methods, over all score columns together.
 
-    `minus` cannot be used, because the claim is about a significance test.
-
-    Args:
-        tables_and_methods: one or several tables of scores, followed by the names of two methods.
+    The arguments are one or several tables of scores, and the names of two methods. `minus` cannot
+    be used, because the claim is about a significance test.
     """
     *tables, first, second = tables_and_methods
     wide = [pivot_methods(table).reindex(columns=[first, second]) for table in tables]
@@ -283,16 +240,9 @@ def kruskal_wallis_p(*tables_and_methods: Any) -> pd.Series:
 def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
     """Test each pair of methods for a difference between their scores.
 
-    The scores are means over seeds, and are paired by model and score column.
-
-    Returns:
-        One row per pair of methods, with numbers rounded to four digits, and the columns
-
-        * ``first``, ``second``: the methods
-        * ``pairs``: the number of paired scores
-        * ``mean_difference``: the mean of ``first - second`` over the paired scores
-        * ``p_value``: from `wilcoxon`
-        * ``p_holm``: ``p_value`` corrected by `holm` for the number of pairs of methods
+    The scores are means over seeds, and are paired by model and score column. ``pairs`` is their
+    number, ``mean_difference`` the mean of ``first - second``, ``p_value`` is from `wilcoxon`, and
+    ``p_holm`` is corrected by `holm` for the number of pairs of methods.
     """
     means = pivot_methods(chosen)
     rows = []
@@ -307,10 +257,7 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def wilcoxon(difference: pd.Series) -> float | None:
-    """Compute the p-value of the two-sided Wilcoxon signed-rank test.
-
-    The p-value is 1 if all differences are 0, and None if there are fewer than two differences.
-    """
+    """Compute the p-value of the two-sided Wilcoxon signed-rank test; None for fewer than two."""
     from scipy import stats
 
     if len(difference) < 2:

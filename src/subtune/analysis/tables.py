@@ -1,15 +1,13 @@
-"""Reads tables of runs, declares their columns, and builds the table of all runs.
+"""Read tables of runs, declare their columns, and build the table of all runs.
 
-``columns.csv`` declares the columns of these tables, in the order in which they are written:
+``columns.csv`` declares the columns of these tables, in the order in which they are written. A
+declared name may be a pattern, such as ``versions.*``.
 
-* ``runs``: the table of all runs, which is written to ``runs.csv``. Some of its columns are listed
-  by ``subtune runs``.
-* ``scores``: the scores of an experiment's runs, from `subtune.analysis.run_scores`. There are
-  several such tables: ``scores``, ``chosen``, ``sizes`` and ``test_scores``.
+* ``runs``: the table of all runs, which is written to ``runs.csv``
+* ``scores``: the scores of an experiment's runs (``scores``, ``chosen``, ``sizes``,
+  ``test_scores``), from `subtune.analysis.run_scores`
 * ``summary``: from `subtune.analysis.candidates.summarise_methods`
 * ``answers``: from `subtune.exhibits.answer_tables.answers_table`
-
-A declared name may be a pattern, such as ``versions.*``.
 """
 
 import contextlib
@@ -59,11 +57,7 @@ def _column_dtypes(name: TableName) -> dict[str, str]:
 
 
 def order_columns(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
-    """Put the columns of a table into the order of ``columns.csv``.
-
-    Raises:
-        SubtuneError: a column is not declared.
-    """
+    """Put columns into the order of ``columns.csv``; raise a `SubtuneError` if it lacks one."""
     patterns = column_declarations(name)["column"]
     ordered = [column for pattern in patterns for column in table if fnmatch(column, pattern)]
     if unknown := sorted(set(table) - set(ordered)):
@@ -75,10 +69,7 @@ def order_columns(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
 
 
 def set_types(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
-    """Convert the numeric columns of a table to their declared types.
-
-    This is needed because pandas infers no numeric type for a column without values.
-    """
+    """Convert numeric columns to their declared types, which pandas infers only from values."""
     types = _column_dtypes(name)
     numbers = [column for column in table if types.get(column) in ("Int64", "float64")]
     return table.astype({column: types[column] for column in numbers})
@@ -87,11 +78,9 @@ def set_types(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
 def read_table(path: str | Path, name: TableName | None = None) -> pd.DataFrame:
     """Read a table from a Parquet or CSV file.
 
-    Args:
-        path: the file. The text ``NA`` is not read as a missing value, because it may be the name
-            of a model or task.
-        name: the table in ``columns.csv`` that declares the column types of a CSV file. If None,
-            pandas infers the types.
+    The text ``NA`` is not read as a missing value, because it may be the name of a model or task.
+    For a CSV file, ``columns.csv`` declares the types of the table ``name``; otherwise pandas
+    infers them.
     """
     if Path(path).suffix == ".parquet":
         return pd.read_parquet(path)
@@ -121,17 +110,10 @@ def join_run_ids(
     sweeps: Iterable[str | Path],
     searches: Iterable[str | Path],
 ) -> list[dict[str, Any]]:
-    """Select the planned runs that are finished, and add their ids.
+    """Select the planned runs that are finished, and add their ids as ``run``.
 
-    Args:
-        planned: one mapping per run, from `subtune.runs.spec.PlannedRun.columns`.
-        sweeps: the files of finished sweeps.
-        searches: the files of learning-rate searches.
-
-    Returns:
-        The mappings of the finished runs, each with the run's id as ``run``. If the learning rate
-        of a run was searched, ``learning_rate`` is the rate that the search found, and ``tried``
-        lists all rates of the search with their scores.
+    ``planned`` is from `PlannedRun.columns`. If a search found the learning rate, ``learning_rate``
+    is this rate, and ``tried`` lists all rates of the search with their scores.
     """
     tables = map(records.read_sweep_run_ids, sweeps)
     run_ids = {key: run for table in tables for key, run in table.items()}
@@ -146,12 +128,8 @@ def join_run_ids(
 def table_of_runs(store: Path, finished: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Build the table of all finished runs, in the order of the plan.
 
-    Args:
-        finished: one mapping per run and experiment, from `join_run_ids`, with the additional keys
-            ``experiment`` and ``flops``.
-
-    Raises:
-        SubtuneError: a record is missing or cannot be read, or a column is not declared.
+    ``finished`` has one mapping per run and experiment, from `join_run_ids`, with ``experiment``
+    and ``flops``. A `SubtuneError` is raised for damaged records and undeclared columns.
     """
     by_run: dict[str, list[Mapping[str, Any]]] = {}
     for entry in finished:
@@ -180,18 +158,10 @@ def column_meanings(names: Sequence[str]) -> pd.DataFrame:
 def list_runs(
     store: Path, names: Mapping[str, tuple[str, str]], chosen: Collection[str] = ()
 ) -> tuple[pd.DataFrame, list[str]]:
-    """List all recorded runs for ``subtune runs``.
+    """List all recorded runs for ``subtune runs``, and an error message for each damaged record.
 
     Runs are sorted by task, method, learning rate, seed and fold. If ``chosen`` is given, runs with
     a learning rate that was not chosen come last.
-
-    Args:
-        names: from `read_given_names`.
-        chosen: from `read_chosen_ids`.
-
-    Returns:
-        A table with the headings of `LISTED`, and an error message for each record that cannot be
-        read.
     """
     rows, problems = [], []
     for run_id in records.list_run_ids(store):
@@ -275,13 +245,10 @@ def read_chosen_ids(results: str) -> set[str]:
 
 
 def run_names(store: Path, spec: RunSpec, names: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Return the names of a run's ``model``, ``task`` and ``method``.
+    """Return the names of a run's ``model``, ``task`` and ``method``, from `read_given_names`.
 
-    A refit has the names of the runs on folds that it repeats. If ``names`` lacks the run, the
-    model's repository and a description of the selection are returned.
-
-    Args:
-        names: from `read_given_names`.
+    A refit has the names of the cross-validation runs that it repeats. If ``names`` lacks the run,
+    the model's repository and a description of the selection are returned.
     """
     given = names.get(spec.id)
     for run_id in find_folds(store, spec, names):
@@ -294,12 +261,7 @@ def run_names(store: Path, spec: RunSpec, names: Mapping[str, tuple[str, str]]) 
 
 
 def find_folds(store: Path, refit: RunSpec, run_ids: Iterable[str]) -> list[str]:
-    """Find the runs on folds that a refit repeats on all training examples.
-
-    Args:
-        refit: the spec of a run. If the run is not a refit, no runs are found.
-        run_ids: the runs among which to search.
-    """
+    """Find the cross-validation runs that a refit repeats on the whole training set."""
     found: list[str] = []
     if epochs := refit.recipe.refit:
         for run_id in run_ids:

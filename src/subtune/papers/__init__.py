@@ -28,9 +28,8 @@ def find_paper(name: str | None) -> Paper:
 def assign_papers(config: Config) -> Config:
     """Set ``paper`` in experiments with the name of a paper, and check each experiment's paper.
 
-    Raises:
-        SubtuneError: a paper is unknown, or an experiment with several models reproduces a paper
-            that shows the Fisher information of one model.
+    A paper that is unknown, or that shows the Fisher information of one model in an experiment with
+    several models, raises a `SubtuneError`.
     """
     problems, named = [], {}
     for name, experiment in config.experiments.items():
@@ -63,8 +62,7 @@ def experiments_showing_fisher_information(config: Config) -> set[str]:
 def runs_scored_on_training_set(config: Config, plan: Plan) -> set[str]:
     """Return the keys of the runs that are also scored on their training set.
 
-    These are the runs of the methods in `Paper.scored_on_training_set` on the largest training
-    set, for all tasks except `Paper.tasks_apart`.
+    They are on the largest training set, and on no task in `Paper.tasks_apart`.
     """
     return {
         run.key

@@ -1,4 +1,4 @@
-"""Reads and tabulates what a paper left open, and what differs in subtune (``choices.yaml``)."""
+"""Read and tabulate what a paper left open, and what differs in subtune (``choices.yaml``)."""
 
 import math
 from collections.abc import Mapping
@@ -69,12 +69,7 @@ class Choice(Section):
 
 
 def read_choices(path: Path) -> dict[str, Choice]:
-    """Read the file with the choices of a paper, by name.
-
-    Raises:
-        SubtuneError: the file is not YAML, or a choice lacks a key, has an empty or unknown key, or
-            names an unknown setting.
-    """
+    """Read the file with the choices of a paper, by name; a mistake raises a `SubtuneError`."""
     with explain_pydantic_errors(path):
         return TypeAdapter(dict[Name, Choice]).validate_python(parse_config_file(path))
 

@@ -83,10 +83,8 @@ class Table:
 
     Attributes:
         name: the stem of the file names. ``table2`` is shown as Table 2.
-        title: the heading.
-        caption: a text with everything that a reader needs to know.
-        make: a function that takes `ExperimentResults` and returns a data frame or a
-            `StyledTable`. For a `Figure`, the function returns a matplotlib figure.
+        make: takes `ExperimentResults`, and returns a data frame or a `StyledTable` or, for a
+            `Figure`, a matplotlib figure.
         needs: the required results. If any of them is missing, the table is left out.
         tasks: the tasks to show. By default, a paper's tables and figures show all tasks except
             `Paper.tasks_apart`; other tables and figures show all tasks.
@@ -112,9 +110,8 @@ class Figure(Table):
 class Paper:
     """A paper: the tables and figures to reproduce, and its claims.
 
-    The paper's tables, figures and claims use the score columns and the methods with a printed
-    score, ``tasks_apart`` and ``more_methods``. If the paper has no printed scores, they use all
-    columns and methods.
+    These use the score columns and the methods with a printed score, ``tasks_apart`` and
+    ``more_methods``; if the paper has no printed scores, all columns and methods.
 
     Attributes:
         name: the name of the paper in configurations, and of its package.
@@ -124,8 +121,8 @@ class Paper:
             metric. Epochs and learning rates are chosen by this metric, but predictions and changes
             are recorded at the epoch that is best by the task's first metric.
         scored_on_training_set: methods whose runs are also scored on their training set.
-        printed_data: maps the name of one of our tables to the paper's table with the corresponding
-            numbers. Numbers in a column ``value`` are divided by their sum over the task.
+        printed_data: maps the name of a reproduced table to the paper's table with the
+            corresponding numbers. A column ``value`` is divided by its sum over the task.
         printed_learning_rates: a method, and the paper's table of the method's learning rates.
         tasks_apart: tasks that are used only in separate tables, figures and claims.
         more_methods: a regular expression that matches methods of the claims whose scores are not
@@ -150,8 +147,8 @@ class Paper:
     def claims_for_tasks(self, tasks: Collection[str]) -> list[Claim]:
         """Return the claims that can be tested on the given tasks.
 
-        Claims about ``tasks_apart`` are returned if one of their tasks is in ``tasks``. Other
-        claims are returned if ``tasks`` contains another task of the paper.
+        A claim about ``tasks_apart`` needs one of its tasks; other claims need another task of the
+        paper.
         """
         tasks = {*tasks} & {*self.evaluated.get("task", tasks)}
         apart, together = set(self.tasks_apart), tasks - set(self.tasks_apart)
@@ -169,10 +166,7 @@ class Paper:
 
     @cached_property
     def evaluated(self) -> dict[str, list[str]]:
-        """Map ``task``, ``column`` and ``method`` to the paper's tasks, score columns and methods.
-
-        The mapping is empty if the paper has no printed scores.
-        """
+        """The paper's values of ``task``, ``column`` and ``method``, if it prints scores."""
         rows = self._scores_like_ours()
         scores = rows[~rows["is_average"].astype(bool)]
         own = {
@@ -207,7 +201,7 @@ class Paper:
         return read_choices(path) if path.is_file() else {}
 
     def read_printed(self, name: str) -> pd.DataFrame:
-        """Read one of the paper's tables. ``name`` is the stem of its file name.
+        """Read the paper's table in the CSV file ``name``.
 
         The columns of the table ``scores``:
 
@@ -238,10 +232,9 @@ class Paper:
         )
 
     def check_scores(self) -> None:
-        """Check the file of printed scores, without pandas, so that jobs can be planned without it.
+        """Check the printed scores without pandas, so that jobs can be planned without it.
 
-        Raises:
-            SubtuneError: a column is missing, or a score is not a number or is in the file twice.
+        A missing column, a value without a number or a repeated score raises a `SubtuneError`.
         """
         path, seen = self.folder / "scores.csv", set[tuple[str, ...]]()
         if not path.is_file():
@@ -264,10 +257,9 @@ class Paper:
                 seen.add(score)
 
     def printed_tables(self, *, averages: bool) -> dict[str, pd.DataFrame]:
-        """Map the names of our tables to the paper's numbers, in the format of these tables.
+        """Map the names of reproduced tables to the paper's numbers in the same format.
 
-        Args:
-            averages: whether to return averages over tasks, instead of the scores of each task.
+        The scores are those of each task or, with ``averages``, averages over tasks.
         """
         scores = self._scores_like_ours()
         wanted = scores[scores["is_average"] == averages]
@@ -300,8 +292,7 @@ class Paper:
     def _trained_parameters(self) -> pd.DataFrame:
         """Count the trained parameters of each ``model`` and ``method``, as ``trainable``.
 
-        If the paper prints percentages instead of counts, ``trainable`` is a fraction of the model.
-        Some papers count a ``classifier``, too.
+        Printed percentages become fractions of the model. Some papers count a ``classifier``, too.
         """
         table = self.read_printed("parameter_counts").dropna()
         table = table[~table["printed"].str.endswith("%").astype(bool)]
@@ -323,9 +314,9 @@ def _parse_count(text: str) -> float:
 
 
 def _with_shares(rows: pd.DataFrame) -> pd.DataFrame:
-    """Replace the column ``value`` by ``share``: ``value`` divided by its sum over the task.
+    """Replace ``value``, if there is one, by ``share``: ``value`` divided by its sum over the task.
 
-    Layers with missing values are dropped. A table without ``value`` is returned unchanged.
+    Layers with missing values are dropped.
     """
     if "value" not in rows:
         return rows
@@ -338,13 +329,8 @@ def read_claims(package: str, *own: Callable[..., pd.Series]) -> tuple[Claim, ..
     """Read the claims of a paper from ``claims.yaml``.
 
     Each entry lists the fields of a `Claim`. Instead of ``units`` and ``of``, it contains the name
-    of a statistic and a list of arguments.
-
-    Args:
-        own: the paper's statistics, in addition to `subtune.analysis.statistics.STATISTICS`.
-
-    Raises:
-        SubtuneError: an entry is not a claim, or its arguments do not fit the statistic.
+    of a statistic (one of the paper's ``own``, or of `subtune.analysis.statistics.STATISTICS`) and
+    a list of arguments. A mistake raises a `SubtuneError`.
     """
     functions = {function.__name__: function for function in (*STATISTICS, *own)}
     claim_type, texts = TypeAdapter(Claim), set[str]()
@@ -370,12 +356,7 @@ def read_claims(package: str, *own: Callable[..., pd.Series]) -> tuple[Claim, ..
 
 
 def read_entries(package: str, name: str, read_entry: Callable[[Any], Any]) -> tuple[Any, ...]:
-    """Read each entry of a list in a YAML file of a package.
-
-    Raises:
-        SubtuneError: the file is not YAML, or ``read_entry`` rejects an entry. The message names
-            the file and the line.
-    """
+    """Read each entry of a list in a YAML file; errors name the file and the line."""
     place = f"{package.replace('.', '/')}/{name}, line"
     try:
         entries = read_package_yaml(package, name)

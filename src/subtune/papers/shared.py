@@ -45,11 +45,9 @@ COMPARED = (
 
 
 def dev_score_table(name: str, title: str, exhibits: Sequence[str], **options: Any) -> Table:
-    """Declare a table of our dev scores, followed by the scores that the paper prints.
+    """Declare a table of reproduced dev scores, followed by those in the paper's ``exhibits``.
 
-    Args:
-        exhibits: the tables or figures of the paper with the printed scores.
-        options: passed on to `subtune.exhibits.score_tables.comparison_table`.
+    The options are those of `subtune.exhibits.score_tables.comparison_table`.
     """
     return Table(
         name, title, COMPARED, lambda results: comparison_table(results, exhibits, **options)
@@ -57,7 +55,7 @@ def dev_score_table(name: str, title: str, exhibits: Sequence[str], **options: A
 
 
 def test_score_table(name: str, exhibits: Sequence[str], **options: Any) -> Table:
-    """Declare a table of our test scores from the GLUE server, followed by the paper's scores."""
+    """Declare a table of test scores from the GLUE server, followed by the paper's scores."""
     table = dev_score_table(name, "Test scores", exhibits, test=True, **options)
     return replace(table, needs=Needs(tables=("test_scores",)))
 

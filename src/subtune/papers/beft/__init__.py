@@ -42,11 +42,9 @@ def minus_most_informed(
 ) -> pd.Series:
     """Compute the score of ``method`` minus that of the method with the most Fisher information.
 
-    Both scores are from the smallest training set. `minus_at_train_size` cannot be used, because
-    the second method differs between tasks.
-
-    Args:
-        methods: methods that train a single parameter and are named after it.
+    Each of ``methods`` trains the parameter that it is named after. Both scores are from the
+    smallest training set. `minus_at_train_size` cannot be used, because the second method differs
+    between tasks.
     """
     rows = information[information["parameter"].isin(methods)]
     most = rows.loc[rows.groupby("task")["information"].idxmax()].set_index("task")["parameter"]

@@ -96,7 +96,7 @@ EXHIBITS = (
 
 
 def spread_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Compute the first method's standard deviation over seeds minus that of the second method.
+    """Compute ``std(first) - std(second)`` over seeds.
 
     `minus` cannot be used, because it compares means.
     """
@@ -106,10 +106,9 @@ def spread_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
 
 
 def agreement_of_models(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Compute how well two models agree on the difference between two methods.
+    """Compute the rank correlation between two models' values of `minus`, for each pair of models.
 
-    The result is one rank correlation over score columns for each pair of models. `minus` cannot
-    be used alone, because the claim compares models.
+    `minus` cannot be used alone, because the claim compares models.
     """
     wide = minus(chosen, first, second).groupby(level=["model", "column"]).mean().unstack("model")
     pairs = {f"{a}, {b}": wide[[a, b]].dropna() for a, b in combinations(wide, 2)}
@@ -122,11 +121,8 @@ def minus_by_task_size(
 ) -> pd.Series:
     """Compute the rank correlation over tasks between `minus` and the training set size.
 
-    There is one value for each model and seed. `minus_by_rows` cannot be used, because each task
-    has only one training set size in ``chosen``.
-
-    Args:
-        train_rows: a table with the columns ``task`` and ``rows``.
+    `minus_by_rows` cannot be used, because each task has only one training set size in ``chosen``.
+    The columns of ``train_rows`` are ``task`` and ``rows``.
     """
     deciding = chosen[chosen["decides"]]
     rows = train_rows.set_index("task")["rows"]
@@ -155,15 +151,10 @@ def change_beside_others(changes: pd.DataFrame, method: str, name: str, others: 
 def measure_minus(
     table: pd.DataFrame, measure: str, first: str | float, second: str | float
 ) -> pd.Series:
-    """Compute the first method's values in a column minus the second method's values.
+    """Compute ``first - second`` of two methods, or of a method and a number, in a column.
 
     Diverged runs are left out. `minus` cannot be used, because it reads only scores, and compares
     no method with a number.
-
-    Args:
-        measure: the name of the column, such as ``gap``.
-        first: the name of a method, or a number.
-        second: the name of a method, or a number.
     """
     wide = table.dropna(subset="gap").groupby([*CELL, "method"])[measure].mean().unstack()
     wide = wide.reindex(columns=[side for side in (first, second) if isinstance(side, str)])
@@ -184,7 +175,7 @@ def epochs_left(chosen: pd.DataFrame, method: str, epochs: int) -> pd.Series:
 
 
 def log_ratio_of_rates(chosen: pd.DataFrame, printed: pd.DataFrame, method: str) -> pd.Series:
-    """Compute ``log(ours / printed)`` for a method's best learning rate on each model and task.
+    """Compute ``log(reproduced / printed)`` of a method's best learning rates, per model and task.
 
     `minus_printed` cannot be used, because it compares scores.
     """

@@ -57,11 +57,10 @@ EXHIBITS = (
 
 
 def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Compute `minus` for the best method of each of two families.
+    """Compute `minus` for the method of each family with the highest mean over all columns.
 
-    The best method has the highest mean over the columns in which every method has a score. The
-    second family excludes the methods of the first. `best_minus` cannot be used, because it
-    chooses a best method for each column.
+    Columns in which a method has no score do not count, and methods of the first family are not in
+    the second. `best_minus` cannot be used, because it chooses a best method for each column.
     """
     rows = drop_masked_runs(chosen)
     firsts, seconds = split_families(rows["method"].unique(), first, second)
@@ -79,7 +78,7 @@ def distance_to_printed(
     """Compute the absolute value of `minus_printed`.
 
     `minus_printed` itself cannot be used, because differences with opposite signs cancel in the
-    mean over methods.
+    mean.
     """
     return minus_printed(chosen, printed, pairs, exhibit, split).abs()
 
@@ -87,19 +86,11 @@ def distance_to_printed(
 def correlate_changes_with_scores(
     changes: pd.DataFrame, chosen: pd.DataFrame, method: str, parts: Mapping[str, Sequence[str]]
 ) -> pd.Series:
-    """Compute the rank correlation over methods between changes and scores, sign reversed.
+    """Compute minus the rank correlation over methods between changes and scores.
 
-    The change of a method is the mean change of its parameters in a run of ``method``, which trains
-    all of them. The score is the mean over tasks. No shared statistic can be used, because each of
-    them reads either changes or scores.
-
-    Args:
-        method: the method whose runs give the changes.
-        parts: maps each method to the names of the parameters that it trains.
-
-    Returns:
-        One value for each model, each task with changes, and each seed of the scores. A value is
-        negative if methods with larger changes have higher scores.
+    The change is the mean change of a method's parameters (``parts``) in runs of ``method``, which
+    trains all of them. The score is the mean over tasks. A value is negative if methods with larger
+    changes have higher scores. No shared statistic reads both changes and scores.
     """
     means, scores = average_changes(changes, method), method_scores(chosen)
     methods = [m for m, names in parts.items() if m in scores and set(names) <= set(means)]

@@ -99,15 +99,10 @@ EXHIBITS = (
 def mask_minus(
     chosen: pd.DataFrame, first: str, second: str, fraction: float | None = None
 ) -> pd.Series:
-    """Compute the score of the first kind of mask minus that of the second.
+    """Compute ``first - second`` of the scores of two scopes of masks or methods without a mask.
 
-    `minus` cannot be used, because it leaves out masked runs.
-
-    Args:
-        first: a scope of masks (``individual``, ``global`` or ``cv``), or a method without a mask.
-        second: a scope or a method, like ``first``.
-        fraction: masks with the fraction nearest to this number are compared. If None, the mean
-            scores over all fractions are compared.
+    With ``fraction``, only masks with the nearest fraction count; otherwise the mean over all
+    fractions. `minus` cannot be used, because it leaves out masked runs.
     """
     groups = select_masked_runs(chosen).groupby([*CELL, "fraction", "scope"])
     masks = groups["value"].mean().unstack()
@@ -125,8 +120,7 @@ def mask_minus(
 def change_to_largest_other(changes: pd.DataFrame, component: str) -> pd.Series:
     """Compute ``log(component / largest_other)`` of the mean changes of components, for each task.
 
-    `changes_to_largest_other` cannot be used, because ``changes`` contains components instead of
-    parameters, and no methods.
+    `changes_to_largest_other` cannot be used, because ``changes`` has components and no methods.
     """
     wide = changes.groupby(["task", "component"])["change"].mean().unstack()
     if component not in wide:
@@ -137,11 +131,8 @@ def change_to_largest_other(changes: pd.DataFrame, component: str) -> pd.Series:
 def rank_minus(shares: pd.DataFrame, ranks: Mapping[str, int]) -> pd.Series:
     """Compute each component's rank by Fisher information minus its rank in ``ranks`` (Table 1).
 
-    No shared statistic can be used, because Table 1 only prints the order over all tasks.
-
-    Args:
-        shares: the table ``component_shares``, or a table with the columns ``component`` and
-            ``rank``.
+    ``shares`` is ``component_shares``, or has the columns ``component`` and ``rank``. No shared
+    statistic can be used, because Table 1 only prints the order over all tasks.
     """
     if "rank" in shares:
         ours = shares.set_index("component")["rank"]
@@ -152,22 +143,18 @@ def rank_minus(shares: pd.DataFrame, ranks: Mapping[str, int]) -> pd.Series:
 
 
 def rank_of_layers(layers: pd.DataFrame, value: str) -> pd.Series:
-    """Compute the rank correlation between layer numbers and values of layers, for each task.
+    """Compute the rank correlation between layer numbers and the column ``value``, for each task.
 
     A difference cannot be used, because the claim is about a trend over layers.
-
-    Args:
-        layers: a table with the columns ``task``, ``layer`` and ``value``.
-        value: the name of the column with Fisher information or changes.
     """
     return rank_correlations(layers.groupby(["task", "layer"])[value].sum(), "layer", ["task"])
 
 
 def bias_minus_weight(layers: pd.DataFrame) -> pd.Series:
-    """Compute the biases' share of LayerNorm's Fisher information minus the weights' share.
+    """Compute ``bias - weight`` of the shares of LayerNorm's Fisher information, for each task.
 
-    Layers without a weight or a bias are left out. `minus` cannot be used, because ``layers``
-    contains no methods.
+    Layers without a weight or a bias are left out. `minus` cannot be used, because ``layers`` has
+    no methods.
     """
     parts = layers.pivot(index=["task", "layer"], columns="part", values="share")
     # In some models, LayerNorm has no bias.

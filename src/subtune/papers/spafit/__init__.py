@@ -25,10 +25,9 @@ EXHIBITS = (
 
 
 def log_rate_ratio(chosen: pd.DataFrame, methods: str, learning_rate: float) -> pd.Series:
-    """Compute ``log(best / learning_rate)`` for each model, task and method.
+    """Compute ``log(best / learning_rate)`` of the best rate of each model, task and method.
 
-    ``best`` is the best learning rate. No shared statistic can be used, because all of them compare
-    scores or parameter counts.
+    No shared statistic can be used, because all of them compare scores or parameter counts.
     """
     return np.log(best_rates(chosen, methods) / learning_rate)
 
