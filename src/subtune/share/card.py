@@ -39,14 +39,7 @@ INHERITED_FIELDS = ("license", "license_name", "license_link", "language")
 def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> str:
     """Write the model card of an exported run, with metadata, scores, and code to load the model.
 
-    Args:
-        layout: the paths of the results that contain the run.
-        run: the run's id.
-        place: the folder or the repository on the hub from which the card's code loads the model.
-        adapter: whether the export is a PEFT adapter instead of a whole model.
-
-    Raises:
-        SubtuneError: the record or the pretrained model is missing or damaged.
+    ``place`` is the folder or the repository on the hub from which the card's code loads the model.
     """
     store = Path(layout.records())
     spec, outcome = records.read_spec(store, run), records.read_outcome(store, run)
@@ -97,16 +90,9 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
 def _list_scores(
     store: Path, spec: RunSpec, outcome: dict[str, Any]
 ) -> tuple[list[tuple[str, str, float]], list[Fold | None]]:
-    """List the scores of a run. A refit is not scored, so its runs on folds are averaged instead.
+    """List split, metric and score of a run, and the folds of the runs that are averaged.
 
-    Args:
-        store: the directory of the run records.
-        spec: the run's spec.
-        outcome: the run's outcome, from `subtune.runs.records.read_outcome`.
-
-    Returns:
-        The split, the metric and the score of each row of the card's table, and the fold of each
-        run that is averaged. Diverged runs are left out.
+    A refit is not scored, so its cross-validation runs are averaged, except those that diverged.
     """
     task = spec.tokens.data.task
     runs = find_folds(store, spec, records.list_run_ids(store))
@@ -123,10 +109,7 @@ def _list_scores(
 
 
 def find_on_hub(model: ModelSpec) -> tuple[str | None, str]:
-    """Return the repository and the commit of a model on the hub.
-
-    For a local model, the repository is None, and a hash of its files replaces the commit.
-    """
+    """Return a model's repository and commit on the hub, or None and a hash of local files."""
     if model.version == MINILM_VERSION:
         return MINILM_ON_HUB
     return model.repository, model.version

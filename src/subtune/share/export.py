@@ -1,4 +1,4 @@
-"""Export of recorded runs as models of transformers or sentence-transformers, or PEFT adapters."""
+"""Export recorded runs as models of transformers or sentence-transformers, or PEFT adapters."""
 
 import copy
 import json
@@ -57,13 +57,10 @@ def export_model(layout: Layout, run: str, target: Path, minutes: float = MINUTE
 
     The export is loaded with ``from_pretrained(target)`` of transformers' class for the task, such
     as ``AutoModelForSequenceClassification``. Its predictions are the same as those of the run.
-
     Models with mean pooling, and regressions on embeddings, are exported in the format of
     sentence-transformers. The method ``encode`` of the loaded model returns the logits or, for a
-    regression on pairs, the embedding of each text.
-
-    A run of a PEFT method is exported by `export_adapter`, because only PEFT implements the
-    modules of these methods.
+    regression on pairs, the embedding of each text. A run of a PEFT method is exported by
+    `export_adapter`, because only PEFT implements the modules of these methods.
 
     Args:
         layout: the paths of the results that contain the run.
@@ -107,12 +104,7 @@ def _write_other_files(
 ) -> None:
     """Write the run's spec, the tokenizer and the model card to the folder of an export.
 
-    Args:
-        draft: the folder, which already contains the weights.
-        layout: the paths of the results that contain the run.
-        model: the pretrained model.
-        place: the name of the folder, from which the card's code loads the model.
-        adapter: whether the export is a PEFT adapter instead of a whole model.
+    The card's code loads the model from the folder with the name ``place``.
     """
     text = json.dumps(spec.to_json_types(), indent=2, ensure_ascii=False)
     (draft / SPEC).write_text(text + "\n", encoding="utf-8")
@@ -129,11 +121,7 @@ def _complete_tokenizer(directory: Path, config: PretrainedConfig, head: str) ->
     """Complete a tokenizer's configuration, so that transformers tokenizes texts as in training.
 
     Padding is on the right, except in XLNet, whose classifier reads the last token of a batch's
-    row. Other fields, such as the tokenizer's class, are not changed.
-
-    Args:
-        directory: the folder with the tokenizer.
-        config: transformers' configuration of the model.
+    row.
     """
     path = directory / TOKENIZER_CONFIG
     fields = json.loads(path.read_text()) if path.is_file() else {}
@@ -154,24 +142,12 @@ def export_adapter(layout: Layout, run: str, target: Path, minutes: float = MINU
     """Export the PEFT adapter of a run that trained LoRA, norms, or modules of the PEFT library.
 
     The adapter is loaded with ``PeftModel.from_pretrained(base, target)``, where ``base`` is the
-    pretrained model with an untrained classifier. The adapter contains the trained classifier. If a
-    run trained whole tensors in addition to LoRA, the adapter contains the modules of these
-    tensors. The adapter refers to the base by name and commit on the hub or, if the base is not on
-    the hub, by its path in the results. All values are float32, because a base in half precision
-    would round them.
-
-    Args:
-        layout: the paths of the results that contain the run.
-        run: the run's id. If the run was cross-validated, its refit is trained first and exported.
-        target: the new folder.
-        minutes: the time limit for a refit.
-
-    Returns:
-        The id of the exported run.
-
-    Raises:
-        SubtuneError: the run trained parameters that PEFT cannot store, or a reason given for
-            `export_model` applies.
+    pretrained model with an untrained classifier. The adapter contains the trained classifier and,
+    if a run trained whole tensors in addition to LoRA, the modules of these tensors. The adapter
+    refers to the base by name and commit on the hub or, if the base is not on the hub, by its path
+    in the results. All values are float32, because a base in half precision would round them.
+    Arguments, result and errors are those of `export_model`; a run whose parameters PEFT cannot
+    store raises a `SubtuneError`, too.
     """
     from subtune.models.peft import make_peft_model
 
@@ -195,13 +171,8 @@ def export_adapter(layout: Layout, run: str, target: Path, minutes: float = MINU
 def _choose_peft_settings(run: str, spec: RunSpec, delta: Delta, model: Encoder) -> PeftSettings:
     """Choose the settings of a PEFT config with which an adapter can store a run's trained values.
 
-    The classifier needs no setting, because PEFT stores it in every adapter.
-
-    Args:
-        run: the id of the run that the user named, for the error message.
-
-    Raises:
-        SubtuneError: PEFT cannot store the values in an adapter.
+    The classifier needs no setting, because PEFT stores it in every adapter. Values that PEFT
+    cannot store raise a `SubtuneError`.
     """
     selection = spec.selection
     if isinstance(selection, Peft):
@@ -227,12 +198,9 @@ def _choose_peft_settings(run: str, spec: RunSpec, delta: Delta, model: Encoder)
 def _fill_adapter(
     module: "PeftModel", names: Mapping[str, str], delta: Delta, model: Encoder
 ) -> None:
-    """Copy a run's trained values into PEFT's model.
+    """Copy a run's trained values into PEFT's model, in place.
 
-    Args:
-        module: PEFT's model, which is changed in place.
-        names: maps canonical names to names of parameters in ``module``, from `make_peft_model`.
-        model: the pretrained model.
+    ``names`` maps canonical names to names of parameters in ``module``, from `make_peft_model`.
     """
     parameters, transposed = dict(module.named_parameters()), transposed_matrices(module)
     with torch.no_grad():
@@ -307,14 +275,7 @@ def _make_export_config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
 def _write_encoder(
     draft: Path, pretrained: Path, config: PretrainedConfig, values: Mapping[str, Tensor]
 ) -> None:
-    """Save a pretrained encoder without a head.
-
-    Args:
-        draft: the folder to write to.
-        pretrained: the directory of the pretrained model.
-        config: transformers' configuration of the export.
-        values: maps transformers' names to the changed tensors of the encoder.
-    """
+    """Save a pretrained encoder without a head; ``values`` are its changed tensors."""
     encoder = AutoModel.from_pretrained(pretrained, config=config, local_files_only=True).float()
     encoder.load_state_dict(values, strict=False)
     encoder.save_pretrained(draft)
@@ -326,7 +287,6 @@ def _write_sentence_transformer(
     """Write the files that make an encoder a model of sentence-transformers.
 
     Args:
-        draft: the folder with the encoder.
         max_length: the largest number of tokens of a text.
         read: the tokens whose hidden states are averaged into an embedding.
         weight: the weight of the linear layer, ``[o, f]`` with ``f`` features.

@@ -1,4 +1,4 @@
-"""Predictions of recorded runs for new data, and refits of cross-validated runs."""
+"""Predict new data with recorded runs, and refit cross-validated runs."""
 
 import io
 import itertools
@@ -49,14 +49,8 @@ PREDICTION, PROBABILITY = "prediction", "probability_{}"
 def run_to_export(layout: Layout, run_id: str, minutes: float = MINUTES) -> str:
     """Return the id of the run to export: the given run or, after cross-validation, its refit.
 
-    A cross-validated run was not trained on all examples, so the refit of its method is exported
-    instead. The refit is trained first if it is not recorded.
-
-    Args:
-        layout: the paths of the results that contain the run.
-        run_id: the run's id.
-        minutes: the time limit for a refit. If the training examples were sampled from a larger
-            table, the refit trains on as many examples of this table as the limit allows.
+    The refit is trained first if it is not recorded. If the training examples were sampled from a
+    larger table, it trains on as many examples of this table as ``minutes`` allow.
 
     Raises:
         SubtuneError: the run does not have its method's chosen learning rate, or training failed.
@@ -74,16 +68,10 @@ def run_to_export(layout: Layout, run_id: str, minutes: float = MINUTES) -> str:
 
 
 def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[RunSpec, str]:
-    """Extend the training set of a refit, if its examples were sampled from a larger table.
+    """Extend a refit's training set to ``number`` examples of the table that it was sampled from.
 
-    Args:
-        spec: the spec of the refit.
-        number: the maximum number of training examples.
-
-    Returns:
-        The spec of the refit with up to ``number`` examples of the table, and a description of
-        these examples. If the table does not exist any more, or no more than the sampled
-        examples can be used, the refit trains on the sampled examples.
+    Returns the spec and a description of the examples. They stay the same if the table does not
+    exist any more, or if no more than the sampled examples can be used.
     """
     folder, data = Path(layout.sample()), spec.tokens.data
     whole, sample = read_table_description(folder), {s: folder / f"{s}.jsonl" for s in data.splits}
@@ -126,10 +114,6 @@ def find_refit(layout: Layout, run_id: str) -> tuple[str, RunSpec, float]:
 
     The refit uses the method's first seed and chosen learning rate. The number of epochs is the
     median of the best epochs on the folds, rounded up.
-
-    Args:
-        layout: the paths of the results that contain the run.
-        run_id: the run's id.
 
     Returns:
         The method, the spec of the refit, and its estimated seconds per training example.
@@ -194,9 +178,10 @@ def predict_table(
     sheet: str | None = None,
     minutes: float = MINUTES,
 ) -> int:
-    """Write a CSV file with the rows of a table and a run's predictions for these rows.
+    """Write a CSV file with the rows of a table and a run's predictions; return the number of rows.
 
-    If the run was cross-validated, its refit is trained first and used instead.
+    If the run was cross-validated, its refit is trained first, within ``minutes``, and used
+    instead.
 
     Args:
         layout: the paths of the results that contain the run.
@@ -207,9 +192,6 @@ def predict_table(
         encoding: the encoding of a text file; None means UTF-8 or UTF-16.
         sheet: the sheet of an Excel file; None means the first sheet.
         minutes: the time limit for a refit.
-
-    Returns:
-        The number of rows.
 
     Raises:
         SubtuneError: a row is not valid for the task, a column has the same name as a column of the
@@ -250,12 +232,7 @@ def predict_table(
 
 
 def read_new_rows(task: TaskSpec, table: Path) -> list[PlacedRow]:
-    """Read the rows of a file, without their labels.
-
-    Raises:
-        SubtuneError: the file cannot be read, is in no format of training data, or has two columns
-            with the same name.
-    """
+    """Read the rows of a file without their labels, or raise a `SubtuneError`."""
     reader = task_reader(task)
     if table.suffix.lower() not in reader.endings:
         raise SubtuneError(f"{table}: {format_allowed(table.suffix, reader.endings)}")
@@ -270,10 +247,9 @@ def predict_rows(
     source: str,
     minutes: float = MINUTES,
 ) -> "pd.DataFrame":
-    """Predict the labels of new rows with a run.
+    """Predict the labels of new rows with a run or, after cross-validation, with its refit.
 
-    If the run was cross-validated, its refit is trained first and used instead. All rows are
-    checked before training.
+    All rows are checked before the refit is trained.
 
     Args:
         layout: the paths of the results that contain the run.
@@ -284,10 +260,10 @@ def predict_rows(
         minutes: the time limit for a refit.
 
     Returns:
-        A table with one row per row of ``rows``. The column ``prediction`` contains a label, or a
-        number in the unit of the labels. For multi-label tasks and token classification, it
-        contains lists of labels. For classification tasks, the table also has a column
-        ``probability_<label>`` for each label. The cells of rows without text are missing.
+        A table with one row per row of ``rows``. The column ``prediction`` contains a label, a
+        number in the unit of the labels or, for multi-label tasks and token classification, a list
+        of labels. For classification, there is a column ``probability_<label>`` for each label. The
+        cells of rows without text are missing.
 
     Raises:
         SubtuneError: a row is not valid for the task, the run diverged, or the record or the

@@ -25,10 +25,8 @@ from subtune.steps.jobs import STEPS, Job, Paths, PlannedJobs, list_files
 class Context:
     """A checked configuration and its plan, with the paths and costs that jobs need.
 
-    Attributes:
-        config: a checked configuration, in which `subtune.papers.assign_papers` has set the papers.
-        plan: the plan of ``config``.
-        notes: messages to the user about the inputs, for example about unknown tokens in a table.
+    In ``config``, `subtune.papers.assign_papers` has set the papers. ``notes`` are messages to the
+    user about the inputs, for example about unknown tokens in a table.
     """
 
     config: Config
@@ -69,8 +67,7 @@ class Context:
     def training_resources(self, runs: Sequence[PlannedRun], cost: Cost) -> dict[str, Any]:
         """Return the resources of a job that trains ``runs``.
 
-        ``scored_selections`` in the result lists the ids of the selections whose runs are also
-        scored on their training set.
+        ``scored_selections`` are ids of selections that are also scored on their training set.
         """
         scored = [run for run in runs if run.key in self.scored_on_training_set]
         return self.model_resources(runs[0].spec, cost) | {
@@ -117,8 +114,8 @@ def plan_and_check(config: Config) -> Context:
     """Plan a configuration, and check all files and models that it names.
 
     Raises:
-        SubtuneError: a file, model or tokenizer cannot be used, a tokenizer knows none of the
-            words in a table, or a file of predictions lacks a row.
+        SubtuneError: a file, model or tokenizer cannot be used, a tokenizer knows none of the words
+            in a table, or a file of predictions lacks a row.
     """
     config = papers.assign_papers(config)
     plan, notes = make_plan(config), list[str]()

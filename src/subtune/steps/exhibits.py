@@ -1,11 +1,9 @@
 """The step `exhibits`: write the tables and figures of an experiment into one directory.
 
-The directory contains all tables and figures for which there are data. An index file lists these
-tables and figures for the report, because they are unknown before the job has run.
-
-The id of a job is the name of the experiment. Snakemake runs the job again if the hash of the job's
-spec changes. Therefore, the spec contains everything that tables and figures show, except the
-results of runs.
+The directory contains all tables and figures for which there are data. An index file lists them for
+the report, because they are unknown before the job has run. The id of a job is the name of the
+experiment, so Snakemake runs the job again if the hash of its spec changes. Therefore, the spec
+contains everything that tables and figures show, except the results of runs.
 """
 
 import json
@@ -97,7 +95,7 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write all tables and figures for which there are data, and the data that they show.
 
-    A single job makes all tables and figures, because most of the time is spent on starting Python.
+    A single job makes all of them, because most of the time is spent on starting Python.
     """
     from subtune import papers
     from subtune.papers.shared import exhibits_with_data
@@ -117,12 +115,7 @@ def _exhibit_data_path(name: str) -> str:
 
 
 def read_results(paper: "Paper", job: Job) -> "ExperimentResults":
-    """Return the results of an experiment: the data of all its tables, figures and claims.
-
-    Args:
-        paper: the paper that the experiment reproduces.
-        job: the job that makes the experiment's tables and figures.
-    """
+    """Return the data of all tables, figures and claims of an experiment."""
     import pandas as pd
 
     from subtune.analysis.parameters import information_tables
@@ -191,12 +184,8 @@ def make_error_tables(
 ) -> "dict[str, pd.DataFrame]":
     """Return tables about the errors of methods and about the gain from more labelled examples.
 
-    Empty tables are left out.
-
-    Args:
-        tables: the tables ``scores``, ``chosen`` and ``row_scores``.
-        store: the directory of run records.
-        datasets: maps each task to the directory of its examples.
+    ``tables`` are ``scores``, ``chosen`` and ``row_scores``, and ``datasets`` maps each task to the
+    directory of its examples. Empty tables are left out.
     """
     import pandas as pd
 
@@ -236,10 +225,7 @@ def list_computed_tables(paper: "Paper", tasks: Collection[str]) -> list[str]:
 
 
 def write_exhibits(exhibits: "Iterable[tuple[Table, Any]]", folder: Path) -> None:
-    """Write tables and figures in all their formats, and the index file of the directory.
-
-    ``exhibits`` contains pairs of a table or figure and the results that it shows.
-    """
+    """Write tables and figures with their results, and the index file of the directory."""
     from subtune.papers.shared import REPRODUCTION
 
     entries = []

@@ -12,10 +12,7 @@ if TYPE_CHECKING:
 
 
 def jobs(context: "Context") -> Iterator[Job]:
-    """Yield a job for each task of each experiment.
-
-    A job only runs if another job needs its output.
-    """
+    """Yield a job for each task of each experiment, which runs only if its output is needed."""
     paths = context.paths
     for key, fisher in context.plan.fishers.items():
         outputs = {"entries": paths.fisher_entries(key), "sums": paths.fisher_sums(key)}
@@ -25,10 +22,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write the Fisher information of entries, and its sum over each tensor.
-
-    Entries are written for vectors and for the tensors that ``in_full`` selects.
-    """
+    """Write the sum over each tensor, and the entries of vectors and tensors in ``in_full``."""
     import safetensors.numpy
 
     from subtune.data.load import read_splits

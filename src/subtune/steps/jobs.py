@@ -4,15 +4,13 @@ Jobs consist of plain values, so that both Snakemake's rules and the workers of 
 jobs. Importing this module must be fast, because every job imports it.
 
 The process that a user starts writes the plan file. The file is named by a hash of its content, so
-no other call, not even one with the same configuration, changes the plan of a running call. An
-*index file*, named by a hash of the configuration, names the newest plan of the configuration, and
-the state of all files that were read. If nothing has changed since, the next call reads this plan,
-which is faster than planning.
+no other call changes the plan of a running call. An *index file*, named by a hash of the
+configuration, names its newest plan, and the state of all files that were read. If nothing has
+changed since, the next call reads this plan, which is faster than planning.
 
-Plan files and index files have the modification time of their last use, that is of the last call or
-job that read them. When a plan is written, all files in its directory that nobody has used for
-`DAYS_UNUSED` days are removed. A call whose jobs all wait or run for longer than that could lose
-its plan; these jobs would end with one line in their logs.
+Reading a plan file or index file updates its modification time. When a plan is written, files that
+nobody has used for `DAYS_UNUSED` days are removed. A call whose jobs all wait or run for longer
+could lose its plan; these jobs would end with one line in their logs.
 """
 
 import json
@@ -72,9 +70,8 @@ class Job(NamedTuple):
         inputs: the input files; each name maps to a path or a list of paths.
         outputs: the output files, in the form of ``inputs``.
         resources: ``mem_mb`` and ``minutes`` of the first attempt, the number of GPUs ``gpu``, and
-            paths such as ``store`` and ``hub_cache``. A job does not run again if its resources
-            change. For example, additional ids in ``scored_selections`` do not add training scores
-            to recorded runs.
+            paths such as ``store``. A job does not run again if its resources change: additional
+            ids in ``scored_selections`` do not add training scores to recorded runs.
     """
 
     step: str
@@ -102,21 +99,15 @@ def list_files(paths: Paths) -> list[str]:
 def run_job(job: Job, threads: int = 1) -> None:
     """Run a job in this process, and write its outputs.
 
-    If subtune is updated during a call, the job is refused if its results would differ from those
-    of the version that planned the job, under the same id. Any other update changes nothing.
-
     Outputs are written under temporary names and then renamed, so that no output is ever
     incomplete. A job that runs a model reserves a GPU, if there is one. A training job that is
     stopped by one of the signals `subtune.core.process.SIGNALS` writes a checkpoint, from which the
     next call continues.
 
-    Args:
-        threads: the number of CPU threads for a model.
-
     Raises:
         StoppedError: a signal stopped the training.
-        SubtuneError: an input cannot be used, an output cannot be written, or another version of
-            subtune planned the job.
+        SubtuneError: an input cannot be used, an output cannot be written, or the results would
+            differ from those of the version of subtune that planned the job.
     """
     if other := _find_other_versions(job.spec):
         raise SubtuneError(f"{job.id}: planned by another version of subtune ({other}); call again")
@@ -133,9 +124,9 @@ def run_job(job: Job, threads: int = 1) -> None:
 def _find_other_versions(spec: Mapping[str, Any]) -> str:
     """Describe the version numbers in a job's spec that this version of subtune does not have.
 
-    Each spec has the version numbers that decide its results, such as ``recipe_version``. The
-    numbers that matter for other jobs only are not compared, and neither are the files of the code,
-    because most updates change no result. A fold is the only spec whose ``version`` is a number.
+    Only the numbers that decide the job's results are in its spec. The files of the code are not
+    compared, because most updates change no result. A fold is the only spec whose ``version`` is a
+    number.
     """
     text = json.dumps(spec).replace('"version": ', '"fold_version": ')
     # The text of a label cannot match, because JSON escapes its quotation marks.
@@ -159,7 +150,7 @@ class PlannedJobs(NamedTuple):
             and ``all`` to the outputs of all experiments.
         settings: ``results``, ``environment``, ``container``, ``longest_job_hours``, and
             ``papers``, which maps each experiment to the citation of its paper.
-        notes: messages to the user about the inputs, for example about unknown tokens in a table.
+        notes: messages to the user about the inputs, as in `Context`.
         path: the plan file; empty if the plan is not in a file.
     """
 
@@ -190,11 +181,7 @@ def read_plan(path: str) -> PlannedJobs:
 
 
 def pass_plan(plan: PlannedJobs, module: str) -> None:
-    """Pass the path of a plan file to all processes started from now on.
-
-    Args:
-        module: the name of the Snakemake module, because one call can use several.
-    """
+    """Pass a plan file to all processes started from now on, for one of Snakemake's modules."""
     passed = json.loads(os.environ.get(PASSED, "{}"))
     os.environ[PASSED] = json.dumps(passed | {module: plan.path})
 
@@ -211,13 +198,8 @@ def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
     """Return the plan of a parsed configuration, and write it to a plan file.
 
     If subtune's code and all files that the configuration names are unchanged, the existing plan
-    file is read instead.
-
-    Args:
-        data: the parsed configuration (`subtune.config.parse_config_file`).
-
-    Raises:
-        SubtuneError: the configuration, or a file or model that it names, cannot be used.
+    file is read instead. A configuration, file or model that cannot be used raises a
+    `SubtuneError`.
     """
     folder = Path(str(data.get("results", "results")), "plans").absolute()
     name = hash_text(json.dumps(data, default=str))

@@ -82,10 +82,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def _describe_runs(runs: "Sequence[PlannedRun]") -> list[dict[str, Any]]:
-    """Describe each run for the job.
-
-    ``planned`` is the number of seeds or folds of the run's method.
-    """
+    """Describe each run; ``planned`` is the number of seeds or folds of its method."""
     from subtune.analysis.chosen_runs import SETTING
 
     described = []
@@ -109,15 +106,12 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
 def collect_run_scores(
     job: Job, finished: Sequence[Mapping[str, Any]]
 ) -> "tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]":
-    """Collect the scores of finished runs, and choose the best learning rates.
-
-    ``finished`` is the result of `subtune.analysis.tables.join_run_ids`.
+    """Collect the scores of finished runs (`join_run_ids`), and choose the best learning rates.
 
     Returns:
         Four tables: the scores of all runs; the scores at the best learning rates, for every
-        training set size; the scores at the best learning rates for the largest training set, with
-        the scores of external predictions; and the pseudo-values of the scores by which methods are
-        compared.
+        training set size; the same for the largest training set, with the scores of external
+        predictions; and the pseudo-values of the scores by which methods are compared.
     """
     import pandas as pd
 
@@ -159,13 +153,7 @@ def collect_run_scores(
 def write_score_tables(
     job: Job, finished: Sequence[Mapping[str, Any]], outputs: Mapping[str, str]
 ) -> None:
-    """Write the tables `SCORE_TABLES` of finished runs.
-
-    ``finished`` is the result of `subtune.analysis.tables.join_run_ids`.
-
-    Raises:
-        SubtuneError: the score of recorded predictions differs from the recorded score.
-    """
+    """Write the tables `SCORE_TABLES` of finished runs, after checking scores against predictions."""
     from subtune.analysis import chosen_runs, parameters, run_scores
 
     store, columns = Path(job.resources["store"]), _score_columns(job)

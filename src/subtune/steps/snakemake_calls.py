@@ -1,4 +1,4 @@
-"""Calls Snakemake with this workflow, and summarises failures and answers at the end.
+"""Call Snakemake with this workflow, and summarise failures and answers at the end.
 
 Snakemake is not imported as a library. Failures are read from the public events of its logger.
 """
@@ -50,10 +50,7 @@ def workflow_directory() -> Path:
 
 
 def snakemake_command(*arguments: str) -> list[str]:
-    """Return the command that calls Snakemake with this workflow.
-
-    Python modules and profiles in the working directory are ignored.
-    """
+    """Return the command that calls Snakemake, which ignores modules in the working directory."""
     directory = workflow_directory()
     options = [f"--snakefile={directory / 'Snakefile'}"]
     options += [f"--workflow-profile={directory / 'profiles' / 'default'}"]
@@ -64,9 +61,6 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
     """Replace this process with a Snakemake process that runs this workflow.
 
     By default, Snakemake uses all cores and GPUs. The workflow's own profiles can be given by name.
-
-    Raises:
-        SubtuneError: there is no space for temporary files, or Python cannot be started.
     """
     with convert_errors("TMPDIR"):
         temporary = tempfile.gettempdir()
@@ -91,8 +85,7 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
 class CallEvents(logging.Handler):
     """Collects output files and failed jobs of a call from the events of Snakemake's logger.
 
-    Attributes:
-        failures: the name, the reason and the log of each failed job, by Snakemake's job id.
+    ``failures`` maps Snakemake's job id to the name, the reason and the log of a failed job.
     """
 
     def __init__(self) -> None:
@@ -134,10 +127,7 @@ class CallEvents(logging.Handler):
         """Print the answers of this call, and how many claims of the papers hold.
 
         A call that wrote the report prints all answers, even if an earlier call computed them.
-
-        Args:
-            paths: the layout of the results directory.
-            papers: maps the name of each experiment to the citation of its paper.
+        ``papers`` maps each experiment to the citation of its paper.
         """
         from subtune.exhibits.answer_tables import format_answers
         from subtune.exhibits.finding_tables import format_papers
@@ -163,10 +153,6 @@ def find_reason(logs: Sequence[str], message: str) -> tuple[str, str]:
 
     The reason is the last line of the job's log. If the job has not started, the reason is the
     error in the scheduler's log or, without one, Snakemake's message.
-
-    Args:
-        logs: the job's log, and the scheduler's log if there is one.
-        message: Snakemake's message.
     """
     text, end = _read_log(logs[:1]), END.search(message)
     # Slurm's plugin appends its call to the lines that sbatch printed.

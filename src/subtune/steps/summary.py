@@ -36,9 +36,6 @@ def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
 
     The scores of chosen runs are recomputed here with ``evaluate``, once for all experiments,
     because importing ``evaluate`` takes longer than the rest of a job.
-
-    Raises:
-        SubtuneError: the score of recorded predictions differs from the recorded score.
     """
     from subtune.analysis.chosen_runs import are_external
     from subtune.analysis.run_scores import compute_with_evaluate, require_scores_of_predictions
