@@ -83,14 +83,12 @@ class Encoder:
     """A pretrained encoder or decoder with a head.
 
     Attributes:
-        config: transformers' configuration of the model.
-        parameters: the parameters by canonical name, in the model's order. The classifier comes
+        parameters: the parameters by canonical name, in the model's order; the classifier comes
             last.
         head: a key of `HEADS`.
-        transformers: transformers' model; None for BERT, RoBERTa and XLM-RoBERTa without PEFT,
-            because these models use subtune's own forward pass.
-        adapters: the settings of the adapters, which need subtune's forward pass; None without
-            adapters.
+        transformers: transformers' model; None for models that use subtune's own forward pass:
+            BERT, RoBERTa and XLM-RoBERTa without PEFT.
+        adapters: the settings of the adapters, which need subtune's forward pass, if there are any.
         fused: the compiled operations of subtune's forward pass; None if they are not compiled, as
             on a CPU or for a short training.
     """
@@ -159,13 +157,10 @@ def with_new_classifier(encoder: Encoder, seed: int) -> Encoder:
 
 
 def draw_classifier(encoder: Encoder, seed: int) -> dict[str, Tensor]:
-    """Draw the initial parameters of a classifier from the distributions that transformers uses.
+    """Draw the initial parameters of a classifier, by canonical name, like transformers.
 
     Matrices are drawn from N(0, initializer_range²). Biases are 0, and weights of norms are 1. For
     the model types in `OWN_INITIALISATION`, transformers' code draws the parameters.
-
-    Returns:
-        The classifier's parameters, by canonical name.
     """
     if has_own_initialisation(encoder.config.model_type):
         from subtune.models.transformers_models import initialise_classifier
@@ -202,14 +197,11 @@ def add_adapters(encoder: Encoder, settings: AdapterSettings, seed: int) -> Enco
 
 
 def read_transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
-    """Read a model's configuration with transformers.
+    """Read a model's configuration with transformers, or raise a `SubtuneError`.
 
-    Label names and the fields in `SWITCHES` are reset to their defaults. If the configuration has
-    no padding token, the end-of-text token is used for padding, as is usual for decoders. This does
-    no harm, because the tokens of a decoder attend only to earlier tokens.
-
-    Raises:
-        SubtuneError: the configuration cannot be read, or the model is unknown to transformers.
+    Label names and the fields in `SWITCHES` are reset to their defaults. If there is no padding
+    token, the EOS token is used for padding. This does no harm, because the tokens of a decoder
+    attend only to earlier tokens.
     """
     with convert_errors(f"{directory / CONFIG} cannot be read"), silence_transformers():
         config = AutoConfig.from_pretrained(
@@ -255,7 +247,6 @@ def load_encoder(
     """Load a model from a directory, in float32. All parameters of the classifier are 0.
 
     Args:
-        directory: the directory with the model's files.
         head: the head for the kind of task, a key of `HEADS`.
         outputs: the number of outputs of the head.
         pooling: the tokens that a sequence classifier reads; None means the tokens that

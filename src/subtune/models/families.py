@@ -1,8 +1,7 @@
 """The heads of models, and the families for which subtune has its own forward pass.
 
-For BERT, RoBERTa and XLM-RoBERTa, subtune has its own forward pass, for batches without padding.
-For all other families, subtune runs transformers' code, and a `Naming` maps parameter names to
-roles.
+They are BERT, RoBERTa and XLM-RoBERTa. All other families run transformers' code, and a `Naming`
+maps parameter names to roles.
 """
 
 import math
@@ -79,10 +78,7 @@ class Dimensions(NamedTuple):
         return sum(map(math.prod, self.pretrained_shapes().values()))
 
     def pretrained_shapes(self, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-        """Return the shape of every pretrained parameter that a head uses, by canonical name.
-
-        The default head uses all pretrained parameters.
-        """
+        """Return the shapes of the pretrained parameters that a head uses (all by default)."""
         shapes = self.shapes(1, head).items()
         return {name: shape for name, shape in shapes if not is_classifier(name)}
 
@@ -120,8 +116,8 @@ class Dimensions(NamedTuple):
         """Compute the number of floating-point operations in the forward pass of one example.
 
         The product of matrices ``[m, k]`` and ``[k, n]`` counts as ``2·m·k·n`` operations. If the
-        head reads only the first token, the last layer computes keys and values for all tokens, and
-        everything else only for the first token.
+        head reads only the first token, the last layer computes only keys and values for all
+        tokens.
         """
         h, i = self.hidden_size, self.intermediate_size
         linear, keys_and_values = 2 * (4 * h * h + 2 * h * i), 2 * 2 * h * h
@@ -140,11 +136,9 @@ class Family:
     Attributes:
         model_type: the family's model type in ``config.json``.
         defaults: transformers' default values of fields that ``config.json`` can leave out.
-        computed: maps other fields of ``config.json`` to the values that subtune's forward pass
-            supports.
+        computed: maps other fields of ``config.json`` to the supported values.
         heads: maps each head to its layers, in the order of the forward pass.
-        backbone: the prefix that transformers' models with a head add to the names of pretrained
-            parameters.
+        backbone: the base-model prefix.
     """
 
     model_type: str

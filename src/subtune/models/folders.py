@@ -11,10 +11,7 @@ SUBFOLDER_PATTERNS = ("*", "*/*", "*/*/*")
 
 
 def explain_missing_config(directory: Path) -> str:
-    """Build the error message for a folder without ``config.json`` that a user names as a model.
-
-    The message says what the folder contains, if known, and which folder to name instead.
-    """
+    """Say what a folder without ``config.json`` contains, and which folder to name as the model."""
     if (directory / ADAPTER).is_file():
         base = _read_field(directory / ADAPTER, "base_model_name_or_path")
         return (

@@ -1,13 +1,10 @@
-"""The forward pass of several runs side by side.
+"""The forward pass of several runs side by side, for BERT, RoBERTa and XLM-RoBERTa.
 
 A weight is either shared by all runs or different for each run (`subtune.models.operations`). All
 runs read the same batch with the same dropout masks, so their hidden states are equal up to the
 first weight that differs. The dimension ``k`` of hidden states is 1 before this weight, and the
 number of runs after it. Except for rounding, the result of a run does not depend on the other runs.
 There is one exception: in bfloat16 on a GPU, attention draws different dropout masks for each run.
-
-This module computes the forward pass of BERT, RoBERTa and XLM-RoBERTa. All other models run
-transformers' code (`subtune.models.transformers_pass`).
 
 Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads,
 ``h`` hidden size, ``i`` inputs, ``o`` outputs. For buckets, see `subtune.models.packing`.
@@ -67,17 +64,15 @@ def compute_logits(
     masks: DropoutMasks | None = None,
     watch: Watch | None = None,
 ) -> Tensor:
-    """Compute the logits of every run, ``[k, q, o]``.
+    """Compute the logits of every run, ``[k, q, o]``. Other models run transformers' code.
 
     Args:
-        encoder: the model that all runs share.
-        batch: the batch that all runs read.
         trained: maps canonical names to weights that replace the model's own tensors.
         masks: dropout masks; None means no dropout.
-        watch: a function that is called for every module, with the module's name, its input
-            ``[k, t, i]`` and its output ``[k, t, o]``. The input of an embedding table is the ids
-            ``[t]``; its output is the sum of all embeddings. The function can retain the gradient
-            of the output. Models that run transformers' code do not call the function.
+        watch: a function that is called for every module, with the module's name, its input ``[k,
+            t, i]`` and its output ``[k, t, o]``, of which it can retain the gradient. The input of
+            an embedding table is the ids ``[t]``; its output is the sum of all embeddings. Models
+            that run transformers' code do not call the function.
     """
     if encoder.transformers is not None:
         # Transformers' code takes seconds to import, and subtune's forward pass does not need it.
@@ -101,19 +96,15 @@ def compute_logits(
 def _has_flash_attention(device: torch.device) -> bool:
     """Return whether attention on jagged batches uses flash attention, which supports dropout.
 
-    Torch's other kernel, for float32 and old GPUs, treats a jagged batch as a batch without keys
-    when it draws dropout masks. The backward pass of this kernel drops other attention weights than
-    its forward pass.
+    With dropout, torch's other kernel, for float32 and old GPUs, treats a jagged batch as a batch
+    without keys, and its backward pass drops other attention weights than its forward pass.
     """
     is_short = torch.is_autocast_enabled(device.type)
     return is_short and device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def compute_hidden_states(encoder: Encoder, batch: PackedBatch) -> Tensor:
-    """Compute the last hidden states ``[q, h]`` of the tokens in ``batch.reads``.
-
-    If ``batch.reads`` is None, the first token of each example is read.
-    """
+    """Compute the last hidden states ``[q, h]`` of ``batch.reads``, or else of the first tokens."""
     if encoder.transformers is not None:
         from subtune.models.transformers_pass import transformers_hidden_states
 
@@ -162,11 +153,10 @@ def _look_up_rows(forward: _ForwardPass, module: str, ids: Tensor) -> Tensor:
 
 
 def _apply_layer(forward: _ForwardPass, layer: str, x: Tensor, first_only: bool) -> Tensor:
-    """Compute the output of a layer.
+    """Compute the output ``[k, t, h]`` of a layer.
 
-    Returns:
-        The output ``[k, t, h]`` of all tokens. With ``first_only``, the output of the examples'
-        first tokens, ``[k, n, h]``, or ``[k, n + 1, h]`` if the batch has a tail.
+    With ``first_only``, this is the output of the examples' first tokens, ``[k, n, h]``, or ``[k, n
+    + 1, h]`` if the batch has a tail.
     """
     queries = x.index_select(1, forward.batch.starts) if first_only else x
     readers = (("attention.self.query", queries), (KEY, x), ("attention.self.value", x))
@@ -190,10 +180,7 @@ def _apply_layer(forward: _ForwardPass, layer: str, x: Tensor, first_only: bool)
 
 
 def _apply_attention(forward: _ForwardPass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Compute attention. The result has the shape of the query.
-
-    The query is ``[k, t, h]``, or ``[k, n, h]`` if it contains only first tokens.
-    """
+    """Compute attention for queries ``[k, t, h]``, or ``[k, n, h]`` for first tokens only."""
     config, batch, buckets = forward.encoder.config, forward.batch, forward.batch.buckets
     p = 0.0 if forward.masks is None else config.attention_probs_dropout_prob
     if not buckets:
@@ -209,16 +196,9 @@ def _apply_attention(forward: _ForwardPass, query: Tensor, key: Tensor, value: T
 
 
 def _apply_add_and_norm(forward: _ForwardPass, part: str, x: Tensor, residual: Tensor) -> Tensor:
-    """Apply the last operations of attention or of the feed-forward part.
+    """Apply a linear layer, dropout, the adapter if any, the residual connection, and LayerNorm.
 
-    The operations are a linear layer, dropout, the adapter if there is one, the residual
-    connection, and LayerNorm.
-
-    Args:
-        forward: the arguments of the forward pass.
-        part: the prefix of parameter names, such as ``encoder.layer.3.attention.output``.
-        x: the input of the linear layer.
-        residual: the input of attention or of the feed-forward part, which is added to the output.
+    ``part`` is the prefix of parameter names, such as ``encoder.layer.3.attention.output``.
     """
     norm, dense = f"{part}.LayerNorm", f"{part}.dense"
     p = forward.encoder.config.hidden_dropout_prob
@@ -270,15 +250,10 @@ def bucket_attention(
     masks: DropoutMasks | None,
     p: float,
 ) -> Tensor:
-    """Compute attention within the examples of a bucket. The result has the query's shape.
+    """Compute attention within the examples of a bucket, for keys and values ``[k, s, h]``.
 
-    Args:
-        query: ``[k, s, h]``, or ``[k, m, h]`` if it contains only first tokens.
-        key: ``[k, s, h]``.
-        value: ``[k, s, h]``.
-        bucket: the sizes and the padding of the bucket.
-        masks: dropout masks, which all runs share; None means no dropout.
-        p: the dropout probability of attention weights.
+    The query and the result are ``[k, s, h]``, or ``[k, m, h]`` for first tokens only. Attention
+    weights have the dropout probability ``p`` and ``masks``, which all runs share.
     """
     shape, examples_and_heads = query.shape, len(bucket.padding)
     first_only = query.shape[1] == bucket.examples
@@ -298,16 +273,11 @@ def bucket_attention(
 def jagged_attention(
     query: Tensor, key: Tensor, value: Tensor, heads: int, starts: Tensor, longest: int, p: float
 ) -> Tensor:
-    """Compute attention within sequences without padding. The result has the query's shape.
+    """Compute attention within sequences without padding, for keys and values ``[k, t, h]``.
 
-    Args:
-        query: ``[k, t, h]``, or ``[k, n, h]`` if it contains only first tokens.
-        key: ``[k, t, h]``.
-        value: ``[k, t, h]``.
-        heads: the number of attention heads.
-        starts: the index of the first token of each sequence, ``[n]``. No sequence may be empty.
-        longest: an upper bound of the number of tokens of a sequence.
-        p: the dropout probability of attention weights.
+    The query and the result are ``[k, t, h]``, or ``[k, n, h]`` for first tokens only. ``starts``
+    has the index of the first token of each sequence ``[n]``, none of which may be empty, and
+    ``longest`` is an upper bound of their lengths.
     """
 
     def to_jagged(x: Tensor, starts: Tensor, longest: int) -> Tensor:
@@ -332,8 +302,7 @@ def jagged_attention(
 def _apply_linear(forward: _ForwardPass, module: str, x: Tensor) -> Tensor:
     """Compute the output of a linear layer, ``[k, t, o]``.
 
-    The matrix product can be computed in bfloat16. The bias is always added in float32, so the
-    result does not depend on whether runs share the bias.
+    The bias is always added in float32, so the result does not depend on whether runs share it.
     """
     y, bias = _apply_weight(forward, module, x), f"{module}.bias"
     # The bias of the key projection is left out, because it does not affect attention weights.

@@ -82,14 +82,9 @@ def read_model_config(directory: Path) -> dict[str, Any]:
 
 
 def find_pooling(read: Callable[[str], str | None]) -> Pooling | None:
-    """Find the pooling of a sentence-transformers model.
+    """Find the pooling of a sentence-transformers model; None for another pooling or kind of model.
 
-    Args:
-        read: a function that returns the text of one of the model's files, or None if the file does
-            not exist.
-
-    Returns:
-        ``"mean"`` or ``"first"``; None for another pooling or another kind of model.
+    ``read`` returns the text of one of the model's files, or None if the file does not exist.
 
     Raises:
         SubtuneError: a file does not have the format of sentence-transformers.
@@ -100,14 +95,7 @@ def find_pooling(read: Callable[[str], str | None]) -> Pooling | None:
 
 
 def _list_modules(read: Callable[[str], str | None]) -> list[str]:
-    """List the modules of a sentence-transformers model by type, or by mode: ``mean pooling``.
-
-    Args:
-        read: as in `find_pooling`.
-
-    Raises:
-        SubtuneError: a file does not have the format of sentence-transformers.
-    """
+    """List the modules of a sentence-transformers model by type, or by mode: ``mean pooling``."""
     modules = []
     with convert_errors(
         f"cannot read {MODULES}, or the {MODULE_CONFIG} of a module that {MODULES} lists"
@@ -129,11 +117,7 @@ def _list_modules(read: Callable[[str], str | None]) -> list[str]:
 
 
 def list_parts_left_out(directory: Path, is_decoder: bool) -> list[str]:
-    """List the parts of a local sentence-transformers model that subtune does not compute.
-
-    Raises:
-        SubtuneError: a file does not have the format of sentence-transformers.
-    """
+    """List the parts of a local sentence-transformers model that subtune does not compute."""
     read = partial(_read_file, directory)
     # Normalisation and dropout have no parameters.
     computed = {"Transformer", "Normalize", "Dropout", f"mean{POOLED}"}
@@ -159,14 +143,7 @@ def _read_file(directory: Path, name: str) -> str | None:
 
 
 def choose_head(pooling: Pooling | None, head: str, model_type: str) -> str:
-    """Choose the head for a task and a pooling.
-
-    Args:
-        pooling: the tokens that a sequence classifier reads; None means the tokens that
-            transformers' class reads.
-        head: the usual head for the kind of task.
-        model_type: the model's type in ``config.json``.
-    """
+    """Choose the head for a pooling, given the usual head for the kind of task."""
     if pooling != "mean" or head != SEQUENCE_CLASSIFICATION:
         return head
     return head if family_naming(model_type).pooling_field else MEAN_CLASSIFICATION
@@ -191,9 +168,9 @@ def has_token_types(config: Mapping[str, Any]) -> bool:
 
 
 def needs_one_end_token(config: Mapping[str, Any], head: str) -> bool:
-    """Return whether a text must contain exactly one end-of-text token.
+    """Return whether a sequence classifier reads the EOS token, as in encoder-decoder models.
 
-    The sequence classifiers of encoder-decoder models read the end-of-text token's hidden state.
+    A text must then contain exactly one EOS token.
     """
     return config.get("is_encoder_decoder", False) and head == SEQUENCE_CLASSIFICATION
 
@@ -210,8 +187,7 @@ class OtherDimensions:
 
     Attributes:
         directory: the directory of the model's configuration.
-        first_head: a head that transformers supports for the model; sequence classification if
-            possible.
+        first_head: a head that transformers supports; sequence classification if possible.
         is_decoder: whether a token attends only to earlier tokens.
     """
 
@@ -244,8 +220,8 @@ class OtherDimensions:
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
         """Compute the number of floating-point operations in the forward pass of one example.
 
-        The number includes attention, and the product of each token with each matrix that is not an
-        embedding table. If layers share their parameters, as in ALBERT, each layer counts.
+        The number includes attention, and each matrix that is not an embedding table. If layers
+        share their parameters, as in ALBERT, each layer counts.
         """
         shapes = self.shapes(1, head)
         layers = {split_name(name).layer for name in shapes} - {None}
@@ -265,12 +241,9 @@ BYTES_OF_TRAINED = 5 * 4 + 2 * 2
 
 
 def activations_per_token(dimensions: AnyDimensions) -> int:
-    """Estimate how many activations a layer stores for each token until the backward pass.
+    """Estimate the activations that a layer stores for each token, without attention scores.
 
-    The result does not include attention scores.
-
-    Args:
-        dimensions: the model's dimensions, or transformers' configuration of the model.
+    ``dimensions`` may be transformers' configuration.
     """
     hidden = dimensions.hidden_size
     # Some of transformers' configurations have no field ``intermediate_size``.
@@ -281,10 +254,8 @@ def activations_per_token(dimensions: AnyDimensions) -> int:
 def bytes_per_run(dimensions: AnyDimensions, tokens: float, trained: int) -> float:
     """Estimate the GPU memory, in bytes, that one run of a group needs.
 
-    Args:
-        dimensions: the model's dimensions, or transformers' configuration of the model.
-        tokens: the number of tokens of a large batch.
-        trained: the number of entries of the trained matrices; 0 if only vectors are trained.
+    ``tokens`` is the number of tokens of a large batch; ``trained`` the number of entries of the
+    trained matrices. ``dimensions`` may be transformers' configuration.
     """
     stored = tokens * dimensions.num_hidden_layers * activations_per_token(dimensions)
     return 4 * stored + BYTES_OF_TRAINED * trained
@@ -343,8 +314,8 @@ def read_dimensions(directory: Path) -> AnyDimensions:
     """Read the dimensions of a model from a local directory. No weights are needed.
 
     Raises:
-        SubtuneError: the configuration is missing or unreadable, or the model is unknown to
-            transformers.
+        SubtuneError: the configuration is missing or unreadable, or transformers does not know the
+            model.
     """
     fields = read_model_config(directory)
     if fields["model_type"] in FAMILIES:
@@ -384,23 +355,14 @@ def count_parameters(
 ) -> "pd.DataFrame":
     """Count the trained parameters of each method in each model.
 
-    The classifier is always trained. The column ``parameters`` includes the classifier. The column
-    ``share`` excludes the classifier, as in BitFit, Table 1, because the classifiers of two
-    families can differ by more parameters than some methods train.
-
-    Args:
-        models: the dimensions of each model, by the model's name.
-        methods: the selection of each method, by the method's name.
-        outputs: the number of outputs of the head.
-        head: the models' head.
-
     Returns:
         A table with one row per model and method, and these columns:
 
         * ``model``, ``method``
         * ``parameters``: the number of trained parameters, including the classifier
         * ``classifier``: the number of parameters of the classifier
-        * ``share``: the fraction of the pretrained parameters that are trained
+        * ``share``: the trained fraction of the pretrained parameters, without the classifier, as
+          in BitFit, Table 1. Classifiers of two families can differ by more than some methods train
         * ``problem``: why the method cannot be used with the model. If there is a problem,
           ``parameters`` and ``share`` are missing
     """

@@ -58,7 +58,7 @@ def lacks_pooler(directory: Path) -> bool:
 def lacks_head(directory: Path) -> bool:
     """Return whether a local model lacks all pretrained layers between its encoder and classifier.
 
-    Of the families with such layers, sentence-transformers saves only the encoder.
+    For families with such layers, sentence-transformers saves only the encoder.
     """
     head = family_naming(read_model_config(directory)["model_type"]).pretrained_head
     return bool(head) and not _has_weights(directory, head)
@@ -113,11 +113,7 @@ def list_model_files(directory: Path) -> list[Path]:
 
 
 def list_weight_files(directory: Path) -> list[Path]:
-    """List the files with a model's weights.
-
-    Raises:
-        SubtuneError: there are no weights, or a file that the index lists is missing.
-    """
+    """List the files with a model's weights, or raise a `SubtuneError` if one is missing."""
     if (directory / WEIGHTS).is_file():
         return [directory / WEIGHTS]
     if not (directory / INDEX).is_file():
@@ -145,16 +141,10 @@ def stored_names(
     """Map canonical parameter names to the names in a model's weight files, and check the shapes.
 
     Only the headers of the files are read. Unknown tensors outside the encoder's layers, such as
-    the tensors of another head, are ignored.
-
-    Args:
-        paths: the files with the weights.
-        dimensions: the model's dimensions.
-        head: the model's head. Some heads need a pooler; the default head does not.
+    those of another head, are ignored. The default head needs no pooler.
 
     Raises:
-        SubtuneError: a file cannot be read, or the files lack a parameter, contain a parameter with
-            a wrong shape, or contain more layers than the model has.
+        SubtuneError: a file cannot be read, or disagrees with the dimensions.
     """
     family = dimensions.family
     stored = {name: shape for path in paths for name, shape in stored_shapes(path).items()}
@@ -179,17 +169,12 @@ def require_matching_weights(
     mismatched: Iterable[tuple[str, Shape, Shape]],
     unknown: Sequence[str],
 ) -> None:
-    """Raise an error if weights do not match the model's configuration.
+    """Raise a `SubtuneError` unless the three sequences are empty.
 
     Args:
-        directory: the model's directory, for messages.
         missing: the names of parameters that are not in the files.
-        mismatched: for each parameter with a wrong shape, its name, its stored shape and its
-            expected shape.
+        mismatched: the name, stored shape and expected shape of each parameter with a wrong shape.
         unknown: the names of stored tensors that only a larger model would have.
-
-    Raises:
-        SubtuneError: one of the three sequences is not empty.
     """
     if missing:
         hint = "; set `pooling: mean`, which needs no pooler" if "pooler." in missing[0] else ""
@@ -209,11 +194,7 @@ def require_matching_weights(
 
 
 def stored_shapes(path: Path) -> dict[str, Shape]:
-    """Read the shape of every tensor in a safetensors file, by name.
-
-    Raises:
-        SubtuneError: the file cannot be read.
-    """
+    """Read the shape of every tensor in a safetensors file, by name."""
     expected = "expected a complete safetensors file"
     with (
         convert_errors(f"{path} cannot be read, {expected}"),
@@ -224,12 +205,7 @@ def stored_shapes(path: Path) -> dict[str, Shape]:
 
 
 def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
-    """Download a model's files, or copy them from a local directory.
-
-    Args:
-        spec: the model's spec.
-        name_or_path: the model's name on the hub, or the path of a local directory.
-        target: the directory to which the files are written.
+    """Copy a model's files to ``target``, from the hub or a local directory.
 
     Raises:
         SubtuneError: the hub cannot be reached, the files are not those of a supported model, or a
@@ -261,17 +237,10 @@ def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
 
 
 def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
-    """Read a model's tokenizer, without padding and truncation.
+    """Read a model's tokenizer, without padding and truncation, or raise a `SubtuneError`.
 
-    If there is no ``tokenizer.json``, transformers converts the files of an older format.
-
-    Args:
-        directory: the model's directory.
-        names_are_text: whether the names of special tokens in a text, such as ``</s>``, are
-            tokenized as ordinary text.
-
-    Raises:
-        SubtuneError: the tokenizer's files are missing or cannot be read.
+    If there is no ``tokenizer.json``, transformers converts the files of an older format. With
+    ``names_are_text``, names of special tokens in a text, such as ``</s>``, are ordinary text.
     """
     path = directory / TOKENIZER
     if path.is_file():
@@ -299,14 +268,7 @@ def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
 
 
 def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> float:
-    """Compute the proportion of unknown tokens in texts.
-
-    The proportion is 0 for a byte-level BPE. Only the start of each text is tokenized.
-
-    Args:
-        tokenizer: the tokenizer.
-        texts: the texts.
-        model: the model's name or directory, for messages.
+    """Compute the proportion of unknown tokens at the start of each text; 0 for a byte-level BPE.
 
     Raises:
         SubtuneError: the tokenizer fails, or all tokens are unknown. If files are missing,

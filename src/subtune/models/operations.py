@@ -34,13 +34,10 @@ COMMON_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class PerRun:
-    """A tensor with different values for each run.
+    """A tensor with different values ``[k, …]`` for each run.
 
-    Attributes:
-        values: the values of each run, ``[k, …]``.
-        rows: for an embedding table, the indices ``[u]`` of the rows that are read in training, in
-            ascending order; ``values`` then contains only these rows, ``[k, u, h]``. None means
-            that ``values`` contains all rows.
+    ``rows`` has the indices ``[u]`` of the rows of an embedding table that are read in training, in
+    ascending order; ``values`` then contains only these rows, ``[k, u, h]``.
     """
 
     values: Tensor
@@ -51,9 +48,7 @@ class PerRun:
 class LowRankUpdate:
     """A low-rank update ``lora_b @ lora_a``, which is added to a matrix that all runs share.
 
-    Attributes:
-        lora_a: the first factor of each run, ``[k, r, i]``.
-        lora_b: the second factor of each run, ``[k, o, r]``, already multiplied by the scale.
+    ``lora_a`` is ``[k, r, i]``; ``lora_b`` is ``[k, o, r]``, already multiplied by the scale.
     """
 
     lora_a: Tensor
@@ -65,9 +60,7 @@ Weight = Tensor | PerRun | LowRankUpdate
 
 
 class CompiledOperations(NamedTuple):
-    """Compiled operations on the result of a matrix product, ``[k, t, o]``.
-
-    Each operation is one kernel.
+    """Operations on the result of a matrix product, ``[k, t, o]``, each compiled to one kernel.
 
     Attributes:
         add_bias_and_activate: adds the bias and applies the activation function.
@@ -98,22 +91,15 @@ def to_autocast_dtype(x: Tensor) -> Tensor:
 
 
 def look_up_embeddings(ids: Tensor, tables: Tensor) -> Tensor:
-    """Look up the same rows in the embedding table of each run. The result is ``[k, t, h]``.
-
-    Args:
-        ids: row indices, ``[t]``, which are the same for all runs.
-        tables: the table of each run, ``[k, u, h]``.
-    """
+    """Look up the rows ``ids`` ``[t]`` in each run's table ``[k, u, h]``, as ``[k, t, h]``."""
     first = torch.arange(len(tables), device=ids.device) * tables.shape[1]
     return functional.embedding(ids + first[:, None], tables.flatten(0, 1))
 
 
 def stacked_linear(x: Tensor, weights: Tensor) -> Tensor:
-    """Compute the product ``x Wᵀ`` for each run, ``[k, t, o]``.
+    """Compute ``x Wᵀ`` for each run, ``[k, t, o]``, from the matrices ``weights`` ``[k, o, i]``.
 
-    Args:
-        x: the inputs ``[k, t, i]``, or ``[1, t, i]`` if all runs have the same input.
-        weights: the matrix ``W`` of each run, ``[k, o, i]``.
+    The input is ``[k, t, i]``, or ``[1, t, i]`` if it is the same for all runs.
     """
     if len(weights) == 1:
         return functional.linear(x, weights.squeeze(0))
@@ -141,13 +127,11 @@ class _StackedLinear(torch.autograd.Function):
 class DropoutMasks:
     """A reproducible sequence of dropout masks, determined by a seed.
 
-    On a CPU, torch's own dropout takes a fifth of a training step. The masks of this class are
-    drawn faster: each value is determined by 16 random bits, so dropout probabilities are rounded
-    to multiples of 1/65536.
+    On a CPU, torch's own dropout takes a fifth of a training step. Here, 16 random bits determine
+    each value, so dropout probabilities are rounded to multiples of 1/65536.
 
     On a GPU, flash attention in bfloat16 draws a mask for each run from torch's default generator.
-    All other masks are drawn from a separate generator, so that they do not depend on the number of
-    runs.
+    All other masks are drawn from a separate generator, and do not depend on the number of runs.
     """
 
     def __init__(self, seed: int, device: torch.device):
@@ -176,11 +160,10 @@ class DropoutMasks:
         return int(self._bits.random_raw() >> 1)
 
     def state(self) -> tuple[dict[str, Any], list[Tensor]]:
-        """Return the states of the generators, for a checkpoint.
+        """Return the state for a checkpoint: JSON values, and the states of torch's generators.
 
-        Returns:
-            A dictionary of JSON values, and the states of torch's generators. In the dictionary,
-            ``device`` is the type of the device, and ``masks`` is the state of NumPy's generator.
+        The keys are ``device``, the type of the device, and ``masks``, the state of NumPy's
+        generator.
         """
         bits = self._bits.state
         plain = bits | {"state": {"state": bits["state"]["state"].tolist()}}
@@ -202,20 +185,11 @@ class DropoutMasks:
 def compile_operations(
     config: PretrainedConfig, parameters: Mapping[str, Tensor], report: Callable[[str], None]
 ) -> CompiledOperations | None:
-    """Compile the pointwise operations of subtune's forward pass for training.
+    """Compile the pointwise operations of subtune's forward pass for training; None if this fails.
 
     Without compilation, each bias, activation, dropout mask, sum and LayerNorm is a separate kernel
     that reads and writes all tokens of all runs. Compilation took ten seconds on an H200, so it is
-    not worthwhile for short trainings. Compilation needs a C compiler and Python's headers, which
-    some machines lack.
-
-    Args:
-        config: transformers' configuration of the model.
-        parameters: the model's parameters. Each operation is called once with some of them.
-        report: prints a line for the user if compilation fails.
-
-    Returns:
-        The compiled operations; None if compilation fails.
+    not worthwhile for short trainings. It needs a C compiler and Python's headers.
     """
     fused = _compile_operations(config.hidden_act, config.layer_norm_eps)
     try:
@@ -227,11 +201,7 @@ def compile_operations(
 
 
 def _try_operations(fused: CompiledOperations, parameters: Mapping[str, Tensor]) -> None:
-    """Call each operation and its backward pass once, because torch compiles at the first call.
-
-    Raises:
-        Exception: compilation fails.
-    """
+    """Call each operation and its backward pass once, because torch compiles at the first call."""
     parts = ("dense.weight", "dense.bias", "LayerNorm.weight", "LayerNorm.bias")
     matrix, bias, weight, shift = (parameters[f"{LAYERS}0.output.{part}"] for part in parts)
     wide_bias = parameters[f"{LAYERS}0.intermediate.dense.bias"]

@@ -64,7 +64,7 @@ class AttentionBucket:
         longest: the number ``l`` of tokens of the longest example.
         heads: the number ``a`` of attention heads.
         padding: a mask ``[m·a, 1, l]`` that is added to attention scores: 0 for tokens and -inf for
-            padding. All heads have the same mask.
+            padding.
         padded_positions: ``[s·a]``, for each pair of a token and a head, the index of the pair
             among the ``m·a·l`` positions of the padded bucket.
     """
@@ -84,19 +84,17 @@ class PackedBatch:
     Attributes:
         ids: the id of each token, ``[t]``.
         token_type_ids: the type of each token, ``[t]``; None if the model has no token types.
-        positions: the position of each token in its example, from 0, ``[t]``. In RoBERTa, the
-            name of the padding token in a text has position -1.
+        positions: the position of each token in its example, from 0, ``[t]``. In RoBERTa, the name
+            of the padding token in a text has position -1.
         example: the index of each token's example, ``[t]``; ``n`` for tokens of the tail.
         starts: the index of the first token of each example, ``[n]``. If there is a tail, the index
             of its first token follows, ``[n + 1]``.
-        reads: the indices of the tokens that the head reads, ``[q]``. None if the head reads the
-            first token of each example. The last indices can point to tokens of the tail.
-        read_of: for each token that the head reads, the index of its example, ``[q]``; ``n`` for
-            tokens of the tail.
-        labels: the labels of the examples or of the tokens that the head reads. For classification
-            and regression, one number per example, ``[n]``. For question answering, two positions
-            per example, ``[n, 2]``. For multi-label classification, zeros and ones, ``[n, o]``. For
-            token classification, one number per token, ``[q]``, which is `IGNORED` in the tail.
+        reads: the indices of the tokens that the head reads, ``[q]``; None for the first tokens.
+            The last indices can point to tokens of the tail.
+        read_of: the example of each token that the head reads, ``[q]``; ``n`` for the tail.
+        labels: classes or numbers ``[n]``, two positions for question answering ``[n, 2]``, zeros
+            and ones for multi-label classification ``[n, o]``, or for token classification one
+            number per token that the head reads ``[q]``, which is `IGNORED` in the tail.
         buckets: the buckets of attention on a CPU, which contain all examples in order; empty on a
             GPU.
         examples: the number ``n`` of examples.
@@ -129,14 +127,10 @@ class PackedBatch:
 def pack_batch(
     examples: Examples, index: np.ndarray, encoder: Encoder, fixed_shape: bool = False
 ) -> PackedBatch:
-    """Pack examples into one batch.
+    """Pack the examples at ``index`` into one batch on the model's device.
 
-    Args:
-        examples: the examples of a split.
-        index: the indices of the batch's examples. Buckets have the least padding if examples are
-            sorted by length.
-        encoder: the model. The batch is moved to the model's device.
-        fixed_shape: whether to add a tail. With tails, most batches have one of a few shapes.
+    Buckets have the least padding if examples are sorted by length. With ``fixed_shape``, a tail is
+    added, so that most batches have one of a few shapes.
     """
     lengths = examples.lengths[index]
     count, starts = int(lengths.sum()), lengths.cumsum() - lengths
@@ -202,10 +196,7 @@ def _to_tensor(
 
 
 def _make_buckets(lengths: np.ndarray, encoder: Encoder) -> tuple[AttentionBucket, ...]:
-    """Split examples into the buckets of subtune's forward pass on a CPU.
-
-    On a GPU and for transformers' code, the result is empty.
-    """
+    """Split examples into the buckets of subtune's forward pass on a CPU, else return none."""
     if encoder.transformers is not None or encoder.device.type == "cuda":
         return ()
     heads, tensor = encoder.config.num_attention_heads, partial(_to_tensor, encoder.device)
@@ -216,16 +207,9 @@ def _make_buckets(lengths: np.ndarray, encoder: Encoder) -> tuple[AttentionBucke
 
 
 def compute_fixed_size(lengths: np.ndarray, maximum: int, encoder: Encoder) -> tuple[int, int]:
-    """Compute the number of tokens of a batch with a fixed shape, including its tail.
+    """Compute the number of tokens in a batch with a tail, and an upper bound of the lengths in it.
 
-    Args:
-        lengths: the number of tokens of each example of the batch.
-        maximum: the largest number of tokens of an example of the split.
-        encoder: the model.
-
-    Returns:
-        The number of tokens of the batch, and an upper bound of the lengths of the examples and the
-        tail.
+    ``maximum`` is the largest number of tokens of an example of the split.
     """
     unit = PADDED_LENGTH if encoder.transformers else LENGTH
     longest = min(-(-int(lengths.max()) // unit) * unit, maximum)
@@ -246,12 +230,9 @@ def round_up(count: int) -> int:
 def embedding_rows_read(
     examples: Examples, index: np.ndarray, encoder: Encoder
 ) -> dict[str, Tensor]:
-    """Return the indices of the embedding table rows that a split's examples look up.
+    """Map an embedding table's canonical name to the ascending indices of the rows that are read.
 
     Transformers' code may read further rows, so the result is empty for models that run this code.
-
-    Returns:
-        Maps the canonical name of the table to the row indices, in ascending order.
     """
     if encoder.transformers is not None:
         return {}
@@ -275,16 +256,8 @@ def split_into_micro_batches(
     """Split a batch into micro-batches if this saves more time than additional forward passes take.
 
     If padding changes the model's results, all examples of a micro-batch have the same length.
-    Otherwise, batches are split only for transformers' code on a CPU.
-
-    Args:
-        index: the indices of the batch's examples. Micro-batches have the least padding if examples
-            are sorted by length.
-        lengths: the number of tokens of each example of the batch.
-        encoder: the model.
-
-    Returns:
-        The indices of the examples of each micro-batch.
+    Otherwise, batches are split only for transformers' code on a CPU. Micro-batches have the least
+    padding if the examples at ``index`` are sorted by length.
     """
     if encoder.transformers is not None and encoder.transformers.sees_padding:
         return np.split(index, np.flatnonzero(np.diff(lengths)) + 1)
@@ -295,13 +268,9 @@ def split_into_micro_batches(
 
 
 def make_bucket(lengths: Tensor, example: Tensor, longest: int, heads: int) -> AttentionBucket:
-    """Build the bucket of some neighbouring examples, on the device of ``lengths``.
+    """Build a bucket of neighbouring examples with ``lengths`` ``[m]``, padded to ``longest``.
 
-    Args:
-        lengths: the number of tokens of each example, ``[m]``.
-        example: for each token, the index of its example, ``[s]``.
-        longest: the number of tokens to which the examples are padded.
-        heads: the number of attention heads.
+    ``example`` has the index of each token's example ``[s]``.
     """
     device, starts = lengths.device, lengths.cumsum(0) - lengths
     is_padding = torch.arange(longest, device=device) >= lengths[:, None]
@@ -321,7 +290,7 @@ def make_bucket(lengths: Tensor, example: Tensor, longest: int, heads: int) -> A
 def make_single_bucket(batch: PackedBatch, heads: int) -> AttentionBucket:
     """Build one bucket with all examples of a batch. The tail counts as a further example.
 
-    The bucket is built on the batch's device. Its shape depends only on the shape of the batch.
+    Its shape depends only on the shape of the batch.
     """
     lengths = functional.pad(batch.starts, (0, 1), value=len(batch.ids)).diff()
     return make_bucket(lengths, batch.example, batch.longest, heads)
@@ -330,16 +299,8 @@ def make_single_bucket(batch: PackedBatch, heads: int) -> AttentionBucket:
 def split_by_length(lengths: np.ndarray, cost: int, power: int) -> list[np.ndarray]:
     """Split a sequence of examples into parts recursively, while a split reduces the total cost.
 
-    Each example costs ``longest ** power``, where ``longest`` is the largest length in its part.
-
-    Args:
-        lengths: the number of tokens of each example.
-        cost: the cost of one more part, in units of ``longest ** power``.
-        power: 1 for matrix products, whose cost is proportional to the number of padded tokens; 2
-            for attention, whose cost is proportional to the number of pairs of padded tokens.
-
-    Returns:
-        The lengths of the examples in each part.
+    Each example costs ``longest ** power``, where ``longest`` is the largest length in its part;
+    each part costs ``cost``. For matrix products, ``power`` is 1; for attention, it is 2.
     """
     longest_before = np.maximum.accumulate(lengths)[:-1]
     longest_after = np.maximum.accumulate(lengths[::-1])[::-1][1:]

@@ -73,11 +73,7 @@ REFUSED_INITIALISATIONS = ("corda", "eva", "loftq", "lora_ga", "pissa_niter")
 
 
 def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
-    """Build a PEFT config.
-
-    Args:
-        settings: the type and the fields of the PEFT config.
-        head: the model's head, which determines the task type of the PEFT config.
+    """Build a PEFT config, with the task type of the model's head.
 
     Raises:
         SubtuneError: the type, a field or a value is unknown or not supported, or PEFT does not
@@ -124,11 +120,7 @@ def inject_peft(encoder: Encoder, settings: PeftSettings, seed: int) -> Encoder:
 def make_peft_model(
     encoder: Encoder, settings: PeftSettings, seed: int
 ) -> tuple[peft.PeftModel, dict[str, str]]:
-    """Build PEFT's model on the CPU, with the parameter values of an encoder.
-
-    Returns:
-        PEFT's model, and a mapping from canonical names to the names in PEFT's model.
-    """
+    """Build PEFT's model on the CPU from an encoder, and map canonical names to names in it."""
     on_cpu = replace(encoder, config=copy.deepcopy(encoder.config)).to("cpu")
     names = {name: encoder.exported_name(name) for name in encoder.parameters}
     module = make_transformers_model(on_cpu, attn_implementation="eager")
@@ -140,13 +132,8 @@ def peft_shapes(
 ) -> dict[str, Shape]:
     """Map canonical parameter names to shapes, including the parameters that PEFT adds.
 
-    If PEFT trains a copy of a module, the original module is left out.
-
-    Args:
-        config: transformers' configuration of the model, with the number of outputs.
-        head: the model's head.
-        settings: the settings of the PEFT config.
-        names: maps canonical names to transformers' names.
+    If PEFT trains a copy of a module, the original module is left out. ``names`` maps canonical
+    names to transformers' names.
 
     Raises:
         SubtuneError: PEFT cannot inject the modules into this model.
@@ -173,13 +160,7 @@ def peft_shapes(
 def _inject_modules(
     module: PreTrainedModel, names: Mapping[str, str], settings: PeftSettings, head: str, seed: int
 ) -> tuple[peft.PeftModel, dict[str, str]]:
-    """Inject PEFT's modules into transformers' model.
-
-    The argument ``names`` maps canonical parameter names to transformers' names.
-
-    Returns:
-        PEFT's model, and a mapping from canonical names to the names in PEFT's model.
-    """
+    """Inject PEFT's modules into transformers' model, and map canonical names to its names."""
     config = peft_config(settings, head)
     device = next(module.parameters()).device
     modules_with_weights = {own.split(".")[-2] for own in names.values() if "." in own}
@@ -220,24 +201,16 @@ def _find_modules(names: Mapping[str, str], patterns: Iterable[str]) -> list[str
     """Find the modules whose canonical names match a pattern, by transformers' names.
 
     The result is None if there are none, so that PEFT's defaults for the model's family apply.
-
-    Args:
-        names: maps canonical parameter names to transformers' names.
-        patterns: patterns of canonical module names.
     """
     modules = {name.rpartition(".")[0]: own.rpartition(".")[0] for name, own in names.items()}
     return [own for name, own in modules.items() if matches_any(name, patterns)] or None
 
 
 def _name_parameters(module: peft.PeftModel, known: dict[int, str]) -> dict[str, str]:
-    """Map canonical parameter names to the names in PEFT's model.
+    """Map canonical parameter names to the names in PEFT's model. The classifier comes last.
 
-    The classifier comes last. If PEFT trains a copy of a module, the original module is left out.
-
-    Args:
-        module: PEFT's model.
-        known: maps the Python ``id`` of each of the model's own parameters to its canonical name.
-            This function adds the ids of the copies that PEFT trains.
+    If PEFT trains a copy of a module, the original module is left out. ``known`` maps the Python
+    ``id`` of each of the model's own parameters to its canonical name; the ids of copies are added.
     """
     unused = set()
     for wrapper in module.modules():
@@ -258,13 +231,10 @@ def _name_parameters(module: peft.PeftModel, known: dict[int, str]) -> dict[str,
 
 
 def _try_forward_pass(module: peft.PeftModel, settings: PeftSettings) -> None:
-    """Run a forward pass, and raise an error if PEFT's code fails on this model.
+    """Run a forward pass, and raise a `SubtuneError` if PEFT's code fails on this model.
 
     On the device ``meta``, PEFT checks the inputs, but the pass stops with a ``RuntimeError`` at
     the first operation that needs a value. This error is ignored.
-
-    Raises:
-        SubtuneError: PEFT's code fails.
     """
     device = next(module.parameters()).device
     ids = torch.ones(1, 4, dtype=torch.long, device=device)

@@ -44,7 +44,7 @@ AUTO_CLASSES = {
 def load_transformers_encoder(
     directory: Path, head: str, outputs: int, pooling: Pooling | None = None
 ) -> Encoder:
-    """Load a model with transformers. `subtune.models.encoder.load_encoder` explains the arguments.
+    """Load a model with transformers, like `subtune.models.encoder.load_encoder`.
 
     Raises:
         SubtuneError: transformers does not support this head for the model, the model does not
@@ -69,9 +69,7 @@ def load_transformers_encoder(
 def make_transformers_model(encoder: Encoder, **settings: Any) -> PreTrainedModel:
     """Build transformers' model with the parameter values of an encoder.
 
-    Args:
-        encoder: the encoder.
-        settings: arguments of transformers' ``from_config``.
+    ``settings`` are arguments of transformers' ``from_config``.
     """
     with silence_transformers():
         model = AUTO_CLASSES[encoder.head].from_config(encoder.config, **settings)
@@ -99,10 +97,7 @@ def is_decoder(config: PretrainedConfig) -> bool:
 
 
 def model_classes(config: PretrainedConfig) -> dict[str, type[PreTrainedModel]]:
-    """Map each head that transformers supports for a model to transformers' class.
-
-    The class for sequence classification comes first.
-    """
+    """Map the heads that transformers supports to classes, sequence classification first."""
     mappings = {head: auto_class._model_mapping for head, auto_class in AUTO_CLASSES.items()}
     return {
         head: classes[type(config)] for head, classes in mappings.items() if type(config) in classes
@@ -174,12 +169,9 @@ def initialise_classifier(encoder: Encoder, seed: int) -> dict[str, Tensor]:
 def _load_module(
     directory: Path, config: PretrainedConfig, head: str, device: str | None = None
 ) -> tuple[PreTrainedModel, dict[str, str]]:
-    """Load transformers' model, and check that its weights match the configuration.
+    """Load transformers' model, and map canonical names to its parameter names.
 
     On the device ``meta``, parameters have shapes but no values.
-
-    Returns:
-        The model, and its parameter names by canonical name.
 
     Raises:
         SubtuneError: a weight is missing, has the wrong shape, or is unknown to the model.
@@ -223,14 +215,10 @@ def _load_module(
 
 
 def transformers_names(module: PreTrainedModel, lacks_head: bool = False) -> dict[str, str]:
-    """Map canonical parameter names to the names in transformers' model.
+    """Map canonical parameter names to transformers' names, in order but with the classifier last.
 
-    The parameters are in the model's order, except that the classifier comes last.
-
-    Args:
-        module: transformers' model.
-        lacks_head: whether the checkpoint lacks the pretrained layers below the classifier. These
-            layers then belong to the classifier.
+    If the checkpoint lacks the pretrained layers below the classifier (``lacks_head``), these
+    layers belong to the classifier.
     """
     naming = family_naming(module.config.model_type)
     naming = replace(naming, pretrained_head=()) if lacks_head else naming
@@ -242,12 +230,7 @@ def transformers_names(module: PreTrainedModel, lacks_head: bool = False) -> dic
 
 
 def canonical_parameters(module: nn.Module, names: Mapping[str, str]) -> dict[str, Tensor]:
-    """Return the parameters of a module by canonical name, with every matrix as ``[o, i]``.
-
-    Args:
-        module: the module.
-        names: maps canonical parameter names to the names in the module.
-    """
+    """Return a module's parameters by canonical name, with every matrix as ``[o, i]``."""
     parameters, transposed = dict(module.named_parameters()), transposed_matrices(module)
     return {
         name: (parameters[own].mT if own in transposed else parameters[own]).detach()
@@ -262,12 +245,7 @@ def transposed_matrices(module: nn.Module) -> frozenset[str]:
 
 
 def strip_values(module: PreTrainedModel, names: Mapping[str, str]) -> TransformersModule:
-    """Move a model to the device ``meta`` in place, and describe the model for an `Encoder`.
-
-    Args:
-        module: transformers' model.
-        names: maps canonical parameter names to the names in the model.
-    """
+    """Move a model to the device ``meta`` in place, and describe the model for an `Encoder`."""
     transposed, buffers = transposed_matrices(module), dict(module.named_buffers())
     module.to("meta").tie_weights()
     # Only text generation needs a decoder's cache.

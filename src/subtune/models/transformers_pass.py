@@ -1,8 +1,7 @@
 """The forward pass of models that run transformers' code.
 
 `torch.func.functional_call` replaces the pretrained parameter values with those of a run.
-`torch.func.vmap` computes several runs side by side, with an additional dimension for the runs. It
-raises an error for code that it cannot vectorise.
+`torch.func.vmap` computes several runs side by side, with an additional dimension for the runs.
 
 Shapes: ``k`` runs, ``n`` examples, ``l`` tokens of the longest example, ``q`` tokens that the head
 reads, ``i`` inputs, ``o`` outputs, ``r`` rank.
@@ -71,11 +70,7 @@ def _require_transformers(encoder: Encoder) -> TransformersModule:
 
 
 def transformers_hidden_states(encoder: Encoder, batch: PackedBatch) -> Tensor:
-    """Compute hidden states, as `subtune.models.forward.compute_hidden_states` does.
-
-    Raises:
-        SubtuneError: transformers' code fails.
-    """
+    """Compute hidden states, as `subtune.models.forward.compute_hidden_states` does."""
     _, states = _run_head(encoder, _pad_inputs(encoder, batch))
     reads = batch.first_tokens if batch.reads is None else batch.reads
     return _pick_tokens(states, batch, reads)
@@ -84,12 +79,8 @@ def transformers_hidden_states(encoder: Encoder, batch: PackedBatch) -> Tensor:
 def find_token_read(encoder: Encoder) -> Reads:
     """Find which tokens' last hidden states transformers' sequence classifier reads.
 
-    The logits of a short text are differentiated with respect to the hidden states. If the logits
-    do not depend on the hidden states behind the encoder, a pooler in the encoder has read the
-    first token.
-
-    Raises:
-        SubtuneError: transformers' code fails.
+    The logits of a short text are differentiated with respect to the hidden states. If they do not
+    depend on the hidden states, a pooler in the encoder has read the first token.
     """
     config = encoder.config
     ends = getattr(config, "eos_token_id", None)
@@ -114,8 +105,7 @@ def _run_head(
 ) -> tuple[Tensor, Tensor]:
     """Compute logits, and the last hidden states ``[n, l, h]`` that the head receives.
 
-    Args:
-        needs_gradient: whether the logits can be differentiated with respect to the hidden states.
+    With ``needs_gradient``, the logits can be differentiated with respect to the hidden states.
     """
     theirs = _require_transformers(encoder)
     states = []
@@ -147,12 +137,8 @@ def _compute_run_logits(
 ) -> Tensor:
     """Compute the logits ``[q, o]`` of one run.
 
-    Args:
-        encoder: the model.
-        batch: the batch.
-        shared: maps transformers' parameter names to the values that all runs share.
-        own: maps transformers' parameter names to the run's own values, which replace shared ones.
-        updates: maps transformers' module names to the run's low-rank updates.
+    Its ``own`` values replace the ``shared`` ones, both by transformers' parameter names.
+    ``updates`` maps transformers' module names to the run's low-rank updates.
     """
     theirs, tensors = _require_transformers(encoder), {**shared, **own}
     # GPT-2's linear layers store their matrices as [i, o].
@@ -212,10 +198,7 @@ def _add_updates(module: nn.Module, updates: Updates) -> Iterator[None]:
 
 @contextmanager
 def _shorten_errors(encoder: Encoder) -> Iterator[None]:
-    """Turn an error in transformers' code into an error with a one-line message.
-
-    Out-of-memory errors are not changed.
-    """
+    """Turn an error in transformers' code into a `SubtuneError`, unless memory is used up."""
     try:
         yield
     except Exception as error:
@@ -232,8 +215,7 @@ def _shorten_errors(encoder: Encoder) -> Iterator[None]:
 def _seed_generator(theirs: TransformersModule, masks: DropoutMasks | None) -> Iterator[None]:
     """Seed torch's default generator, from which some modules of PEFT draw random numbers.
 
-    On a GPU, this function seeds nothing, because `DropoutMasks` has seeded the generator, and each
-    replay of a CUDA graph draws new numbers from the generator.
+    On a GPU, `DropoutMasks` has seeded it, and each replay of a CUDA graph draws new numbers.
     """
     if masks is None or not theirs.injected or masks.device.type == "cuda":
         yield
