@@ -1,4 +1,4 @@
-"""Markdown lines and tables for the output of `subtune params` and `subtune plan`."""
+"""Format the output of `subtune params` and `subtune plan` as lines and Markdown tables."""
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,12 +32,7 @@ def parameter_table(
 ) -> pd.DataFrame:
     """Count the parameters that each method trains, with one row per model and method.
 
-    Args:
-        methods: names of methods; an empty sequence means all methods.
-        selections: the user's own selections, by name.
-        directories: the directory of each model, by the model's name. If empty, the parameters
-            of the papers' models are counted.
-        labels: the number of labels that the classifier predicts.
+    Without ``methods``, all methods are counted; without ``directories``, the papers' models.
     """
     models: Mapping[str, AnyDimensions] = {
         name: read_dimensions(directory) for name, directory in directories.items()
@@ -59,10 +54,8 @@ def parameter_table(
 def parameter_lines(counts: pd.DataFrame) -> Iterator[str]:
     """Format the table of `parameter_table`.
 
-    Lines below the table state the size of the classifier and the reasons for missing counts.
-
-    Raises:
-        SubtuneError: none of the counts could be computed.
+    Lines below the table state the classifier's size and why counts are missing. If all are
+    missing, a `SubtuneError` is raised.
     """
     uncounted = counts.dropna(subset="problem").groupby("problem", sort=False)["method"].unique()
     if counts["problem"].notna().all():

@@ -1,8 +1,4 @@
-"""Comparisons of methods on a user's data. This module declares the options of a comparison.
-
-The names, types, defaults and descriptions of the options are used by the `subtune` command and by
-the function `subtune.compare`.
-"""
+"""The options of comparisons, as used by the `subtune` command and by `subtune.compare`."""
 
 import inspect
 import math
@@ -105,11 +101,7 @@ class KindOptions:
 
     @property
     def kind(self) -> Kind | None:
-        """The kind of task that the user chose, or None.
-
-        Raises:
-            SubtuneError: the user chose several kinds.
-        """
+        """The kind of task that the user chose, or None; several raise a `SubtuneError`."""
         kinds = zip(vars(self), get_args(Kind), strict=True)
         named = [(option, kind) for option, kind in kinds if getattr(self, option)]
         if len(named) > 1:
@@ -119,10 +111,7 @@ class KindOptions:
 
 
 def with_options(function: Callable) -> Any:
-    """Replace ``**options`` in the signature of a function by the fields of `Options`.
-
-    In the function's docstring, ``{options}`` is replaced by the descriptions of the fields.
-    """
+    """Replace ``**options`` in a function's signature, and ``{options}`` in its docstring."""
     signature = inspect.signature(function)
     *own, _ = signature.parameters.values()
     hints = get_type_hints(Options)

@@ -1,4 +1,4 @@
-"""Chooses the settings of a first configuration for a user's tables, and writes it to a file."""
+"""Choose the settings of a first configuration for a user's tables, and write it to a file."""
 
 import math
 import shlex
@@ -143,11 +143,7 @@ def write_first_configuration(
 def _list_timed_choices(
     look: TablesAndModels, rows: ChosenRows, options: Options, folds: int | None
 ) -> "tuple[list[list[CandidateSettings]], MeasuredPace]":
-    """Measure the training speed of this machine, and list the possible settings.
-
-    Returns:
-        The result of `list_choices`, and the measured speed.
-    """
+    """Measure the training speed of this machine, and list the possible settings."""
     # Importing torch takes seconds.
     from subtune.comparison.pace import measure_paces
 
@@ -177,16 +173,8 @@ def _choose_in_time(
 ) -> tuple[CandidateSettings, EstimatedSeconds | None]:
     """Choose the first settings that fit into the time limit, or the last settings if none fit.
 
-    Args:
-        config: the configuration in which each choice of settings replaces the experiment.
-        choices: lists of settings, each list sorted from the slowest to the fastest.
-        look: the tables, with the lengths of the training texts.
-        rows: the rows that may be used.
-        size: the size of the task if all of these rows are used.
-        minutes: the time limit.
-
-    Returns:
-        The chosen settings and their estimated times. The times are None if they are unknown.
+    Each list of choices is sorted from the slowest to the fastest. The estimated times are None if
+    they are unknown. ``size`` is that of the task if all rows are used.
     """
 
     def estimate(chosen: CandidateSettings) -> EstimatedSeconds | None:
@@ -211,13 +199,9 @@ def _choose_in_time(
 
 
 def add_learning_curves(experiment: Experiment, rows: int) -> Experiment:
-    """Return a copy of an experiment in which baselines are also fitted on fewer examples.
+    """Also fit baselines on the shares `DEFAULTS.shares` of the training set.
 
-    The numbers of examples are the shares `DEFAULTS.shares` of the training set. The scores of
-    these cheap fits show whether more labelled data would help.
-
-    Args:
-        rows: the number of rows of the training table that are used.
+    The scores of these cheap fits show whether more labelled data would help.
     """
     train_rows = count_training_rows(rows, experiment.folds)
     numbers = tuple(int(share * train_rows) for share in DEFAULTS.shares)
@@ -260,15 +244,7 @@ def _render(
     rows: int,
     lengths: Lengths,
 ) -> str:
-    """Render a configuration as YAML with comments.
-
-    Args:
-        models: the models, by their names in the configuration.
-        timed: the measured training speed of this machine.
-        target: the path to which the configuration is written.
-        rows: the number of rows of the training table that are used.
-        lengths: the lengths of the training texts.
-    """
+    """Render a configuration with ``rows`` training rows as YAML with comments."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("subtune.comparison", ""),
         trim_blocks=True,

@@ -1,4 +1,4 @@
-"""Describes tables before training: classes, repeated texts, conflicting labels, text lengths."""
+"""Describe tables before training: classes, repeated texts, conflicting labels, text lengths."""
 
 import re
 import unicodedata
@@ -37,7 +37,6 @@ class SplitFacts:
     """Facts about one split, as collected by `describe_tables`.
 
     Attributes:
-        path: the file of the split.
         rows: the number of rows of the file.
         labels: the number of rows of each class, by class; empty for a regression.
         faulty: maps what is wrong with rows, such as ``without 'label'``, to the places of these
@@ -60,10 +59,8 @@ class Lengths:
     """Lengths of the training texts in tokens, including special tokens.
 
     Attributes:
-        are_counted: True if the model's tokenizer counted the tokens; False if their number is
+        are_counted: whether the model's tokenizer counted the tokens. Otherwise, their number is
             estimated from the number of words.
-        median: the median length.
-        longest: the length of the longest text.
         max_length: the length to which texts are truncated.
         cut: the share of texts that are longer than ``max_length``.
         read: the share of all tokens that is left after truncation.
@@ -87,8 +84,7 @@ class Facts:
         columns: the columns of the training file.
         text: the text columns.
         label: the label columns.
-        separators: the characters that separate several labels in a cell; None if cells have no
-            separators.
+        separators: the characters that separate several labels in a cell, if any.
         guessed: the options that the user did not give.
         judges: the split on which methods are scored.
         parts: the facts about each split, by split.
@@ -97,8 +93,8 @@ class Facts:
         alike: groups of labels that look alike, as `_make_alike` defines it; each label is a class.
         most_frequent: the most frequent label, or set of labels, of the training set.
         constant: the accuracy of always predicting ``most_frequent`` on the split ``judges``.
-        conflicts: maps each text that occurs with different labels to these labels, and each label
-            to the places of its rows.
+        conflicts: maps each text with conflicting labels to a dict from label to the places of its
+            rows.
         deciding: maps each further column that almost determines the label to the number of its
             distinct cells, and to the share of training examples whose label the column predicts.
     """
@@ -129,12 +125,10 @@ def describe_tables(
     kind: Kind | None = None,
     guessed: tuple[str, ...] = (),
 ) -> Facts:
-    """Collect facts about the tables of a user.
+    """Collect facts about the tables of a user, by split. Methods are scored on the last table.
 
-    Args:
-        tables: the tables, by split. Methods are scored on the last table.
-        kind: the kind of task; default: guessed from the labels.
-        guessed: the options that the user did not give.
+    Without ``kind``, the kind of task is guessed from the labels. ``guessed`` are the options that
+    the user did not give.
     """
     train, judges = tables["train"], [*tables][-1]
     every = train._replace(rows=[*chain(*(table.rows for table in tables.values()))])
@@ -190,11 +184,8 @@ def _describe_split(
 ) -> tuple[list[PlacedTexts], SplitFacts]:
     """Collect the facts about a split, and return them with the rows of the split that are used.
 
-    Args:
-        text: the text columns.
-        read_labels: a function from the cells of a row, by column, to the labels of the row; None
-            if the row has no label.
-        earlier: the rows of the earlier splits, by split, beginning with the training set.
+    ``read_labels`` returns the labels of a row, or None if it has none. ``earlier`` has the rows of
+    the earlier splits, beginning with the training set.
     """
     # In a multi-label task, a row without labels is an example with an empty set of labels.
     needed = () if kind == "multilabel" else label_columns(label)
@@ -228,18 +219,13 @@ def _find_deciding_columns(
 ) -> dict[str, tuple[int, float]]:
     """Find the columns that almost determine the label, such as the author of each text.
 
-    A column that almost determines the label has more distinct cells than there are labels. The
-    label predicted for a row is the most frequent label of the *other* rows with the same cell in
-    this column. These predictions make at most `DEFAULTS.undecided` times as many errors as a
-    method that always predicts the most frequent label.
+    Such a column has more distinct cells than there are labels. The label predicted for a row is
+    the most frequent label of the *other* rows with the same cell in this column. These predictions
+    make at most `DEFAULTS.undecided` times as many errors as always predicting the most frequent
+    label.
 
-    Args:
-        columns: the columns that are neither text nor label.
-        answers: the labels of each row; None if a row has no label.
-
-    Returns:
-        For each of these columns, the number of distinct cells, and the share of correct
-        predictions.
+    ``answers`` are the labels of each row, if any. Each column is mapped to the number of its
+    distinct cells, and to the share of correct predictions.
     """
     known = Counter(answer for answer in answers if answer is not None)
     majority_errors, deciding = known.total() - max(known.values(), default=0), {}
@@ -260,11 +246,7 @@ def _find_deciding_columns(
 
 
 def _find_conflicts(rows: Sequence[PlacedTexts]) -> dict[str, dict[str, list[str]]]:
-    """Find the texts that occur with different labels.
-
-    Returns:
-        A mapping from each text to its labels, and from each label to the places of the rows.
-    """
+    """Map each text with conflicting labels to a dict from label to the places of its rows."""
     repeated = {texts for texts, n in Counter(texts for _, texts, _ in rows).items() if n > 1}
     by_text = defaultdict[tuple, dict[str, list[str]]](lambda: defaultdict(list))
     for place, texts, labels in rows:
@@ -289,7 +271,7 @@ def _make_alike(label: str) -> str:
 
 
 def _group_equal(labels: Iterable[str], form: Callable[[str], str]) -> list[list[str]]:
-    """Group labels for which ``form`` returns the same text; groups of one label are left out."""
+    """Group labels for which ``form`` returns the same text; single labels are left out."""
     groups = defaultdict[str, list[str]](list)
     for label in sorted({*labels}, key=label_sort_key):
         groups[form(label)].append(label)
@@ -299,14 +281,7 @@ def _group_equal(labels: Iterable[str], form: Callable[[str], str]) -> list[list
 def describe_lengths(
     counts: np.ndarray, max_length: int, are_counted: bool, unknown: float = 0
 ) -> Lengths:
-    """Compute statistics of the lengths of texts.
-
-    Args:
-        counts: the number of tokens of each text.
-        max_length: the length to which texts are truncated.
-        are_counted: whether the model's tokenizer counted the tokens.
-        unknown: the share of tokens that are the tokenizer's unknown token.
-    """
+    """Compute statistics of the numbers of tokens of texts, as described in `Lengths`."""
     median, longest = int(np.median(counts)), int(counts.max())
     cut = float(np.mean(counts > max_length))
     read = float(counts.clip(max=max_length).sum() / counts.sum())

@@ -1,4 +1,4 @@
-"""Trains runs of a comparison in worker processes until all are recorded or the time is over.
+"""Train runs of a comparison in worker processes until all are recorded or the time is over.
 
 The order of the runs is determined by `subtune.comparison.next_runs`.
 """
@@ -48,8 +48,7 @@ SECONDS_TO_EXIT, TIMES_THE_RESULTS, SECONDS_LATE = 1.5, 1.3, 3
 class Clock(NamedTuple):
     """The start of a call, as a value of `time.monotonic`, and its time limit in seconds.
 
-    Attributes:
-        is_process: whether the process consists of this call, and may be ended.
+    If ``is_process``, the process consists of this call, and may be ended.
     """
 
     start: float
@@ -58,11 +57,7 @@ class Clock(NamedTuple):
 
     @classmethod
     def start_now(cls, minutes: float, is_process: bool = False) -> Self:
-        """Start a clock. If ``is_process``, it counts from the start of the process.
-
-        Args:
-            minutes: the time limit. The shortest limit is `LEAST_MINUTES`.
-        """
+        """Start a clock. If ``is_process``, it counts from the start of the process."""
         start = time.monotonic() - (process_age() if is_process else 0)
         return cls(start, 60 * max(minutes, LEAST_MINUTES), is_process)
 
@@ -82,8 +77,6 @@ class Loop:
     """The state of a comparison while its runs are trained.
 
     Attributes:
-        context: the plan.
-        clock: the start and the time limit of the call.
         crashed: the ids of runs, and of jobs without runs, that are repeated because their worker
             process crashed.
         answer: the answer from the runs that are recorded so far, as one line.
@@ -125,7 +118,7 @@ class Loop:
 
     @cached_property
     def jobs_by_output(self) -> dict[str, Job]:
-        """A mapping from each file that training needs to the job that writes the file."""
+        """Maps each file that training needs to the job that writes the file."""
         steps = (dataset, model, tokens, fisher, ranking)
         jobs = chain(*(step.jobs(self.context) for step in steps))
         return {path: job for job in jobs for path in list_files(job.outputs)}
@@ -140,12 +133,9 @@ class Loop:
             scores[run_id] = of_split.get(task.metrics[0], math.nan)
 
     def next_jobs(self, running: Iterable[Job] = ()) -> Iterator[Job]:
-        """Yield the jobs that can start now, the most useful first.
+        """Yield the jobs that can start now beside ``running`` jobs, the most useful first.
 
         Each job either trains runs that share training steps, or writes a file that training reads.
-
-        Args:
-            running: the jobs that are running already. Their runs are skipped.
         """
         started = {run.spec.id for job in running for run in _read_runs(job)}
         for _, runs in rank_missing_runs(self.progress, self.unlikely):
@@ -154,7 +144,7 @@ class Loop:
                 yield from _jobs_that_can_start(self._make_training_job(group), self.jobs_by_output)
 
     def _make_training_job(self, runs: list[PlannedRun]) -> Job:
-        """Build a job that trains some runs. The job writes nothing but the records of the runs."""
+        """Build a job that trains some runs, and writes nothing but their records."""
         name = content_id([run.spec.id for run in runs])
         inputs = self.context.training_inputs(runs)
         needed = self.context.training_resources(runs, Cost())
@@ -188,10 +178,7 @@ def _list_ids(*jobs: Job) -> set[str]:
 
 
 def _jobs_that_can_start(job: Job, jobs_by_output: Mapping[str, Job]) -> Iterator[Job]:
-    """Yield a job if its input files exist, or else the jobs that must run first and can start.
-
-    ``jobs_by_output`` maps the path of each input file to the job that writes the file.
-    """
+    """Yield a job if its input files exist, or else the jobs that must run first and can start."""
     missing = [path for path in list_files(job.inputs) if not Path(path).exists()]
     if not missing:
         yield job
@@ -323,9 +310,7 @@ def _leave_out(state: Loop, job: Job, why: str) -> None:
     """Leave out the methods that depend on a failed job.
 
     A model is left out completely if its full fine-tuning is left out. TF-IDF belongs to no model.
-
-    Raises:
-        SubtuneError: no model is left with full fine-tuning and another method.
+    If no model is left with full fine-tuning and another method, a `SubtuneError` is raised.
     """
     planned, left_out = state.progress.planned, state.progress.left_out
     every = {(run.model_name, run.method) for run in planned}

@@ -1,4 +1,4 @@
-"""Decides from measured memory whether another job can start beside running jobs."""
+"""Decide from measured memory whether another job can start beside running jobs."""
 
 import math
 import time
@@ -44,9 +44,7 @@ class MemoryGauge:
     def find_lack(self, job: Job, busy: Mapping[int, Job], idle: Collection[int]) -> str | None:
         """Return why a job must wait for the end of another job, or None if it can start now.
 
-        Args:
-            busy: the running jobs, by process id.
-            idle: the process ids of idle workers, one of which will run the job.
+        ``busy`` maps process ids to running jobs. One of the ``idle`` processes will run the job.
         """
         used = {process: read_process_memory(process)[0] for process in (*busy, *idle)}
         free = read_free_memory() + sum(used.values())

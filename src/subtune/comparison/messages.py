@@ -1,4 +1,4 @@
-"""Formats the lines that `subtune look`, `init` and `compare` print before training."""
+"""Format the lines that `subtune look`, `init` and `compare` print before training."""
 
 import math
 import shlex
@@ -175,9 +175,7 @@ def describe_cut_texts(lengths: Lengths) -> str:
 def describe_folds(facts: Facts, folds: int, runs: int) -> Iterator[str]:
     """Yield lines about the cross-validation, for tables without a dev set.
 
-    Args:
-        folds: the number of folds into which the training set is split.
-        runs: the number of these folds on which each method is scored.
+    Each method is scored on as many of the ``folds`` as it has ``runs``.
     """
     evaluation = f"each row is predicted once, by the one of {folds} runs that did not train on it"
     if runs < folds:
@@ -197,13 +195,7 @@ def describe_folds(facts: Facts, folds: int, runs: int) -> Iterator[str]:
 
 
 def dev_set_lines(numbers: Mapping[str, Sized], share: float, group: str | None) -> Iterator[str]:
-    """Yield a line if a drawn dev set is much larger or smaller than the user asked for.
-
-    Args:
-        numbers: the rows of each split, by split.
-        share: the share of the training rows that the user asked for.
-        group: the column with groups, if any.
-    """
+    """Yield a line if a drawn dev set is much larger or smaller than the user asked for."""
     drawn, rows = len(numbers["validation"]), len(numbers["validation"]) + len(numbers["train"])
     if abs(drawn / rows - share) > max(1 / rows, share * NOTICED):
         together = f"text or {group}" if group else "text"
@@ -216,12 +208,7 @@ def dev_set_lines(numbers: Mapping[str, Sized], share: float, group: str | None)
 def sample_lines(
     available: Mapping[str, Sized], drawn: Mapping[str, Sized], experiment: Experiment
 ) -> Iterator[str]:
-    """Yield a line about the sample, if not all rows are used.
-
-    Args:
-        available: the rows of each split that could be used, by split.
-        drawn: the rows of each split that are used, by split.
-    """
+    """Yield a line about the drawn sample, if it does not contain all available rows."""
     asked, used = ({split: len(rows[split]) for split in available} for rows in (available, drawn))
     if asked == used:
         return
@@ -282,14 +269,7 @@ def run_line(experiment: Experiment) -> str:
 def reduction_lines(
     usual: Experiment, chosen: Experiment, lengths: Lengths, minutes: float
 ) -> Iterator[str]:
-    """Yield a line about the settings that were reduced to fit into the time limit.
-
-    Args:
-        usual: the experiment without a time limit.
-        chosen: the experiment that fits into the time limit.
-        lengths: the lengths of the texts, and the chosen ``max_length``.
-        minutes: the time limit.
-    """
+    """Yield a line about the usual settings that were reduced to fit into the time limit."""
     changes = []
     if left_out := [method for method in usual.all_methods if method not in chosen.all_methods]:
         changes.append(f"without {', '.join(left_out)}")
@@ -310,13 +290,9 @@ def reduction_lines(
 def time_lines(
     models: Iterable[StartingModel], times: EstimatedSeconds | None, part: str, minutes: float
 ) -> Iterator[str]:
-    """Yield lines about the estimated time on this machine.
+    """Yield lines about the estimated time on this machine, if known.
 
-    Args:
-        models: the models.
-        times: the estimated times; None if they are unknown.
-        part: what is estimated, such as `` for 3 of 5 folds``; empty for all planned runs.
-        minutes: the time limit.
+    ``part`` says what is estimated, such as `` for 3 of 5 folds``; empty for all planned runs.
     """
     unknown = " and ".join(model.reference for model in models if model.dimensions is None)
     if times is None:

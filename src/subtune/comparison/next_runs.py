@@ -1,7 +1,6 @@
-"""Determines which runs of a comparison are trained next, from its plan and the recorded runs.
+"""Determine which runs of a comparison are trained next, from its plan and the recorded runs.
 
-A run is finished when it is recorded. Processes and the time limit are handled by
-`subtune.comparison.loop`.
+Processes and the time limit are handled by `subtune.comparison.loop`.
 """
 
 import math
@@ -72,8 +71,8 @@ class Progress(NamedTuple):
     def find_recorded(self) -> dict[str, RunSpec]:
         """Map the key of each planned run that has a record to the spec of the recorded run.
 
-        All runs that share a search use the same learning rate: the rate with the best score in the
-        search. A rate is considered only if the first planned run is recorded with this rate.
+        All runs that share a search use the rate with the best score in the search. A rate is
+        considered only if the first planned run is recorded with this rate.
         """
         rates: dict[str, float] = {}
         for planned in self.planned:
@@ -90,10 +89,7 @@ class Progress(NamedTuple):
         return {key: run for key, run in runs.items() if run.id in self.scores}
 
     def model_order(self) -> list[str]:
-        """Return the names of the models, sorted by the score of their baseline, best first.
-
-        The baseline of a model is the regression on its embeddings.
-        """
+        """Return the models, sorted by the score of the regression on their embeddings."""
         best_scores: dict[str, float] = {}
         for planned in self.planned:
             # TF-IDF does not use the model for which it is planned.
@@ -111,21 +107,15 @@ def _middle_rate(search: SearchSpec) -> float:
 def rank_missing_runs(
     progress: Progress, unlikely: Collection[Method] = ()
 ) -> list[tuple[Rank, list[PlannedRun]]]:
-    """Rank the runs that are not recorded yet, the most useful first.
+    """Rank the runs that are not recorded yet, the most useful first, by rank.
 
     The baselines of each model (regressions that train nothing in the encoder) come first, on the
     first seed or fold. Then the model with the best baseline is trained in the order of `Stage`,
     and after it the model with the next best baseline. In each stage, full fine-tuning comes first.
     While the second seed or fold is trained, the search continues for methods whose best learning
     rate is not yet between two worse rates. TF-IDF, which has no model, is ranked with the first
-    model. Methods that are unlikely to be the answer come last.
-
-    Args:
-        unlikely: the methods that are unlikely to be the answer. Full fine-tuning is never one of
-            them.
-
-    Returns:
-        The runs of each rank, by rank. Each run has one learning rate instead of a search.
+    model. Methods that are ``unlikely`` to be the answer come last, except full fine-tuning. Each
+    run has one learning rate instead of a search.
     """
     order, known = progress.model_order(), {*progress.scores}
     positions: dict[tuple, int] = {}

@@ -1,4 +1,4 @@
-"""Builds the task for a user's tables: reads tables, guesses columns, chooses models and rows."""
+"""Build the task for a user's tables: read tables, guess columns, choose models and rows."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,10 +32,9 @@ from subtune.tasks.task_kind import Columns, PlacedRow
 
 
 class TablesAndModels(NamedTuple):
-    """The tables of a user, the facts about these tables, and the models.
+    """The tables of a user by split, the facts about these tables, and the models.
 
     Attributes:
-        tables: the table of each split, by split.
         models: the models, by their names in the configuration.
         token_counts: for each model, the number of tokens of each training text, or of each text in
             a sample if there are many texts, in ascending order.
@@ -58,8 +57,7 @@ def read_tables_and_models(
 ) -> TablesAndModels:
     """Read the tables of a user, collect facts about the tables, and find the models to compare.
 
-    Args:
-        paths: maps the name of each split to its file; None for a split without a file.
+    ``paths`` maps the name of each split to its file, if any.
 
     Raises:
         SubtuneError: a table cannot be read, a column is missing or cannot be guessed, or no model
@@ -124,7 +122,6 @@ class ChosenRows(NamedTuple):
     """A task with its rows.
 
     Attributes:
-        task: the task.
         files: the file of each split, by split.
         rows: the labelled rows of each split, with their places in the user's files.
         columns: for each split, the texts and labels that the task reads from the rows.
@@ -139,14 +136,9 @@ class ChosenRows(NamedTuple):
     numbers: dict[str, np.ndarray]
 
     def write(self, numbers: Mapping[str, np.ndarray], folder: Path) -> "ChosenRows":
-        """Write some rows of each split to new files, with a description of the original table.
+        """Write the rows with these numbers to new files, and return a copy that refers to them.
 
-        Args:
-            numbers: the indices of the rows to write, by split.
-            folder: the directory of the new files.
-
-        Returns:
-            A copy of this object that refers to the new files.
+        A description of the original table is written, too.
         """
         files = write_drawn_rows(self.rows, numbers, folder)
         whole = WholeTable(
@@ -163,12 +155,7 @@ class ChosenRows(NamedTuple):
 def choose_rows(
     look: TablesAndModels, task: Task, results: str, dev_share: float | None
 ) -> ChosenRows:
-    """Collect a task's rows, and draw a dev set if needed.
-
-    Args:
-        dev_share: the share of the training set that is drawn as the dev set; None to draw no dev
-            set.
-    """
+    """Collect a task's rows, and draw a share of the training set as the dev set if needed."""
     files = {split: part.path for split, part in look.facts.parts.items()}
     by_split = sources.user_task_files(files, task, may_lack="validation")
     columns = sources.read_columns(task, by_split)
@@ -225,12 +212,7 @@ def make_task(facts: Facts, options: Options) -> Task:
 def count_folds(train: str, size: TaskSize, group: str | None) -> int:
     """Return the largest number of folds, up to `DEFAULTS.seeds`, that the training set allows.
 
-    Args:
-        train: the path of the training file, for the error message.
-        group: the column with groups, if any.
-
-    Raises:
-        SubtuneError: the training set cannot be split into two folds.
+    Fewer than two raise a `SubtuneError`, which names the file ``train``.
     """
     folds = size.most_folds(DEFAULTS.seeds)
     if folds < 2 and size.scarcest:

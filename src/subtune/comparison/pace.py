@@ -1,8 +1,7 @@
-"""Measures the training speed of this machine by timing training steps.
+"""Measure the training speed of this machine by timing training steps.
 
-The steps are timed before settings are chosen. The model, the texts, the training code and the
-number of threads (one) are those of the later jobs. Other programs on the same cores slow down both
-the timed steps and the later training.
+The model, the texts, the training code and the number of threads (one) are those of the later jobs.
+Other programs on the same cores slow down both the timed steps and the later training.
 """
 
 import ctypes
@@ -82,16 +81,8 @@ def measure_paces(
 ) -> MeasuredPace:
     """Measure the pace of each model, as `measure_pace`, and choose a precision that suits all.
 
-    Args:
-        models: the models by name.
-        methods: the methods to time, by the name of the model.
-        seconds: the approximate duration of all measurements of all models.
-
-    Returns:
-        The pace of the first model that can be measured, with the paces of the other models.
-
-    Raises:
-        SubtuneError: all models fail.
+    ``seconds`` is the approximate duration of all measurements of all models. The paces of the
+    other models are added to that of the first. If all models fail, the last error is raised.
     """
     timed, problems = dict[str, MeasuredPace](), dict[str, str]()
 
@@ -129,12 +120,8 @@ def measure_pace(
 ) -> MeasuredPace:
     """Measure the pace of this machine by timing training steps of some methods.
 
-    Args:
-        columns: the columns of the training set.
-        max_length: the length in tokens to which texts are truncated.
-        methods: the methods to time. Precision and batch size are chosen for the first method.
-        seconds: the approximate duration of all measurements.
-        tries_bf16: whether bf16 may be chosen as the precision.
+    Precision and batch size are chosen for the first method. Texts have at most ``max_length``
+    tokens. All measurements take about ``seconds``.
     """
     device = process.prepare_device(threads=1)
     is_gpu = device.type == "cuda"
@@ -175,12 +162,9 @@ def measure_pace(
 def fit_pace(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pace:
     """Fit ``seconds = layers * per_layer + batch_size * teraflops * per_teraflop`` to timed steps.
 
-    Neither coefficient is negative (nonnegative least squares). With a single batch size,
-    ``per_layer`` is 0.
-
-    Args:
-        seconds: maps one or two batch sizes to the seconds of a step.
-        teraflops: the floating-point operations of one text's forward pass, in units of 10¹².
+    ``seconds`` has one or two batch sizes; with one, ``per_layer`` is 0. Neither coefficient is
+    negative (nonnegative least squares). ``teraflops`` is for one text's forward pass, in units of
+    10¹².
     """
     sizes = [[layers / 1e3, batch_size * teraflops] for batch_size in seconds]
     fitted, _ = nnls(np.array(sizes), np.array([*seconds.values()]))
@@ -193,7 +177,6 @@ class Timer:
     """Timer for forward passes and training steps of one model.
 
     Attributes:
-        examples: the texts.
         deadline: the value of `time.monotonic` at which all measurements should have ended.
         share: the seconds that one measurement may take. A single step may take longer.
         forward: the seconds per text of an evaluation, by the precision in which it was timed.
@@ -223,12 +206,7 @@ class Timer:
     def step(
         self, kind: Trains, method: str, batch_size: int, precision: Precision
     ) -> dict[int, float]:
-        """Time training steps of a method.
-
-        Returns:
-            A mapping from ``batch_size`` to the median seconds of a step. The mapping is empty if
-            there is no time for two steps, or not enough memory.
-        """
+        """Map ``batch_size`` to the median seconds of a step, if time and memory suffice."""
         expected = FORWARD_PASSES[kind] * batch_size * self.forward[precision]
         if time.monotonic() + 2 * expected > self.deadline:
             return {}
@@ -259,11 +237,9 @@ class Timer:
 
 
 class _StepTimer(CheckpointStore):
-    """Records the time at the end of each step, instead of writing a checkpoint.
+    """Records the time at the end of at most ``steps`` steps, instead of writing a checkpoint.
 
-    Args:
-        steps: the maximum number of steps.
-        share: the seconds after which no further step begins.
+    After ``share`` seconds, no further step begins.
     """
 
     def __init__(self, steps: int, share: float):
@@ -274,12 +250,9 @@ class _StepTimer(CheckpointStore):
         """Return None: training starts without a checkpoint."""
 
     def write_if_due(self, take: object) -> None:
-        """Record the end of a step.
+        """Record the end of a step; raise a `StoppedError` if enough steps are timed.
 
         The first step is not timed, because it also allocates memory. Timing starts at its end.
-
-        Raises:
-            StoppedError: enough steps are timed.
         """
         if torch.cuda.is_available():
             torch.cuda.synchronize()
@@ -292,18 +265,11 @@ class _StepTimer(CheckpointStore):
 def _time_kinds(
     timer: Timer, kinds: Mapping[Trains, str], tries_bf16: bool
 ) -> tuple[dict[Trains, dict[int, float]], Precision]:
-    """Time each kind of training step, and an evaluation.
+    """Time each kind of training step, and an evaluation; choose a precision.
 
-    Args:
-        kinds: maps each kind of step to the method to time. The first method determines the
-            precision.
-        tries_bf16: whether bf16 may be chosen. It is not chosen if a method fails in bf16.
-
-    Returns:
-        The seconds of a step by kind of step and batch size, and the chosen precision.
-
-    Raises:
-        Exception: the first method fails in fp32.
+    ``kinds`` maps each kind of step to the method to time. The first method determines the
+    precision. bf16 is not chosen if a method fails in bf16. The seconds are by kind of step and
+    batch size.
     """
     first, tried = next(iter(kinds)), dict[Precision, dict[int, float]]()
 

@@ -1,4 +1,4 @@
-"""Reads and checks the external predictions that a user passes to `compare`."""
+"""Read and check the external predictions that a user passes to `compare`."""
 
 import shutil
 import sys
@@ -34,9 +34,8 @@ LISTS = (list, tuple, set, np.ndarray)
 def read_predictions(given: Any, table: UserTable, task: TaskSpec) -> dict[str, dict[str, Cells]]:
     """Read the option ``predictions``: the predictions of external systems for all rows of a table.
 
-    Returns:
-        For each system, by name, a mapping from the place of each row to its predictions: a mapping
-        with the single key ``prediction``, or from each label to its probability.
+    For each system, by name, the place of each row is mapped to its predictions: a dict with the
+    single key ``prediction``, or from each label to its probability.
     """
     found = dict[str, dict[str, Cells]]()
     for name, one in list_predictions(given, table, task):
@@ -48,13 +47,9 @@ def read_predictions(given: Any, table: UserTable, task: TaskSpec) -> dict[str, 
 def write_predictions(
     predictions: Mapping[str, Mapping[str, Cells]], places: Collection[str], results: str
 ) -> dict[str, str]:
-    """Write the external predictions for some rows, and return the file of each system.
+    """Write the predictions for the rows in ``places``, and return the file of each system.
 
     The predictions for all rows are written to another directory, for later calls.
-
-    Args:
-        predictions: the predictions for all rows, from `read_predictions`.
-        places: the places of the rows.
     """
     layout, files = Layout(results), dict[str, str]()
     shutil.rmtree(layout.given_predictions(), ignore_errors=True)
@@ -67,14 +62,11 @@ def write_predictions(
 
 
 def list_predictions(given: Any, table: UserTable, task: TaskSpec) -> list[tuple[str | None, Any]]:
-    """Split the option ``predictions`` into the predictions of each system.
+    """Split the option ``predictions`` into the name, if any, and the predictions of each system.
 
     A dict maps the names of systems to their predictions. A list of files, column names, tables or
     lists stands for several systems. A list of labels or numbers, or of one list for each row of
     the table, contains the predictions of a single system.
-
-    Returns:
-        For each system, its name (None if it has none) and an argument of `check_predictions`.
     """
     if given is None:
         return []
@@ -142,11 +134,7 @@ def check_predictions(
 
 
 def _read_rows(predictions: Any, task: TaskSpec, number: int) -> tuple[str, str, list[PlacedRow]]:
-    """Return a system's name, the name of its source for error messages, and its predictions.
-
-    Args:
-        number: the number of rows of the table.
-    """
+    """Return a system's name, the name of its source for error messages, and its predictions."""
     if isinstance(predictions, str | Path):
         path = Path(predictions)
         if not is_file(path):

@@ -1,4 +1,4 @@
-"""`subtune.compare`: compares fine-tuning methods on a user's data, within a time limit."""
+"""`subtune.compare`: compare fine-tuning methods on a user's data, within a time limit."""
 
 import contextlib
 import fcntl
@@ -55,13 +55,9 @@ Say = Callable[[str], object]
 
 
 class ComparisonRequest(NamedTuple):
-    """The arguments of a call of `compare`, after normalisation.
+    """The arguments of a call of `compare`, after normalisation, and the name of the task.
 
-    Attributes:
-        name: the name of the task.
-        splits: the rows of each split, by split.
-        dev_share: the share of the training set that is drawn as the dev set; None to draw no dev
-            set.
+    ``dev_share`` is the share of the training set that is drawn as the dev set, if any.
     """
 
     name: str
@@ -71,10 +67,7 @@ class ComparisonRequest(NamedTuple):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The arguments on which the runs depend, by name.
-
-        Calls with different identities cannot share a directory of results.
-        """
+        """The arguments on which the runs depend. Other values need another directory."""
         chosen = vars(self.options) | {"dev": self.dev_share}
         # A later call may change the time limit, the margin and the predictions.
         del chosen["minutes"], chosen["margin"], chosen["predictions"]
@@ -164,10 +157,9 @@ def run_comparison(
 
 
 def _say_in_time(say: Say, clock: loop.Clock, configuration: Path, line: str) -> None:
-    """Call ``say`` with a line about the data or the settings, in which paths become relative.
+    """Call ``say`` with a line in which paths become relative.
 
-    Raises:
-        SubtuneError: the time for the whole call is over, and the configuration is not written yet.
+    If the time is over before the configuration is written, a `SubtuneError` is raised.
     """
     say(line.replace(f"{Path.cwd()}{os.sep}", ""))
     if clock.remaining_seconds < 0 and not configuration.exists():
@@ -216,7 +208,7 @@ def normalise_arguments(
 
 
 def _check_order_of_index(predictions: Any, scored: Any) -> None:
-    """Raise an error if predictions have the index of the scored rows, but in another order.
+    """Refuse predictions with the index of the scored rows in another order.
 
     Predictions are read by position, and pandas would read them by index.
     """
@@ -249,10 +241,8 @@ def _record_call(
 ) -> None:
     """Describe a call in the file `ASKED`, for later calls with the same directory of results.
 
-    Args:
-        question: the arguments with which `compare` was called.
-        minutes: the time limit for which the settings in the configuration were chosen.
-        written_as: the hash of the configuration as it was written, without later edits.
+    The settings were chosen for ``minutes``, and the hash of the unedited configuration is
+    ``written_as``.
     """
     described = question.identity | {"minutes": minutes, "configuration": written_as}
     write_text(place / ASKED, f"{json.dumps(described, indent=2, default=str)}\n")
@@ -261,12 +251,9 @@ def _record_call(
 def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
     """Update the configuration of an earlier call for this call.
 
-    Only the time limit, the margin and the predictions may differ between the calls. Options that
-    are not given are those of the earlier call.
-
-    Raises:
-        SubtuneError: another argument differs, the results have been moved, or the directory has a
-            configuration of another origin.
+    Only the time limit, the margin and the predictions may differ. Options that are not given are
+    those of the earlier call. Another difference, results that were moved, or a configuration of
+    another origin raise a `SubtuneError`.
     """
     path = place / CONFIGURATION
     advice = "expected the results of an earlier call; choose another directory"
@@ -318,11 +305,7 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
 
 
 def _set_predictions(text: str, written: Config, place: Path, question: ComparisonRequest) -> str:
-    """Write the external predictions of a call to files, and add these files to a configuration.
-
-    Returns:
-        The text of the configuration, with the new files.
-    """
+    """Write a call's external predictions to files, and name these files in a configuration."""
     # If the text has no line `predictions:`, this call raises an error before files are written.
     _set_value(text, "predictions", {}, place / CONFIGURATION)
     paths = write_splits(question.splits, place, Path(Layout(str(place)).tables(question.name)))
@@ -338,11 +321,7 @@ def _set_predictions(text: str, written: Config, place: Path, question: Comparis
 
 
 def _set_value(text: str, key: str, value: object, path: Path) -> str:
-    """Replace the value of a key in the text of a configuration, and keep the comment after it.
-
-    Raises:
-        SubtuneError: no line or several lines have the key.
-    """
+    """Replace the value of a key on the only line that has it, and keep the comment after it."""
     flow = yaml.safe_dump({key: value}, default_flow_style=True, width=math.inf, sort_keys=False)
     line = re.compile(rf"(?m)^( +){key}: .*?(  #.*)?$")
     new, changes = line.subn(lambda found: f"{found[1]}{flow.strip()[1:-1]}{found[2] or ''}", text)
@@ -353,16 +332,10 @@ def _set_value(text: str, key: str, value: object, path: Path) -> str:
 
 @contextmanager
 def _lock_directory(place: Path) -> Iterator[int]:
-    """Make a directory, and lock it against other calls.
+    """Make a directory, lock it against other calls, and yield the lock's file descriptor.
 
-    The lock is released when all processes have closed the file descriptor.
-
-    Yields:
-        The file descriptor of the lock file.
-
-    Raises:
-        SubtuneError: another process is using the directory, the directory cannot be written, or
-            its file system has no locks.
+    The lock is released when all processes have closed the file descriptor. A directory that is in
+    use, that cannot be written, or whose file system has no locks raises a `SubtuneError`.
     """
     path = Path(Layout(str(place)).lock())
     with convert_errors(f"--results: cannot write {place}"):

@@ -1,4 +1,4 @@
-"""Computes the answer, tables, figures and report of a comparison from the recorded runs."""
+"""Compute the answer, tables, figures and report of a comparison from the recorded runs."""
 
 import os
 from collections.abc import Sequence
@@ -23,14 +23,10 @@ Finished = dict[str, Any]
 
 
 def join_recorded_runs(planned: Sequence[Finished], progress: Progress) -> list[Finished]:
-    """Select the planned runs that are recorded, and add their columns.
+    """Select the planned runs that are recorded, as `subtune.analysis.tables.join_run_ids`.
 
-    Like `subtune.analysis.tables.join_run_ids`, this adds the id of the recorded run, its learning
-    rate, and the outcome of its search. Several planned runs can have the same record, because a
-    run that does not depend on the seed counts for every seed.
-
-    Args:
-        planned: one mapping per run, from `subtune.runs.spec.PlannedRun.columns`.
+    Several planned runs can have the same record, because a run that does not depend on the seed
+    counts for every seed.
     """
     recorded, joined = progress.find_recorded(), []
     for entry in planned:
@@ -46,11 +42,7 @@ def join_recorded_runs(planned: Sequence[Finished], progress: Progress) -> list[
 
 
 def find_answer_so_far(context: Context, progress: Progress) -> tuple[str, set[Method]]:
-    """Compute the answer from the recorded runs.
-
-    Returns:
-        The answer as one line, and the methods that are unlikely to be the answer.
-    """
+    """Return the answer as one line, and the methods that are unlikely to be the answer."""
     [job] = scores.jobs(context)
     rows = join_recorded_runs(job.spec["runs"], progress)
     _, _, chosen, row_scores = scores.collect_run_scores(job, rows)
@@ -65,10 +57,6 @@ def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set
     A method is the answer if its loss, but no smaller method's loss, is within the margin. So the
     probability that method ``m`` is the answer is at most ``min(P(m), 1 - max P(s))`` over all
     smaller methods ``s``, where ``P`` is the probability that a method's loss is within the margin.
-
-    Args:
-        chosen: the scores of the chosen runs.
-        row_scores: the score of each example in each run.
     """
     pseudo_values, found = row_scores.set_index("run"), set[Method]()
     for model, same in scored_runs(chosen).groupby("model"):
@@ -86,10 +74,9 @@ def write_answers(context: Context, progress: Progress) -> None:
     """Write the scores, the answers and the table of all runs, from the recorded runs.
 
     The modification time of the score tables is set to 1970. So Snakemake, which compares it with
-    the times of the inputs, writes these files again once all planned runs are finished.
-
-    Scores are compared with those of the recorded predictions. Other than in Snakemake's jobs, they
-    are not computed with ``evaluate``, because its import takes seconds of the user's time.
+    the times of the inputs, writes these files again once all planned runs are finished. Other than
+    in Snakemake's jobs, scores are not computed with ``evaluate``, because its import takes seconds
+    of the user's time.
     """
     # A comparison has one experiment, and therefore one job of each step.
     [scored], [summarised], [listed] = (step.jobs(context) for step in (scores, summary, runs))

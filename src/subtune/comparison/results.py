@@ -1,4 +1,4 @@
-"""Reads the results of a comparison, exports its models, and predicts with them."""
+"""Read the results of a comparison, export its models, and predict with them."""
 
 import contextlib
 import json
@@ -229,11 +229,7 @@ def _is_path(texts: Any) -> bool:
 
 
 def _make_frame(columns: Sequence[str], texts: Any) -> pd.DataFrame:
-    """Convert texts, in one of the forms that `Comparison.predict` accepts, to a table.
-
-    Args:
-        columns: the text columns of the task.
-    """
+    """Convert texts, in one of the forms that `Comparison.predict` accepts, to a table."""
     if is_table(texts):
         return to_frame(texts, "texts")
     if isinstance(texts, Mapping):
@@ -244,12 +240,9 @@ def _make_frame(columns: Sequence[str], texts: Any) -> pd.DataFrame:
 
 
 def _name_cells(columns: Sequence[str], text: Any, number: int) -> Mapping[str, Any]:
-    """Map the text columns to the texts of one row.
+    """Map the text columns to the texts of one row; a dict is returned unchanged.
 
-    Args:
-        columns: the text columns of the task.
-        text: one text, a tuple with one text for each column, or a dict that is returned unchanged.
-        number: the position of the text in the list, from 1, for the error message.
+    ``number`` is the position of the text in the list, from 1, for the error message.
     """
     if isinstance(text, Mapping):
         return text
@@ -266,9 +259,8 @@ def _name_cells(columns: Sequence[str], text: Any, number: int) -> Mapping[str, 
 def read_given_labels(folder: Path, task: TaskSpec) -> dict[str, Any]:
     """Map the label words of a task to the labels as they were given, such as ``"1"`` to ``1``.
 
-    Args:
-        folder: the directory with the tables that were not in files. Labels from files are text,
-            of which integers, floats and booleans are recognised if all labels are such.
+    ``folder`` has the tables that were not in files. Labels from files are text, of which integers,
+    floats and booleans are recognised if all labels are such.
     """
     words, given = task.labels or (), dict[str, Any]()
     if not isinstance(task.label, str):
@@ -289,14 +281,7 @@ def read_given_labels(folder: Path, task: TaskSpec) -> dict[str, Any]:
 
 
 def load(results: str | Path) -> Comparison:
-    """Open the results of an earlier comparison.
-
-    Args:
-        results: the directory of the results.
-
-    Raises:
-        SubtuneError: the directory has no answers.
-    """
+    """Open the results of an earlier comparison; without answers, a `SubtuneError` is raised."""
     found = Comparison(Path(results).resolve())
     answers = found._layout.summary("answers", "csv")
     if not Path(answers).is_file():

@@ -1,4 +1,4 @@
-"""Writes the results of a comparison in a thread, while its runs are trained and at the end.
+"""Write the results of a comparison in a thread, while its runs are trained and at the end.
 
 Early results are written as soon as a run is recorded. They measure how long tables, figures and
 the report take while other programs use the same cores.
@@ -40,23 +40,15 @@ class ResultsWriter:
         self._thread.start()
 
     def write_early(self, progress: Progress, now: float) -> None:
-        """Begin to write results, if new runs are recorded and results are due.
-
-        Args:
-            now: the seconds since the start of the call.
-        """
+        """Begin to write results, if new runs are recorded and results are due."""
         if len(progress.scores) > self.shown and now >= self._next and not self._thread.is_alive():
             self._next = TIMES_LATER * now
             self._begin(progress)
 
     def finish(self, progress: Progress, seconds: float) -> bool:
-        """Write the results of all recorded runs.
+        """Write the results; return whether answers and report contain all recorded runs.
 
-        Args:
-            seconds: the time after which earlier results of this call have to do.
-
-        Returns:
-            Whether answers and report contain all recorded runs.
+        After ``seconds``, earlier results of this call have to do.
 
         Raises:
             SubtuneError: no answers were written in time, or an output cannot be written.

@@ -1,4 +1,4 @@
-"""Chooses the models and settings of a first configuration, and estimates the training time."""
+"""Choose the models and settings of a first configuration, and estimate the training time."""
 
 import importlib.util
 import itertools
@@ -121,7 +121,7 @@ class StartingModel(HashableModel):
 
     @property
     def labels(self) -> Labels:
-        """The value of the setting `labels` for a regression.
+        """The setting `labels` of a regression.
 
         Labels are standardised if the classifier has a bias, or if the dimensions are unknown.
         """
@@ -138,13 +138,10 @@ class StartingModel(HashableModel):
         return min(longest_text(read_model_config(self.directory)), DEFAULTS.longest_window)
 
     def token_counts(self, texts: Sequence[tuple[str, ...]]) -> tuple[np.ndarray, float]:
-        """Count the tokens in a sample of the texts, including special tokens.
+        """Count the tokens in a sample of texts or pairs of texts, including special tokens.
 
-        If the tokenizer is not downloaded yet, the numbers of tokens are estimated from the numbers
-        of words, as for English text.
-
-        Args:
-            texts: one text, or two texts, per example.
+        If the tokenizer is not downloaded yet, the numbers are estimated from the numbers of words,
+        as for English text.
 
         Returns:
             The numbers of tokens per example in ascending order, and the share of unknown tokens.
@@ -169,11 +166,7 @@ class StartingModel(HashableModel):
         return nearest_learning_rates(methods, self.hidden_size)
 
     def problems_by_method(self, methods: Iterable[str], task: TaskSpec) -> Mapping[str, str]:
-        """Map each method that the model does not support to an error message.
-
-        A method is not supported if it selects parameters that the model does not have. If the
-        dimensions of the model are unknown, the mapping is empty.
-        """
+        """Map each method that selects parameters which the model lacks to an error message."""
         if self.dimensions is None:
             return {}
         selections = {method: METHODS[method] for method in methods}
@@ -186,11 +179,6 @@ def find_starting_models(
     names: str | Sequence[str] | None, texts: Sequence[tuple[str, ...]]
 ) -> tuple[dict[str, StartingModel], dict[str, str]]:
     """Find the models that a user names, and check their tokenizers on some texts.
-
-    Args:
-        names: one or several names of models, as for `find_starting_model`, in any order; None for
-            the default model.
-        texts: one text, or two texts, per example.
 
     Returns:
         The models by their names in the configuration, in alphabetical order, and a mapping from
@@ -222,11 +210,7 @@ def find_starting_models(
 
 
 def find_starting_model(name: str | None) -> StartingModel:
-    """Find the model with the given name, or the default model.
-
-    Args:
-        name: a local directory, an installed package or a repository on the hub; None is the
-            default model.
+    """Find the local directory, installed package or repository on the hub, or the default model.
 
     Raises:
         SubtuneError: the name is neither a directory, a package nor the name of a repository, or
@@ -256,12 +240,7 @@ def find_starting_model(name: str | None) -> StartingModel:
 
 
 class EstimatedSeconds(NamedTuple):
-    """Estimated seconds on this machine, including the time for tables and figures.
-
-    Attributes:
-        all: the seconds for all runs of all models.
-        first: the seconds for the slowest run alone.
-    """
+    """Estimated seconds of all runs and of the slowest run alone, including tables and figures."""
 
     all: float
     first: float
@@ -296,23 +275,15 @@ class Reduction(NamedTuple):
 
 
 class CandidateSettings(NamedTuple):
-    """One possible choice of the settings and of the number of training rows.
-
-    Attributes:
-        experiment: the settings.
-        rows: the number of rows of the training table that are used.
-    """
+    """One possible choice of the settings and of the number of training rows."""
 
     experiment: Experiment
     rows: int
 
     def count_rows(self, available: Mapping[str, Sized]) -> dict[str, int]:
-        """Compute how many rows of each split are used.
+        """Choose how many rows of each split are used.
 
-        A dev or test set is reduced to ``max(fewest_judging, rows / 2)`` rows if it has more.
-
-        Args:
-            available: the rows of each split, by split.
+        A dev or test set has at most ``max(fewest_judging, rows / 2)``.
         """
         most = max(DEFAULTS.fewest_judging, self.rows // 2)
         counts = {split: min(len(rows), most) for split, rows in available.items()}
@@ -384,14 +355,10 @@ def list_choices(
 
 
 def method_settings(rates: Mapping[str, Rates]) -> dict[str, Any]:
-    """Return the settings ``methods`` and ``by_model`` of an experiment.
+    """Return the settings ``methods`` and ``by_model`` of an experiment, from each model's rates.
 
     The setting ``methods`` has the methods that all models support, with the learning rates for the
-    first model. For each model, ``by_model`` has the methods that not all models support, and the
-    methods with other learning rates.
-
-    Args:
-        rates: the learning rates of each method, by the name of the model.
+    first model, and ``by_model`` what differs from it.
     """
     [first, *others] = rates.values()
     shared = {m: tried for m, tried in first.items() if all(m in own for own in others)}
@@ -416,13 +383,7 @@ def learning_rate_setting(rates: tuple[float, ...]) -> SearchOfRates | tuple[flo
 
 
 def list_reductions(rows: int, fewest_rows: int, windows: Sequence[int]) -> list[Reduction]:
-    """List reductions: shorter texts, then fewer seeds, then fewer rows, then fewer methods.
-
-    Args:
-        rows: the number of rows of the training table.
-        fewest_rows: the size of the smallest sample.
-        windows: values of `max_length`, the longest first.
-    """
+    """List reductions: shorter texts, then fewer seeds, then fewer rows, then fewer methods."""
     *longer, last = [window for window in windows if window > DEFAULTS.shortest_window] or windows
     samples = [rows, *(number for number in DEFAULTS.samples if fewest_rows <= number < rows)]
     large = [n for n in samples if n == rows or n >= DEFAULTS.samples_of_every_method]
@@ -441,10 +402,6 @@ def choose_max_lengths(counts: np.ndarray, longest: int) -> list[int]:
     """Choose a `max_length` that truncates almost no text, and smaller values that save time.
 
     The smaller values are below the mean length, because the estimated time depends on the mean.
-
-    Args:
-        counts: the number of tokens of each text.
-        longest: the largest `max_length` of the model.
     """
     needed = int(np.quantile(counts, DEFAULTS.whole_texts, method="higher"))
     multiple = DEFAULTS.window_multiple
@@ -458,14 +415,8 @@ def estimate_times(
 ) -> EstimatedSeconds | None:
     """Estimate the time of a configuration, without requests to the hub and without reading tables.
 
-    Args:
-        config: a configuration with one experiment and one task.
-        size: the size of the task.
-        tokens: the mean number of tokens of a text, by the name of the model. Other models are left
-            out, because their size is unknown.
-
-    Returns:
-        The time, or None without a model.
+    ``tokens`` is the mean number of tokens of a text, by the name of the model. Other models are
+    left out, because their size is unknown. Without a model, the time is None.
     """
     if not tokens:
         return None

@@ -1,4 +1,4 @@
-"""Turns rows from files, memory and the hub into files that a configuration can refer to."""
+"""Turn rows from files, memory and the hub into files that a configuration can refer to."""
 
 import json
 import math
@@ -43,9 +43,9 @@ class Split:
 
     Attributes:
         identity: a text that identifies the rows. The text changes if the rows change.
-        read_frame: a function that returns the rows, or None if a dataset on the hub has no dev
-            split. The index of the rows has their places, such as ``line 3``. The argument is the
-            directory of the results, where the dataset's commit is recorded.
+        read_frame: returns the rows, or None if a dataset on the hub has no dev split. The index of
+            the rows has their places, such as ``line 3``. The argument is the directory of the
+            results, where the dataset's commit is recorded.
         path: the user's file with the rows, or None if the rows must be written to a new file.
     """
 
@@ -55,10 +55,9 @@ class Split:
 
 
 def write_splits(splits: Mapping[str, Split], results: Path, folder: Path) -> dict[str, Path]:
-    """Write the splits that are not in a file yet to ``folder``.
+    """Write splits that are in no file yet to ``folder``, and return the file of each split.
 
-    Returns:
-        The file of each split, by split. Splits that a dataset on the hub lacks are left out.
+    Splits that a dataset on the hub lacks are left out.
     """
     paths = {}
     for name, split in splits.items():
@@ -76,10 +75,7 @@ def write_splits(splits: Mapping[str, Split], results: Path, folder: Path) -> di
 
 @contextmanager
 def name_options_in_errors(folder: Path) -> Iterator[None]:
-    """In error messages, replace the files in ``folder`` by the options that specified their rows.
-
-    The user has not seen these files, which contain rows from memory or from the hub.
-    """
+    """In error messages, replace files in ``folder``, which the user has not seen, by options."""
     try:
         yield
     except SubtuneError as error:
@@ -155,10 +151,7 @@ def find_splits(
 
 
 def column_names(columns: Any) -> Any:
-    """Convert the name of a column, or a list of names, to text.
-
-    A name may be a number, because pandas numbers columns that have no names.
-    """
+    """Convert the name of a column, or a list of names, to text. pandas may number columns."""
     if isinstance(columns, Number):
         return str(columns)
     return columns if columns is None or isinstance(columns, str) else [*map(str, columns)]
@@ -240,12 +233,8 @@ def is_table(rows: Any) -> bool:
 def to_frame(rows: Any, source: str) -> pd.DataFrame:
     """Convert a table to a DataFrame. In a ``Dataset``, class indices are replaced by class names.
 
-    Args:
-        rows: a DataFrame of pandas or polars, a ``Dataset``, or a pyarrow Table.
-        source: the beginning of error messages.
-
-    Raises:
-        SubtuneError: two columns have the same name.
+    ``rows`` is a DataFrame of pandas or polars, a ``Dataset``, or a pyarrow Table. Two columns with
+    the same name raise a `SubtuneError`, which begins with ``source``.
     """
     # A DataFrame has an attribute for each column, which may be called "features".
     if isinstance(rows, pd.DataFrame) or not hasattr(rows, "features"):

@@ -1,4 +1,4 @@
-"""Reads a user's table, and guesses its text columns, label columns and kind of task."""
+"""Read a user's table, and guess its text columns, label columns and kind of task."""
 
 import math
 import re
@@ -37,13 +37,7 @@ SPLIT = re.compile(r"(?i)(^|[^a-z0-9]+)(train|training|trn)$")
 
 
 class UserTable(NamedTuple):
-    """The table in a file.
-
-    Attributes:
-        path: the file.
-        columns: the names of the columns, in order.
-        rows: the place of each row, such as ``line 3``, and its cells by column.
-    """
+    """The table in a file: for each row, its place, such as ``line 3``, and its cells by column."""
 
     path: Path
     columns: tuple[str, ...]
@@ -62,13 +56,8 @@ class UserTable(NamedTuple):
 def read_user_table(path: Path, encoding: str | None = None, sheet: str | None = None) -> UserTable:
     """Read all rows of a file.
 
-    Args:
-        path: the file.
-        encoding: the encoding of a text file; default: UTF-8 or UTF-16.
-        sheet: the name of the sheet of an Excel file; default: the first that is not hidden.
-
-    Raises:
-        SubtuneError: the file is missing, is not in the format of its extension, or has no rows.
+    ``encoding`` is by default UTF-8 or UTF-16, and ``sheet`` the first that is not hidden. A file
+    that is missing, is not in the format of its extension, or has no rows raises a `SubtuneError`.
     """
     if (ending := path.suffix.lower()) not in FORMATS:
         hint = f"; {HOW_WORDS}" if ending.startswith(".conll") else ""
@@ -99,10 +88,8 @@ def make_task_name(path: Path) -> str:
 def make_name(text: str, taken: Collection[str], kind: str) -> str:
     """Derive a name from a text: at most 56 letters, digits and characters of ``_.+-``.
 
-    Args:
-        taken: names in lower case that are not available.
-        kind: the ending that is added to names in ``taken``. If no character is left, the name is
-            ``my-{kind}``.
+    ``kind`` is added to names in ``taken``, which are in lower case. If no character is left, the
+    name is ``my-{kind}``.
     """
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     # Names may have 64 characters; the remaining ones are for the ending.
@@ -119,15 +106,9 @@ POWER = re.compile(r"\d+[eE]\d+")
 def require_texts(table: UserTable, named: Collection[str]) -> None:
     """Check that a table has texts, and not only lists of words with one label per word.
 
-    Two columns contain words and their labels if all cells of the columns are lists, and the two
-    lists of each row have the same length.
-
-    Args:
-        named: the text columns that the user names; empty if they are to be guessed.
-
-    Raises:
-        SubtuneError: a named text column has lists of words, or the table has lists of words but
-            no column of sentences.
+    Two columns contain words and their labels if all cells are lists, and the two lists of each row
+    have the same length. A `SubtuneError` is raised if a text column that the user has ``named`` is
+    such a list, or if there is no other column of sentences.
     """
     lengths = {}
     for column in table.columns:
@@ -220,10 +201,7 @@ def _require_header(table: UserTable, label: str) -> None:
 
 
 def reason_against_label(table: UserTable, column: str) -> str | None:
-    """Return the reason why a column cannot be the label, or None if it can.
-
-    A label column has numbers, or few distinct words that are repeated.
-    """
+    """Return why a column does not have numbers, or few words that are repeated, as labels do."""
     if _are_objects(table.cells(column)):
         return OBJECTS
     words = table.filled_cells(column)
@@ -241,10 +219,7 @@ def reason_against_label(table: UserTable, column: str) -> str | None:
 
 
 def detect_ids_or_dates(table: UserTable, column: str) -> str | None:
-    """Return ``ids`` or ``dates`` if a column contains ids or dates, or else None.
-
-    A column of ids or dates is neither a text column nor a label column.
-    """
+    """Return ``ids`` or ``dates`` if a column contains such, and so is neither text nor label."""
     words = table.filled_cells(column)
     are_codes = all(
         word.isdecimal() or (CODE.fullmatch(word) and parse_number(word) is None) for word in words
@@ -331,12 +306,8 @@ def read_row_labels(
 ) -> tuple[str, ...] | None:
     """Read the labels of a row; return None if the row has no label.
 
-    Args:
-        row: the cells of the row, by column.
-        label: the label columns.
-        kind: the kind of task. Only a row of a multi-label task may have several labels, or an
-            empty set of labels.
-        separators: the characters that separate several labels in a cell.
+    Only a row of a multi-label task may have several labels, or an empty set of labels.
+    ``separators`` are the characters that separate several labels in a cell.
     """
     if not isinstance(label, str):
         flags = [parse_flag(row.get(name)) for name in label]
@@ -348,10 +319,7 @@ def read_row_labels(
 
 
 def read_cell_labels(cell: Any, kind: Kind | None, separators: str | None) -> list[str] | None:
-    """Read the labels of a cell as they are written; return None if the cell has no label.
-
-    `read_row_labels` describes the arguments ``kind`` and ``separators``.
-    """
+    """Read the labels of a cell as they are written, as `read_row_labels`; None if it has none."""
     if kind == "multilabel":
         return parse_labels(cell, separators or SEPARATORS[0])
     word = parse_label(cell)
@@ -384,8 +352,8 @@ def guess_kind(table: UserTable, label: LabelColumns) -> Kind:
 def _are_label_sets(cells: Sequence[Any]) -> bool:
     """Return whether the cells of a column are sets of labels.
 
-    They are sets of labels if a cell is a list of several labels, or if most cells are lists and
-    more than the share `FEW` of these lists are empty.
+    They are if a cell is a list of several labels, or if most cells are lists and more than the
+    share `FEW` of these lists are empty.
     """
     given = [cell for cell in cells if cell not in (None, "")]
     lists = (parse_labels(cell) for cell in given if is_list(cell))
@@ -410,6 +378,6 @@ def find_separators(cells: Sequence[Any]) -> str | None:
 
 
 def label_sort_key(label: str) -> tuple[float, str]:
-    """Return the sorting key of a label: numbers by size, and then words in alphabetical order."""
+    """Return the sorting key of a label: numbers by size, then words in alphabetical order."""
     number = parse_number(label)
     return (math.inf if number is None else number), label

@@ -1,7 +1,4 @@
-"""Starts, stops and communicates with the worker processes of `subtune.compare`.
-
-Each worker process runs `subtune.steps.worker`.
-"""
+"""Start, stop and communicate with the worker processes of `subtune.compare`."""
 
 import contextlib
 import json
@@ -28,12 +25,9 @@ SECONDS_BETWEEN_REQUESTS = 0.5
 
 
 class EndedJob(NamedTuple):
-    """A job that has ended.
+    """A job that has ended, with an error message if it failed, but not if it stopped on request.
 
-    Attributes:
-        job: the job.
-        error: the error message if the job failed, or None, also if the job stopped on request.
-        has_crashed: whether the worker process ended.
+    ``has_crashed`` is whether the worker process ended.
     """
 
     job: Job
@@ -49,8 +43,9 @@ def _hub_cache(job: Job) -> str | None:
 class Workers:
     """Processes that run jobs in parallel. All but the first process are started when needed.
 
-    Each worker has its own session, so that Ctrl-C reaches only the caller. If the caller is
-    killed, the system closes the pipes of the workers, and the workers end by themselves.
+    Each worker runs `subtune.steps.worker` in its own session, so that Ctrl-C reaches only the
+    caller. If the caller is killed, the system closes the pipes of the workers, and they end by
+    themselves.
 
     Attributes:
         number: the maximum number of jobs that run at the same time.
@@ -59,9 +54,7 @@ class Workers:
     def __init__(self, results: Path, lock: int):
         """Start the first worker now, because importing its libraries takes seconds.
 
-        Args:
-            results: the directory in which the workers run and write their log.
-            lock: the file descriptor of a lock file, which the workers keep open until they end.
+        The workers run in the directory ``results``, and keep the lock file open until they end.
         """
         self.number, self._results, self._lock = 1, results, lock
         self._answers: SimpleQueue[tuple[subprocess.Popen, str]] = SimpleQueue()

@@ -153,7 +153,7 @@ def collect_run_scores(
 def write_score_tables(
     job: Job, finished: Sequence[Mapping[str, Any]], outputs: Mapping[str, str]
 ) -> None:
-    """Write the tables `SCORE_TABLES` of finished runs, after checking scores against predictions."""
+    """Write the tables `SCORE_TABLES` of finished runs, after checking their recorded scores."""
     from subtune.analysis import chosen_runs, parameters, run_scores
 
     store, columns = Path(job.resources["store"]), _score_columns(job)
