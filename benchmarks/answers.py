@@ -106,10 +106,8 @@ def judge_answer(
 ) -> dict[str, Any]:
     """Find an answer as `subtune.analysis.candidates` does, and judge it by the true scores.
 
-    Args:
-        scores: the scores of full fine-tuning and of the other methods, the smallest first
-            ``[methods, seeds]``.
-        parts: the pseudo-values of the scores ``[methods, seeds, parts]``.
+    ``scores`` ``[methods, seeds]`` and their pseudo-values ``[methods, seeds, parts]`` begin with
+    full fine-tuning; the other methods follow, the smallest first.
     """
     seeds, methods = scores.shape[1], range(len(scores))
     estimate: Callable[..., Study] = intervals.estimate_study

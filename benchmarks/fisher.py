@@ -53,16 +53,11 @@ Batch = tuple[dict[str, Tensor], Tensor]
 
 
 def measure(glue_dir: Path, tasks: dict[str, int]) -> list[Row]:
-    """Measure each implementation on each model, task and set of parameters.
+    """Measure each implementation on each model, set of parameters, and number of rows of a task.
 
-    Args:
-        glue_dir: the directory of the GLUE files.
-        tasks: maps the name of a task to its number of training examples.
-
-    Returns:
-        One row per measurement. ``seconds`` is the shortest time. ``flops_per_second`` divides the
-        FLOPs of the loop by this time, and ``times_faster`` compares it with the loop's time.
-        ``largest_difference`` is the largest relative difference from the loop's result.
+    ``seconds`` is the shortest time. ``flops_per_second`` divides the FLOPs of the loop by this
+    time, and ``times_faster`` compares it with the loop's time. ``largest_difference`` is the
+    largest relative difference from the loop's result.
     """
     measured = []
     for model in MODELS[inputs.device()]:

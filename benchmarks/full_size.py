@@ -124,9 +124,7 @@ def _train_with_transformers(
 ) -> list[float]:
     """Train a run with plain transformers; return the dev score after each epoch.
 
-    Args:
-        name: a classification task.
-        pattern: encoder parameters whose names contain a match of this pattern are trained.
+    Encoder parameters whose names contain a match of ``pattern`` are trained.
     """
     torch.manual_seed(0)
     task, directory = TASKS[name], package_directory(MINILM)

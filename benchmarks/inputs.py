@@ -47,12 +47,7 @@ def load_glue(
 ) -> Setting:
     """Load a GLUE task, tokenize it, and load MiniLM or another model with its vocabulary.
 
-    Args:
-        name: the name of the task.
-        glue_dir: the directory of the GLUE files.
-        directory: the directory of the model; None means MiniLM.
-        rows: how many of the first examples are used: ``train`` for the training set, ``others``
-            for each other split. None means all.
+    Of ``train`` and of all ``others``, the first ``rows`` examples are used; None means all.
     """
     task = TASKS[name]
     minilm = package_directory(MINILM)

@@ -66,11 +66,10 @@ def main() -> None:
 def measure(cell: Cell, settings: Settings) -> dict[str, Any]:
     """Profile the first steps in the last epoch of a cell.
 
-    Returns:
-        The fields of the cell, and: ``milliseconds``, the time of a step divided by the number of
-        runs; ``busy``, the share of the time in kernels (correct if kernels do not overlap);
-        ``kernels``, the number of kernels per step; ``top``, for the most expensive kernels, their
-        name, share of the time, and number per step.
+    ``milliseconds`` is the time of a step divided by the number of runs. ``busy`` is the share of
+    the time in kernels (correct if kernels do not overlap). ``kernels`` is their number per step,
+    and ``top`` has the name, the share of the time, and the number per step of the most expensive
+    ones.
     """
     setting = settings.load(cell.model, cell.task)
     epochs = scaling.EPOCHS[inputs.device()]

@@ -48,9 +48,6 @@ def time_epochs(steps_per_epoch: int) -> Iterator[list[float]]:
     """Yield a list to which the training seconds of each epoch are appended, without evaluation.
 
     A GPU is synchronised only at the beginning and the end of an epoch, so steps still overlap.
-
-    Args:
-        of_epoch: the number of steps in an epoch.
     """
     epochs: list[float] = []
     started = 0.0

@@ -121,10 +121,10 @@ def _fisher_table(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _fastest_steps(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Select the shortest step of each cell and compare it with that of the Trainer.
+    """Select the shortest step of each cell, and compare it with that of the Trainer.
 
     ``times_faster`` is the Trainer's time divided by the cell's time. The Trainer trains the same
-    parameters in float32, or in another precision if float32 was not measured.
+    parameters in float32 or, if it was not measured, in another precision.
     """
     cell = ["model", "task", "way", "method", "precision", "runs"]
     measured = pd.DataFrame(row for row in rows if "problem" not in row)
@@ -137,12 +137,7 @@ def _fastest_steps(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _step_table(rows: list[dict[str, Any]], large: dict[str, float]) -> pd.DataFrame:
-    """Build the table of training steps.
-
-    Args:
-        rows: measurements of `benchmarks.scaling`.
-        large: FLOP/s of a large matrix product, by precision.
-    """
+    """Build the table of training steps; ``large`` maps precisions to FLOP/s of a product."""
     of = _fastest_steps(rows).sort_values(
         ["model", "task", "method", "way", "precision", "runs"],
         key=lambda column: column.map(ORDER.index) if column.name == "way" else column,
@@ -182,10 +177,7 @@ def _profile_table(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def plot_speed(measured: dict[str, Any], path: Path) -> None:
-    """Plot the speed of sweeps, Fisher information and training steps against the baselines.
-
-    Baselines are the Trainer and the loop over examples.
-    """
+    """Plot the speed of sweeps, Fisher information and steps, relative to the baselines."""
     rows = [{"group": f"{r['task']}, sweep", **r} for r in measured["sweeps"]]
     rows += [{"group": f"{r['task']}, Fisher: {r['asked']}", **r} for r in measured["fisher"]]
     groups = pd.DataFrame(rows).groupby("group", sort=False)

@@ -157,16 +157,11 @@ def measure(
     rows: int | None = None,
     seconds: float = math.inf,
 ) -> list[dict[str, Any]]:
-    """Measure cells one by one; start none after ``seconds``.
+    """Measure cells one by one, and report the row of each; start none after ``seconds``.
 
-    Args:
-        report: is called with the row of each cell.
-        rows: at most so many training examples are used; None means no limit.
-
-    Returns:
-        One row per cell, with its fields. ``seconds`` is the time of a step divided by the number
-        of runs, ``first_epoch`` the seconds of the first epoch, and ``gigabytes`` the peak memory
-        of the GPU. If the cell failed, its row has the error as ``problem`` instead.
+    At most ``rows`` training examples are used. ``seconds`` of a row is the time of a step divided
+    by the number of runs, ``first_epoch`` the seconds of the first epoch, and ``gigabytes`` the
+    peak memory of the GPU. If the cell failed, its row has the error as ``problem`` instead.
     """
     end = time.monotonic() + seconds
     measured = []

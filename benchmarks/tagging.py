@@ -80,10 +80,9 @@ def train(
 ) -> dict[str, float]:
     """Train one run, and evaluate it on the dev set after each epoch.
 
-    Returns:
-        ``accuracy`` is the best over epochs, as a share of all words in the dev set. ``seconds`` is
-        the time of training with evaluation, and ``seconds_of_epochs`` without it.
-        ``processor_seconds`` is the CPU time with evaluation, which depends less on other programs.
+    ``accuracy`` is the best over epochs, as a share of all words in the dev set. ``seconds`` is the
+    time of training with evaluation, ``seconds_of_epochs`` without it, and ``processor_seconds``
+    the CPU time with evaluation, which depends less on other programs.
     """
     directory = package_directory(MINILM)
     tokenizer = AutoTokenizer.from_pretrained(directory)
@@ -124,9 +123,8 @@ def train(
 def count_correct_words(predicted: np.ndarray, numbers: np.ndarray) -> int:
     """Count the words whose predicted tag is correct.
 
-    Args:
-        predicted: predicted tags, ``[sentences, tokens]``, padded with `NO_LABEL` by the Trainer.
-        numbers: correct tags in the same shape, `NO_LABEL` at all but a word's first token.
+    Both arrays are ``[sentences, tokens]``. Predictions are padded with `NO_LABEL`; the correct
+    tags are `NO_LABEL` at all but a word's first token.
     """
     return int(np.sum((predicted == numbers) & (numbers != NO_LABEL)))
 

@@ -48,11 +48,7 @@ def train(setting: Setting, member: Run) -> Outcome:
 
 
 def time_epochs(setting: Setting, member: Run, **options: Any) -> list[float]:
-    """Train a run; return the seconds of each epoch, without evaluation.
-
-    Args:
-        options: further arguments of ``TrainingArguments``.
-    """
+    """Train a run with further ``options`` of ``TrainingArguments``; return seconds per epoch."""
     clock = Clock()
     _run_trainer(setting, member, clock, **options)
     return clock.epochs

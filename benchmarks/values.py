@@ -193,13 +193,7 @@ def _print_warnings(line: str, *_: Any) -> None:
 def _compare_values(
     found: list[dict[str, Tensor]], expected: list[dict[str, Tensor]], start: dict[str, Tensor]
 ) -> dict[str, Any]:
-    """Compute the statistics of `measure` from trained, expected and initial values.
-
-    Args:
-        found: trained values of each run, by name.
-        expected: values of the same runs that were trained in another way.
-        start: initial values, by name.
-    """
+    """Compute the statistics of `measure` from the values of the same runs in two ways."""
     ours, theirs = (
         {name: torch.stack([of[name] for of in every]) for name in start}
         for every in (found, expected)

@@ -1,4 +1,4 @@
-"""Formats answers for tables and the terminal, and tabulates the score and cost of each method."""
+"""Format answers for tables and the terminal, and tabulate the score and cost of each method."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,8 +47,7 @@ def answers_table(results: ExperimentResults) -> StyledTable:
     """List the answers, and tabulate the loss of each method against the reference.
 
     The CSV file has one row per task and, if there are several tasks, one row for all tasks
-    together. In experiments with a paper, there are such rows for each model. ``columns.csv``
-    explains the columns.
+    together. In experiments with a paper, there are such rows for each model.
     """
     chosen = results["chosen"]
     titles = {**results.task_titles, ALL_TASKS: ALL_TASKS}
@@ -83,8 +82,8 @@ def answers_table(results: ExperimentResults) -> StyledTable:
 def list_answers(answers: pd.DataFrame) -> list[tuple[str, str]]:
     """List pairs of an answer and its next step, from rows of `answers_table`.
 
-    If there are several answers, each begins with the title of its task. If the models differ,
-    the names of the answer's models follow.
+    If there are several answers, each begins with the title of its task and, if they differ, the
+    names of its models.
     """
     several = answers["models"].nunique() > 1
     places = answers["title"] + (", " + answers["models"] if several else "") + ": "
@@ -95,18 +94,11 @@ def list_answers(answers: pd.DataFrame) -> list[tuple[str, str]]:
 def loss_table(
     methods: pd.DataFrame, task_titles: Mapping[str, str] | None = None
 ) -> tuple[pd.DataFrame, str]:
-    """Format each method's score and loss, with marks for remarks about the score.
+    """Format each method's score and loss, from `subtune.analysis.candidates.summarise_methods`.
 
-    Args:
-        methods: rows from `subtune.analysis.candidates.summarise_methods`.
-        task_titles: maps the names of tasks to their titles. If it is None, the table has no column
-            ``task``, but a column ``name``, with the names that functions and settings use.
-
-    Returns:
-        A table whose cells are text, and a line that lists the remark of each mark. The column
-        ``seeds`` or ``folds`` shows how many of them are compared. The table has a column ``model``
-        if there are several models, a column ``against`` if the reference is not always full
-        fine-tuning, and a column ``marks`` if a method has a mark.
+    Without ``task_titles``, there is no column ``task``. The second item is a line that lists the
+    remark of each mark. There is a column ``model`` if there are several models, ``against`` if the
+    reference is not always full fine-tuning, and ``marks`` if a method has a mark.
     """
     rows, letters = [], dict[str, str]()
     several = methods["model"].nunique() > 1
@@ -149,11 +141,7 @@ def _letters_of_mark(number: int) -> str:
 
 
 def _list_marks(row: Mapping[str, Any]) -> list[str]:
-    """List remarks about a method's score.
-
-    Args:
-        row: a row from `subtune.analysis.candidates.summarise_methods`.
-    """
+    """List remarks about a method's score."""
     if pd.isna(row["score"]):
         return []
     found, unit = [], row["unit"]
@@ -175,11 +163,7 @@ def _list_marks(row: Mapping[str, Any]) -> list[str]:
 
 
 def _reference_column(row: Mapping[str, Any], methods: pd.DataFrame) -> dict[str, str]:
-    """Format a method's cell in the column ``against``.
-
-    Returns:
-        Maps ``against`` to the method's reference; empty if all references are full fine-tuning.
-    """
+    """Format the cell ``against``; no cell if all references are full fine-tuning."""
     names = {str(name).partition(" of ")[0] for name in methods["reference"].dropna()}
     if names <= {method_title("full"), ""}:
         return {}
@@ -188,10 +172,7 @@ def _reference_column(row: Mapping[str, Any], methods: pd.DataFrame) -> dict[str
 
 
 def format_answers(path: Path) -> str:
-    """Format the answers of a CSV file for the terminal.
-
-    If there is only one answer, the table ``summary`` from the same folder is added.
-    """
+    """Format the answers of a CSV file for the terminal; one answer with all its methods."""
     answers, lines = read_table(path, "answers"), [""]
     for sentences in list_answers(answers):
         # If there are several tasks, the answer and the next step of a task form one paragraph.
@@ -209,10 +190,9 @@ def format_answers(path: Path) -> str:
 
 
 def summary_table(results: ExperimentResults) -> StyledTable:
-    """Tabulate each method's score, size and cost, for each model and task.
+    """Tabulate each method's score, size and cost, the highest score of each task first.
 
-    The methods of a task are sorted by score, the highest first. Methods on the Pareto front of
-    score and parameters are bold.
+    Methods on the Pareto front of score and parameters are bold.
     """
     rows = results.summary
     shown = []
@@ -240,10 +220,7 @@ def summary_table(results: ExperimentResults) -> StyledTable:
 
 
 def _format_score(row: Mapping[str, Any]) -> str:
-    """Format the mean score and its standard deviation.
-
-    The text ``one answer`` is added if a run gives the same prediction for every example.
-    """
+    """Format the mean score, its standard deviation, and the remark ``one answer``."""
     if pd.isna(row["score"]):
         return DIVERGED
     text = f"{row['score']:.4f}"

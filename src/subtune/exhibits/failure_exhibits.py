@@ -35,10 +35,7 @@ MOST_IN_MATRIX, MOST_WITH_NUMBERS, MOST_CONFUSIONS = 30, 12, 20
 
 
 def classes_table(results: ExperimentResults) -> StyledTable:
-    """Tabulate precision, recall and F1 of each label.
-
-    If there are more than `MOST_SHOWN` labels, only the rows with the lowest F1 are shown.
-    """
+    """Tabulate precision, recall and F1 of each label; of many labels, those with the lowest F1."""
     table = results["classes"]
     shown = table
     if table["label"].nunique() > MOST_SHOWN:

@@ -1,4 +1,4 @@
-"""Draws curves of scores, and our scores against the scores that a paper prints."""
+"""Draw curves of scores, and reproduced scores against the scores that a paper prints."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -75,14 +75,10 @@ def draw_learning_curves(results: ExperimentResults) -> "Figure":
 def draw_scores_by_fraction(
     results: ExperimentResults, scopes: Sequence[str], references: Sequence[str] = ()
 ) -> "Figure":
-    """Draw the dev score against the trained fraction of LayerNorm's parameters.
+    """Draw the dev score against the trained fraction of LayerNorm's parameters, by score column.
 
-    There is one panel per score column.
-
-    Args:
-        scopes: the scopes of masks to draw. Each scope is drawn as a curve, with a band of one
-            standard deviation over seeds on each side.
-        references: at most two methods, which are drawn as horizontal lines.
+    Each scope is a curve, with a band of one standard deviation over seeds on each side. At most
+    two references are horizontal lines.
     """
     from matplotlib.ticker import PercentFormatter
 
@@ -117,11 +113,8 @@ def draw_scores_by_size(
     """Draw the dev score against the training set size, with one line per method.
 
     There is one panel per model, task and score column. The x axis is logarithmic. A line shows the
-    mean over seeds, with a band of one standard deviation on each side. The line has a gap where a
-    run diverged.
-
-    Args:
-        metric: the metric to show. By default, the metric by which the task's runs are chosen.
+    mean over seeds, with a band of one standard deviation on each side, and a gap where a run
+    diverged. The default metric is the one by which the task's runs are chosen.
     """
     sizes, task_titles = results["sizes"], results.task_titles
     deciding_metric = sizes[sizes["decides"]].groupby("task")["metric"].first()
@@ -151,12 +144,7 @@ def draw_scores_by_size(
 def _split_by_panel(
     table: pd.DataFrame, keys: list[str], task_titles: Mapping[str, str]
 ) -> dict[tuple, pd.DataFrame]:
-    """Split a table into the rows of each panel.
-
-    Returns:
-        Maps the values of ``keys`` in a panel to the panel's rows. Panels are sorted by model,
-        then in the order of ``task_titles``.
-    """
+    """Split a table into the rows of each panel, by model, then in the order of ``task_titles``."""
     models, tasks = [*table["model"].unique()], [*task_titles]
     groups = [*table.groupby(keys, sort=False)]
     return dict(sorted(groups, key=lambda g: (models.index(g[0][0]), tasks.index(g[0][1]))))
@@ -176,10 +164,7 @@ def _plot_with_band(
 ) -> None:
     """Draw a line and, if there are several seeds, a band of one standard deviation on each side.
 
-    Args:
-        mean: the mean over seeds, indexed by the x value.
-        spread: the standard deviation over seeds, with the same index.
-        look: options of matplotlib's ``plot``.
+    ``mean`` and ``spread`` are indexed by the x value, and ``look`` has options of ``plot``.
     """
     panel.plot(mean.index, mean, **look)
     spread = spread.fillna(0)
@@ -196,7 +181,7 @@ def _draw_legend_above(figure: "Figure", panel: "Axes", columns: int) -> None:
 
 
 def draw_reproduction(results: ExperimentResults) -> "Figure":
-    """Draw our scores against the scores that the paper prints, one point per score.
+    """Draw reproduced scores against the scores that the paper prints, one point per score.
 
     On the diagonal, both scores are equal. The markers of test scores are half filled.
     """

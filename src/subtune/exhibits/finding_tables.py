@@ -1,4 +1,4 @@
-"""Tabulates chosen learning rates, significance tests, claims and rankings of components."""
+"""Tabulate chosen learning rates, significance tests, claims and rankings of components."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -30,10 +30,7 @@ from subtune.exhibits.score_tables import select_printed_scores
 
 
 def metrics_table(results: ExperimentResults) -> pd.DataFrame:
-    """Tabulate the metrics of each task.
-
-    The column ``metric`` contains the metric by which epochs and learning rates are chosen.
-    """
+    """Tabulate the metric by which each task's runs are chosen, and its other metrics."""
     rows = []
     for task in results.tasks.values():
         first, *others = task["metrics"].values()
@@ -47,8 +44,7 @@ def metrics_table(results: ExperimentResults) -> pd.DataFrame:
 def choices_table(results: ExperimentResults) -> pd.DataFrame:
     """Tabulate the chosen learning rate and epoch of each run, including masked runs.
 
-    If learning rates were searched, the column ``plateau`` lists the learning rates that scored
-    nearly as high as the best one.
+    After a search, ``plateau`` lists the learning rates that scored nearly as high as the best one.
     """
     chosen = results["chosen"]
     table = chosen[chosen["decides"] & ~are_external(chosen)]
@@ -73,12 +69,7 @@ def choices_table(results: ExperimentResults) -> pd.DataFrame:
 
 
 def learning_rates_table(results: ExperimentResults, printed: str, method: str) -> pd.DataFrame:
-    """Tabulate the best learning rate of a method on each task, in our runs and in the paper.
-
-    Args:
-        printed: the name of the paper's table, which has the column ``task`` and one column per
-            model.
-    """
+    """Tabulate the best learning rates of a method by task, reproduced and printed."""
     task_titles, runs = results.task_titles, drop_masked_runs(results["chosen"])
     runs = runs[runs["method"] == method].drop_duplicates(["model", "task"])
     table = pd.DataFrame({"task": [*task_titles.values()]})
@@ -101,10 +92,7 @@ JUDGEMENTS = [HOLDS, DOES_NOT_HOLD, UNDECIDED]
 def variance_table(results: ExperimentResults) -> pd.DataFrame:
     """Tabulate the variance of scores over seeds, for each task and each method with several seeds.
 
-    Returns:
-        ``model``, ``column``, ``method``, ``seeds``, ``mean``, ``variance``,
-        ``standard_deviation``. Numbers are rounded to six digits. The variance has ``seeds - 1``
-        degrees of freedom.
+    The variance has ``seeds - 1`` degrees of freedom. Numbers are rounded to six digits.
     """
     chosen = drop_masked_runs(results["chosen"])
     groups = chosen.groupby(["model", "column", "method"], sort=False)["value"]
@@ -114,7 +102,7 @@ def variance_table(results: ExperimentResults) -> pd.DataFrame:
 
 
 def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> pd.DataFrame:
-    """Compare two methods by the Kruskal–Wallis test, on our scores and on the paper's scores.
+    """Compare two methods by the Kruskal–Wallis test, on reproduced and on printed scores.
 
     The test is computed on dev scores, on test scores, and on all of these scores together. The
     column ``p_paired`` is the p-value of Wilcoxon's test, which pairs the scores by task. The
@@ -144,11 +132,7 @@ def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> 
 
 
 def component_table(results: ExperimentResults, printed: str) -> pd.DataFrame:
-    """Tabulate the ranks of components by Fisher information, in our runs and in the paper.
-
-    Args:
-        printed: the name of the paper's table, which has the columns ``component`` and ``rank``.
-    """
+    """Tabulate the ranks of components by Fisher information, reproduced and printed."""
     total = parameters.component_ranking(results["component_shares"])
     ranks = results.printed(printed).set_index("component")["rank"]
     columns = {
@@ -161,15 +145,10 @@ def component_table(results: ExperimentResults, printed: str) -> pd.DataFrame:
 
 
 def information_table(results: ExperimentResults, methods: Sequence[str]) -> pd.DataFrame:
-    """Rank methods by Fisher information and by score.
+    """Rank methods, named as in `subtune.methods.LAYER_PARAMETERS`, by information and by score.
 
-    Args:
-        methods: names from `subtune.methods.LAYER_PARAMETERS`.
-
-    Returns:
-        One row per model, task and training set size, with both rankings, and the score that is
-        lost by choosing the method with the most Fisher information. Diverged methods have no rank
-        by score.
+    There is one row per model, task and training set size, with the score that is lost by choosing
+    the method with the most Fisher information. Diverged methods have no rank by score.
     """
     sizes, information = results["sizes"], results["parameter_information"]
     rows_of_methods = information[information["parameter"].isin(methods)]
@@ -225,9 +204,7 @@ def claims_table(claims: pd.DataFrame) -> StyledTable:
 def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:
     """Format, for the terminal, how many claims of each paper hold.
 
-    Args:
-        papers: maps each paper's citation to CSV files with the results of
-            `subtune.analysis.claims.evaluate_claims`.
+    ``papers`` maps citations to CSV files from `subtune.analysis.claims.evaluate_claims`.
     """
     lines = []
     for citation, paths in papers.items():
@@ -248,14 +225,7 @@ def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:
 
 
 def _format_statistic(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
-    """Format the statistic on which the verdict by the paper's criterion is based.
-
-    Args:
-        claim: a row from `subtune.analysis.claims.evaluate_claims`.
-        value: the column with the statistic: a mean, a count or a p-value.
-        cells: the column with the number of table cells that the statistic summarises.
-        judged: the column with the verdict.
-    """
+    """Format the mean, the count of cells or the p-value on which a verdict is based."""
     if claim[judged] == UNDECIDED:
         return EMPTY
     if claim[judged] == NOT_PRINTED:

@@ -1,4 +1,4 @@
-"""Draws the forest plot: each method's score with its interval, the smallest method first."""
+"""Draw the forest plot: each method's score with its interval, the smallest method first."""
 
 import math
 import textwrap
@@ -146,7 +146,10 @@ def _choose_methods(line: Sequence[Panel]) -> pd.DataFrame:
 
 
 def _draw_panel(panel: "Axes", rows: pd.DataFrame, names: Sequence[str]) -> None:
-    """Draw the methods of one panel, each at the height of its name."""
+    """Draw the methods of one panel, with names on the left and columns of text on the right.
+
+    The panel has space for ``height`` methods.
+    """
     margin, centre = rows[["margin", "centre"]].iloc[0]
     low, high = _x_limits(rows)
     panel.set_xlim(low, high)
@@ -223,10 +226,7 @@ def _x_limits(rows: pd.DataFrame) -> tuple[float, float]:
 
 
 def format_count(count: int, kind: str = "method") -> str:
-    """Format a number of parameters with three digits, such as ``22.6 M``.
-
-    The text is a dash for external predictions, because their number is unknown.
-    """
+    """Format a number of parameters as ``22.6 M``; a dash for external predictions."""
     if kind == "external":
         return EMPTY
     for unit, size in (("M", 1e6), ("k", 1e3)):

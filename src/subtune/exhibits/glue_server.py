@@ -1,7 +1,6 @@
-"""Writes zip files of predictions for the GLUE server, and reads the returned scores.
+"""Write zip files of predictions for the GLUE server, and read the returned scores.
 
-A zip contains one file per test split. Users upload the zips, and write the returned scores into a
-CSV file.
+Users upload the zips, and write the returned scores into a CSV file.
 """
 
 import math
@@ -38,12 +37,7 @@ GIVEN = (*NAMES, "value", "scale")
 
 
 class SubmissionFile(NamedTuple):
-    """One file of a zip, with one line per test example, numbered from 0.
-
-    Attributes:
-        split: the split that is predicted.
-        rows: the number of examples in the published split.
-    """
+    """One file of a zip, with one line per test example of the published split, numbered from 0."""
 
     task: str
     split: str
@@ -78,13 +72,10 @@ FILES = {
 
 
 def list_submissions(config: Config, experiment: Experiment) -> dict[str, tuple[str, str]]:
-    """List the zips of an experiment, one per model and method.
+    """Map the name of each zip of an experiment to its model and method.
 
     There are no zips for experiments without the GLUE datasets or for methods that fit a
     regression. If there are several models, each model has a separate directory.
-
-    Returns:
-        A mapping from the name of each zip to its model and method.
     """
     if not any(map(config.is_submitted, experiment.tasks)):
         return {}
@@ -119,9 +110,8 @@ def format_predictions(file: SubmissionFile, logits: np.ndarray) -> list[str]:
 def write_zip(path: Path, predictions: Mapping[str, list[str]]) -> None:
     """Write a zip with all files that are required by the server.
 
-    Args:
-        predictions: maps file names to predictions, one per example. A file without predictions is
-            filled with `SubmissionFile.constant`.
+    ``predictions`` maps file names to predictions, one per example. A file without predictions is
+    filled with `SubmissionFile.constant`.
     """
     with zipfile.ZipFile(path, "w") as archive:
         for name, file in FILES.items():
@@ -165,15 +155,7 @@ def make_submission(
 def _find_logits(
     file: SubmissionFile, predicted: pd.DataFrame, runs: pd.DataFrame
 ) -> tuple[np.ndarray | None, str]:
-    """Find the logits of a file.
-
-    Args:
-        predicted: as in `make_submission`.
-        runs: ``best`` of `make_submission`, indexed by task.
-
-    Returns:
-        The logits and the run that predicted them, or None and the reason why logits are missing.
-    """
+    """Find a file's logits and the run that predicted them, or the reason why they are missing."""
     if file.task not in runs.index:
         return None, "the task was not run"
     run, score = runs.loc[file.task, ["run", "value"]]
@@ -191,14 +173,9 @@ def _find_logits(
 def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = None) -> pd.DataFrame:
     """Read a user's CSV file with the scores that the server returned.
 
-    Args:
-        path: a CSV file with the columns `GIVEN`, in the format of a paper's
-            ``printed/scores.csv``. Additional columns are ignored.
-        known: from `expected_server_scores`. If None, names are not checked.
-
-    Returns:
-        ``experiment``, ``model``, ``method``, ``task``, and ``value``, the score divided by its
-        scale.
+    The file has the columns `GIVEN`, in the format of a paper's ``printed/scores.csv``. Additional
+    columns are ignored. ``value`` is divided by ``scale``. Names are checked if ``known`` is given,
+    from `expected_server_scores`.
 
     Raises:
         SubtuneError: the file cannot be read or has mistakes. The message has one line per mistake.
@@ -226,15 +203,7 @@ def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = Non
 
 
 def replace_dev_scores(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
-    """Replace dev scores by test scores, for the runs with scores from the server.
-
-    Args:
-        chosen: the runs at the best learning rates.
-        scores: the scores of this experiment, from `read_test_scores`.
-
-    Returns:
-        One row per test score, with the columns of ``chosen``.
-    """
+    """Replace dev scores by test scores, for the runs with scores from `read_test_scores`."""
     best = best_of_seeds(chosen).dropna(subset=["value"])
     sent = chosen[chosen["run"].isin(best["run"])].drop(columns="value")
     returned = scores.drop(columns="experiment").rename(columns={"task": "column"})

@@ -1,4 +1,4 @@
-"""Draws heat maps by layer: changes of parameters, and LayerNorm's Fisher information."""
+"""Draw heat maps by layer: changes of parameters, and LayerNorm's Fisher information."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +32,7 @@ MISSING: dict[str, Any] = {
 
 
 def draw_component_changes(results: ExperimentResults) -> "Figure":
-    """Draw the mean |change| of each component (rows) in each layer (columns).
-
-    There is one panel per task.
-    """
+    """Draw the mean |change| of each component (rows) in each layer (columns), by task."""
     from matplotlib.colors import LogNorm
 
     changes = results["changes"]
@@ -62,8 +59,7 @@ def draw_component_changes(results: ExperimentResults) -> "Figure":
 def draw_parameter_changes(results: ExperimentResults, method: str, task: str) -> "Figure":
     """Draw the mean |change| of each parameter (rows) in each layer (columns), and its average.
 
-    There is one panel per model. The parameter with the largest change comes first. Parameters are
-    named as in `subtune.methods.LAYER_PARAMETERS`.
+    There is one panel per model. The parameter with the largest change comes first.
     """
     changes = results["parameter_changes"]
     changes = changes[(changes["method"] == method) & (changes["task"] == task)]
@@ -100,7 +96,7 @@ def _draw_heat_map(panel: "Axes", grid: pd.DataFrame, **colours: Any) -> "AxesIm
 def draw_information(results: ExperimentResults) -> "Figure":
     """Draw LayerNorm's Fisher information by layer (rows) and task (columns).
 
-    Separate panels show weights and biases, in our runs and in the paper. Our values are shares of
+    Separate panels show weights and biases, reproduced and printed. Reproduced values are shares of
     the task's LayerNorm information. Values that are illegible in the paper are missing.
     """
     shares, printed = results["layernorm_information"], results.printed("figure3")
@@ -129,9 +125,9 @@ def draw_information(results: ExperimentResults) -> "Figure":
 def draw_global_information(results: ExperimentResults) -> "Figure":
     """Draw LayerNorm's global Fisher information by layer (rows), for weights and biases (columns).
 
-    One panel shows our values, the other one those of the paper. The values of each column sum to
-    the number of tasks. The column for biases is empty if the norms have no biases. Both panels
-    have the same colour scale, whose unit is the mean of the panel's values.
+    One panel shows reproduced values, the other one those of the paper. The values of each column
+    sum to the number of tasks. The column for biases is empty if the norms have no biases. Both
+    panels have the same colour scale, whose unit is the mean of the panel's values.
     """
     shares = results["global_layernorm_information"].rename(columns={"share": "value"})
     tables = {"this run": shares, "paper": results.printed("figure4")}
@@ -154,14 +150,7 @@ def draw_global_information(results: ExperimentResults) -> "Figure":
 
 
 def _draw_numbers(panel: "Axes", grid: pd.DataFrame, number: str, **colours: Any) -> "AxesImage":
-    """Draw a table as a heat map, with a number in each cell.
-
-    Cells without a number are grey and hatched.
-
-    Args:
-        number: the format of the numbers in the cells.
-        colours: as in `_draw_heat_map`.
-    """
+    """Draw a table as a heat map, with a number in each cell; empty cells are grey and hatched."""
     from matplotlib.patches import Rectangle
 
     image = _draw_heat_map(panel, grid, **colours)

@@ -1,4 +1,4 @@
-"""Holds the results of an experiment, and formats and writes tables and figures."""
+"""Hold the results of an experiment, and format and write tables and figures."""
 
 import math
 import re
@@ -32,15 +32,13 @@ class ExperimentResults:
     Attributes:
         tables: maps names to tables: those of `subtune.steps.scores.SCORE_TABLES`, those of
             `subtune.papers.paper.INFORMATION`, ``train_scores``, ``test_scores``, ``claims`` and
-            ``reproduction``. Not all experiments have all of these tables. ``chosen`` contains the
-            runs on the largest training set; ``sizes`` contains the runs on all training set sizes,
-            with their scores in all metrics. Claims use two more tables: ``printed`` (the
-            scores in the paper) and ``train_rows`` (the number of training examples of each task).
+            ``reproduction``, as far as the experiment has them. ``chosen`` contains the runs on the
+            largest training set; ``sizes`` contains the runs on all training set sizes, with their
+            scores in all metrics.
         tasks: maps each task's name to a mapping with its ``title``, the titles of its ``columns``
             and ``metrics``, its splits for ``evaluation``, and a description of the ``source`` of
             its data.
-        printed: a function that takes the name of a table of the experiment's paper and returns
-            the table.
+        printed: returns the paper's table with a name.
         models: maps the names of models to their directories.
         selections: maps each method's name to its selection as canonical JSON.
     """
@@ -110,13 +108,12 @@ class StyledTable:
     """A table to write as CSV, Markdown and LaTeX, with its style.
 
     Attributes:
-        table: the table that is written as CSV.
-        shown: the table that is written as Markdown and LaTeX. If None, it is ``table``.
+        shown: the table that is written as Markdown and LaTeX, if it is not ``table``.
         bold: for each cell, whether it is bold. Columns that are missing in ``bold`` are not bold.
         before: Markdown text above the table.
         note: a sentence below the table.
-        wide: maps columns whose text is wrapped in the LaTeX table to their widths, as fractions
-            of the text width.
+        wide: maps columns whose text is wrapped in the LaTeX table to their widths, as fractions of
+            the text width.
     """
 
     table: pd.DataFrame
@@ -165,11 +162,7 @@ def escape_markdown(text: str) -> str:
 def _format_latex(
     table: pd.DataFrame, bold: pd.DataFrame, note: str, wide: Mapping[str, float]
 ) -> str:
-    """Format a table as a LaTeX ``tabular``.
-
-    The table uses booktabs. If it is wider than the text, graphicx scales it down. The arguments
-    correspond to the attributes of `StyledTable`. The cells of ``table`` are text.
-    """
+    """Format a table as a ``tabular`` with booktabs; graphicx scales it down if it is too wide."""
     latex = table.style.hide(axis="index").format(escape="latex")
     latex = latex.format_index(escape="latex", axis="columns")
     styles = bold.map(lambda is_bold: "textbf:--rwrap" if is_bold else "")
@@ -200,12 +193,9 @@ def format_interval(low: float, high: float, form: str = "+.4f") -> str:
 
 
 def format_scores(values: pd.Series, scale: float = 1) -> str:
-    """Format the mean and standard deviation over seeds, or the score of a single seed.
+    """Format the mean and standard deviation over seeds; a perfect score is ``scale``.
 
     If a seed has no score, the text is ``diverged``. Without seeds, the text is a dash.
-
-    Args:
-        scale: a perfect score in the unit to show, such as 100.
     """
     if values.empty:
         return EMPTY
@@ -258,11 +248,7 @@ def new_panels(
 ) -> "tuple[Figure, list[Axes]]":
     """Create a figure with a grid of panels.
 
-    Args:
-        count: the number of panels.
-        width: the width of the figure in inches.
-        height_of_panel: the height of a panel as a share of its width.
-        most_columns: the maximum number of panels in a row.
+    ``width`` is that of the figure in inches, and ``height_of_panel`` a share of the panel's width.
     """
     # A row has four panels, or three if this leaves fewer cells of the grid empty.
     columns = min(count, most_columns, min((4, 3), key=lambda columns: -count % columns))
@@ -283,13 +269,7 @@ def empty_figure() -> "Figure":
 
 
 def label_panel(panel: "Axes", title: str, metric: str, model: str | None = None) -> None:
-    """Set the title and the y label of a panel, and draw its grid.
-
-    Args:
-        title: usually the title of a task.
-        metric: the name of the metric on the y axis.
-        model: the name of the model, which is added to the title.
-    """
+    """Set the title and the y label of a panel, and draw its grid."""
     panel.set_title(f"{title} ({model})" if model else title)
     panel.set_ylabel(TITLES[metric], fontsize=7)
     panel.grid(color="0.9")

@@ -1,4 +1,4 @@
-"""Renders the report: one HTML page with the answer, all tables and figures, and all runs."""
+"""Render the report: one HTML page with the answer, all tables and figures, and all runs."""
 
 import base64
 import mimetypes
@@ -139,10 +139,7 @@ def draw_sparkline(scores: Sequence[float], best_epoch: int) -> str:
 
 
 def cost_rows(runs: pd.DataFrame) -> list[dict[str, str]]:
-    """Return the rows of the cost table: one for each experiment, and one for all experiments.
-
-    The last row counts runs that experiments share only once.
-    """
+    """Return a row of costs for each experiment, and one in which shared runs count once."""
     each = runs.assign(experiments=runs["experiments"].str.split(" ")).explode("experiments")
     parts = {str(name): part for name, part in each.groupby("experiments", sort=False)}
     if len(parts) > 1:
@@ -178,13 +175,11 @@ def _list_distinct(runs: pd.DataFrame, column: str) -> str:
 
 
 def build_report_header(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the content of the top of the page.
+    """Return the content of the top of the page; None without ``answers`` and ``summary``.
 
-    Returns:
-        None without the tables ``answers`` and ``summary``; else a mapping with these keys:
-        ``answers`` (pairs of an answer and its next step); ``table`` and ``marks`` (the table of
-        losses and its footnotes, empty if there are several answers); ``exhibits`` (the tables and
-        figures that are therefore not shown again below).
+    The keys are ``answers`` (pairs of an answer and its next step); ``table`` and ``marks`` (the
+    table of losses and its footnotes, empty if there are several answers); ``exhibits`` (the tables
+    and figures that are therefore not shown again below).
     """
     files = {e["name"]: next((f for f in e["files"] if f.endswith(".csv")), "") for e in exhibits}
     if not {"answers", "summary"} <= files.keys():

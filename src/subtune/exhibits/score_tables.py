@@ -1,4 +1,4 @@
-"""Tables that compare our scores with the scores that a paper prints."""
+"""Tables that compare reproduced scores with the scores that a paper prints."""
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
@@ -35,11 +35,8 @@ def averaged_tasks(printed: pd.DataFrame) -> list[str]:
 def average_columns(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Compute the mean over score columns for each model, method and seed.
 
-    A seed without a score in each of ``columns`` is left out.
-
-    Returns:
-        A table with the columns ``model``, ``method``, ``seed`` and ``value``. ``value`` is NaN if
-        the method diverged in one of ``columns``.
+    A seed without a score in each of ``columns`` is left out. The mean is NaN if the method
+    diverged in one of them.
     """
     seeds = scores[scores["column"].isin(columns)].groupby(["model", "method", "seed"])["value"]
     means = pd.DataFrame({"value": seeds.mean(skipna=False), "columns": seeds.size()})
@@ -50,20 +47,12 @@ def average_columns(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFram
 def compare_with_printed(
     chosen: pd.DataFrame, printed: pd.DataFrame, test_scores: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Add our scores, and their differences from the printed ones, to a table of printed scores.
+    """Add reproduced scores, and their differences from the printed ones, to the printed scores.
 
-    Our score is missing if the method was not run on the task, or diverged with all seeds. If we
-    ran a single model that the paper does not use, its scores are compared with those of all models
-    of the paper.
-
-    Args:
-        test_scores: test scores from the GLUE server, with the columns of ``chosen``.
-
-    Returns:
-        The columns of ``printed``, with ``value`` renamed to ``reported``, and ``our_model``,
-        ``seeds``, ``ours`` (mean over seeds), ``standard_deviation`` (over seeds, if there are
-        several) and ``difference`` (ours minus reported). Printed averages are compared with our
-        averages if all averaged tasks were run.
+    A single model that the paper does not use is compared with all models of the paper. ``ours`` is
+    the mean over seeds; it is missing if the method was not run on the task, or diverged with all
+    seeds. ``difference`` is ``ours - reported``. Printed averages are compared if all averaged
+    tasks were run.
     """
     parts = []
     for split, scores in {"validation": chosen, "test": test_scores}.items():
@@ -112,28 +101,23 @@ def comparison_table(
     not_competing: Collection[str] = (),
     sizes: str | None = None,
 ) -> StyledTable:
-    """Build a table of our scores, followed by the scores printed in the paper, in its unit.
+    """Build a table of reproduced scores, followed by the scores printed in the paper, in its unit.
 
     There is one row for each model and method, and one column for each task:
 
-    1. Tasks: the tasks of our runs, then ``printed_tasks``.
+    1. Tasks: the tasks of the runs, then ``printed_tasks``.
     2. Printed rows: all rows of ``exhibits``; with ``test``, only rows with test scores.
-    3. Printed methods: all methods. Only methods that we ran are shown if the paper lacks one of
-       our tasks and ``printed_tasks`` is empty, because no other printed method can be compared.
-    4. Our models: the models in the printed rows. If we ran none of them, all of our models.
-    5. Our methods: all methods, except those whose scores on these tasks the paper prints only
-       outside ``exhibits``.
-    6. Averages: the average of the paper, if it prints one. If this average includes a task that we
-       did not run, a second column contains the average over the tasks that we ran.
+    3. Printed methods: all methods. Only methods that were run are shown if the paper lacks a task
+       of the runs and ``printed_tasks`` is empty, because no other printed method can be compared.
+    4. Models that were run: those in the printed rows or, if none of them was run, all.
+    5. Methods that were run: all methods, except those whose scores on these tasks the paper prints
+       only outside ``exhibits``.
+    6. Averages: the average of the paper, if it prints one. If this average includes a task that
+       was not run, a second column contains the average over the tasks that were run.
     7. Bold: the best score of each model. ``not_competing`` methods are ignored.
 
-    Args:
-        exhibits: the paper's tables and figures with the scores to show.
-        test: compare test scores instead of dev scores.
-        printed_tasks: additional tasks whose printed scores are shown.
-        quoted: the titles of methods whose scores the paper cites from another paper.
-        not_competing: methods whose scores are never bold.
-        sizes: the paper's table of training set sizes, which are shown above the scores.
+    ``quoted`` are titles of methods whose scores the paper cites from another paper, and ``sizes``
+    is the paper's table of training set sizes, which are shown above the scores.
     """
     chosen = results["test_scores"] if test else results["chosen"]
     sources = dict.fromkeys(about["source"] for about in results.tasks.values())
@@ -174,7 +158,7 @@ def _read_cells(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _format_train_rows(results: ExperimentResults, printed: str) -> list[list[str]]:
-    """Format the numbers of training examples in our runs and in the paper as two rows of cells."""
+    """Format the reproduced and printed numbers of training examples as two rows of cells."""
     ours = {task: about["train_rows"] for task, about in results.tasks.items()}
     theirs = results.printed(printed).set_index("task")["rows"]
     tasks = [task for task, about in results.tasks.items() for _ in about["columns"]]
@@ -191,10 +175,6 @@ def _methods_printed_elsewhere(
     """Return the methods whose scores are printed only in tables of the paper that are not shown.
 
     A table that prints only averages is treated as if it printed scores on all tasks.
-
-    Args:
-        every: all printed scores of the paper.
-        shown: the printed scores that the table shows.
     """
     only_averages = every["is_average"].groupby(every["exhibit"]).transform("all")
     on_tasks = every["task"].isin(tasks) | only_averages
@@ -202,11 +182,7 @@ def _methods_printed_elsewhere(
 
 
 def _columns_of_averages(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
-    """Map the heading of each average to the averaged score columns.
-
-    The paper's average comes first. If a task of the paper was not run, the average over the tasks
-    that were run follows.
-    """
+    """Map the heading of the paper's average, and of that over the run tasks, to score columns."""
     if not averaged:
         return {}
     means = {f"average of {', '.join(TASKS[task].title for task in averaged)}": averaged}
@@ -218,13 +194,9 @@ def _columns_of_averages(averaged: list[str], keys: list[str]) -> dict[str, list
 def _format_our_rows(
     runs: pd.DataFrame, keys: Sequence[str], means: Collection[list[str]], source: str, scale: int
 ) -> list[list[str]]:
-    """Format our scores as one row of cells for each model and method.
+    """Format reproduced scores as one row of cells for each model and method.
 
-    Args:
-        keys: the score columns.
-        means: the score columns of each average.
-        source: a description of the scored data, for readers.
-        scale: a perfect score in the unit to show.
+    ``keys`` are the score columns, ``means`` those of each average, and ``scale`` a perfect score.
     """
     rows = []
     for model, model_runs in runs.groupby("model", sort=False):
@@ -251,11 +223,7 @@ def _format_printed_rows(
 ) -> list[list[str]]:
     """Format printed scores as one row of cells for each exhibit, model, split and method.
 
-    Args:
-        printed: the printed scores, with the ``title`` of each method.
-        counts: the parameter counts that the paper prints.
-        keys: the score columns.
-        is_printed: for each column with an average, whether this is the average of the paper.
+    For each column with an average, ``is_printed`` is whether this is the average of the paper.
     """
     rows = []
     printed_counts = counts.set_index(["model", "method"])["printed"]
@@ -284,9 +252,9 @@ def _format_printed_rows(
 def mark_differences(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
     """Mark the methods whose scores differ significantly from those of full fine-tuning.
 
-    The test is a two-sided Wilcoxon signed-rank test over the score columns, with
-    p < `SIGNIFICANCE` and without correction for multiple tests. With fewer than six columns, no
-    difference is significant. ``numbers`` contains the scores in the rows of ``table``.
+    The test is a two-sided Wilcoxon signed-rank test over the score columns, with p <
+    `SIGNIFICANCE` and without correction for multiple tests. With fewer than six columns, no
+    difference is significant.
     """
     marked = table.copy()
     for _, block in numbers.groupby(table["scores of"]):
@@ -301,8 +269,7 @@ def mark_differences(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame
 def sizes_table(results: ExperimentResults, methods: Sequence[str] | None = None) -> StyledTable:
     """Build a table of scores by number of training examples, with one column for each method.
 
-    There is one row for each model, task, metric and number of training examples. In each row, the
-    best mean over seeds is bold.
+    In each row, the best mean over seeds is bold.
     """
     sizes = results["sizes"]
     methods = methods or list(sizes["method"].unique())
@@ -321,10 +288,7 @@ def sizes_table(results: ExperimentResults, methods: Sequence[str] | None = None
 
 
 def gap_table(results: ExperimentResults) -> pd.DataFrame:
-    """Build a table of training score, dev score and gap for each model, method and task.
-
-    The last column shows the corresponding numbers in the paper.
-    """
+    """Build a table of training score, dev score and gap, reproduced and printed."""
     scores, column_titles = results["train_scores"], results.column_titles
     printed = results.printed("generalisation_gap")
     statements = printed.set_index(["method", "score"])["printed"]
@@ -347,14 +311,11 @@ def _format_gap(rows: pd.DataFrame, name: str) -> str:
 
 
 def parameters_table(results: ExperimentResults, labels: int) -> StyledTable:
-    """Build a table of what each method trains, with our parameter counts and those of the paper.
+    """Build a table of what each method trains, with reproduced and printed parameter counts.
 
     Consecutive layers in which a method trains the same parameters are a group. ``N1`` is the
     number of the last layer of group 1, from 0. If all layers are one group, its text is shown in
     the three groups of the SPAFIT paper.
-
-    Args:
-        labels: the number of labels of the classifier.
     """
     models, selections = results.models, results.selections
     selected = {method: SELECTION.validate_json(text) for method, text in selections.items()}
