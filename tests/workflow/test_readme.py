@@ -109,7 +109,10 @@ COMMANDS = dict.fromkeys(
 def test_a_command_works(command, request, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     placeholders = {"weather.yaml": "examples/own.yaml", "new": str(tmp_path / "new.yaml")}
-    placeholders |= {"FILE": "examples/own.yaml"}
+    placeholders |= {"FILE": "examples/own.yaml", "tickets.csv": str(tmp_path / "tickets.csv")}
+    texts = (ROOT / "examples" / "packages.csv").read_text(encoding="utf-8")
+    tickets = texts.replace("description,label", "body,queue", 1)
+    (tmp_path / "tickets.csv").write_text(tickets, encoding="utf-8")
     if "my-model" in command and "params" in command:
         placeholders["my-model"] = str(request.getfixturevalue("minilm"))
     if "subtune init" in command or "subtune compare" in command:
