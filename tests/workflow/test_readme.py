@@ -22,7 +22,7 @@ from subtune.data import sources
 from subtune.exhibits import output
 from subtune.exhibits.answer_tables import answers_table, format_answers, summary_table
 from subtune.methods import SELECTION
-from subtune.models.model_config import read_dimensions
+from subtune.models.model_config import count_parameters, read_dimensions
 from subtune.steps.context import plan_and_check
 from subtune.tasks.task import KINDS
 from tests.helpers.exhibits import results
@@ -172,12 +172,23 @@ def test_the_readme_has_commands():
 
 
 def test_the_selections_fit_a_model_of_six_layers(minilm):
-    [block] = re.findall(r"```yaml\n(selections:.*?)```", OWN_METHOD.read_text(), re.S)
+    blocks = re.findall(r"```yaml\n(selections:.*?)```", OWN_METHOD.read_text(), re.S)
+    selections = {}
+    for block in blocks:
+        selections |= yaml.safe_load(block)["selections"]
+    assert len(selections) == 5
+    counts = count_parameters(
+        {"minilm": read_dimensions(minilm)},
+        {name: SELECTION.validate_python(given) for name, given in selections.items()},
+        outputs=2,
+    )
+    assert counts["problem"].isna().all()
+    # The first one is that of the example.
     shapes = read_dimensions(minilm).shapes(outputs=2)
-    selections = yaml.safe_load(block)["selections"]
-    assert len(selections) == 3
-    for selection in selections.values():
-        SELECTION.validate_python(selection).resolve(shapes, seed=0)
+    own = read_config(ROOT / "examples" / "own.yaml").selections
+    [name] = own
+    on_page = SELECTION.validate_python(selections[name])
+    assert on_page.resolve(shapes, seed=0) == own[name].resolve(shapes, seed=0)
 
 
 def test_the_code_of_a_page_trains_a_configuration_without_snakemake(
