@@ -1,10 +1,8 @@
-"""Checkpoints of runs that train side by side.
+"""Checkpoints of runs that train side by side: safetensors files in the folder of each run.
 
-The newest states of each run are stored in the run's own folder, as safetensors files named after
-the step. The header of a file contains a hash and the state as JSON. In this JSON, each tensor is
-replaced by its number in the file. A file is written under a temporary name, flushed to the disk
-and then renamed, so that an interruption leaves no incomplete checkpoint. If the newest file is
-damaged, the previous file is used.
+A file's header contains a hash and the state as JSON, in which each tensor is replaced by its
+number in the file. A file is renamed only when it is complete and on the disk, so an interruption
+leaves no incomplete checkpoint. If the newest file is damaged, the previous file is used.
 """
 
 import hashlib
@@ -42,11 +40,10 @@ class Checkpoints:
     """The folder and the schedule of checkpoints.
 
     Attributes:
-        folder: the folder of all checkpoints, with one subfolder per run. Because a checkpoint
-            belongs to a run, a run continues from it in any company.
+        folder: the folder of all checkpoints, with one subfolder per run. A run can continue from
+            its checkpoint together with any other runs.
         seconds: the time after which the next checkpoint is due; 0 means one checkpoint per step.
-        stop_reason: a function that returns why training must stop now, or None if training may
-            continue.
+        stop_reason: returns why training must stop now, or None if training may continue.
     """
 
     folder: Path
@@ -54,10 +51,7 @@ class Checkpoints:
     stop_reason: Callable[[], str | None] = lambda: None
 
     def group_by_step(self, runs: Iterable[str]) -> list[list[str]]:
-        """Group runs by the step of their newest checkpoint.
-
-        All runs without a checkpoint form one group.
-        """
+        """Group runs by the step of their newest checkpoint, or by the lack of a checkpoint."""
         by_step: dict[str | None, list[str]] = {}
         for run in runs:
             newest = next((path.name for path in newest_first(self.folder / run)), None)
@@ -65,11 +59,7 @@ class Checkpoints:
         return list(by_step.values())
 
     def clear_recorded(self, store: Path) -> None:
-        """Remove the checkpoints of all recorded runs, such as those of a job that was killed.
-
-        Args:
-            store: the directory of run records.
-        """
+        """Remove the checkpoints of all runs recorded in ``store``, as those of a killed job."""
         for folder in self.folder.glob("*"):
             if records.is_recorded(store, folder.name):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -79,12 +69,7 @@ class Checkpoints:
 class CheckpointStore:
     """Writes and reads the checkpoints of runs that train side by side.
 
-    If a checkpoint cannot be written, training continues without it.
-
-    Attributes:
-        checkpoints: the folder and the schedule of checkpoints.
-        runs: the ids of the runs.
-        report: a function that logs a line if a checkpoint is damaged or cannot be written.
+    If a checkpoint is damaged or cannot be written, ``report`` logs a line and training continues.
     """
 
     checkpoints: Checkpoints
@@ -96,11 +81,7 @@ class CheckpointStore:
         self._last_write = time.monotonic()
 
     def read_newest(self) -> list[State] | None:
-        """Read the states of all runs at the newest step at which none of the states is damaged.
-
-        Returns:
-            The state of each run, or None if there is no such step.
-        """
+        """Read the runs' states at the newest step with no damaged state, or return None."""
         for path in newest_first(self._folders[0]):
             states = [read_state(folder / path.name) for folder in self._folders]
             undamaged = [state for state in states if state is not None]
@@ -143,10 +124,7 @@ class CheckpointStore:
 
 
 def write_state(folder: Path, state: State) -> None:
-    """Write the state of a run to its folder, and remove old states from this folder.
-
-    The file is written completely or not at all.
-    """
+    """Write the state of a run to its folder, completely or not at all, and remove old states."""
     tensors: dict[str, Tensor] = {}
 
     def replace_by_number(values: Tensor | np.ndarray) -> dict[str, str]:

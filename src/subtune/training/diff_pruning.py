@@ -2,8 +2,8 @@
 
 This training learns a difference ``δ = z·w`` between each entry and its pretrained value. In each
 step, the gate ``z`` in [0, 1] is drawn from a hard concrete distribution with parameter ``α``. A
-penalty on the expected number of entries with ``z > 0`` is added to the loss, so that many gates
-become 0. At the end, the entries with the largest ``|δ|`` are selected.
+penalty on the expected number of entries with ``z > 0`` makes many gates 0. At the end, the entries
+with the largest ``|δ|`` are selected.
 """
 
 import math
@@ -43,12 +43,9 @@ def compute_gates(alpha: Tensor, uniform: Tensor) -> Tensor:
 class GateTraining:
     """The state of the first training between two steps: ``w`` and ``α`` of every entry.
 
-    Each entry has a gate. With structured gates, each tensor has an additional gate, which
-    multiplies the differences of all its entries. The classifier has no gates.
-
-    Args:
-        recipe: the hyperparameters. A learning rate in ``settings`` takes precedence.
-        seed: the seed of the classifier, the order of examples, dropout, and the gates.
+    With structured gates, each tensor has an additional gate, which multiplies the differences of
+    all its entries. The classifier has no gates. A learning rate in ``settings`` takes precedence
+    over that in ``recipe``.
 
     Attributes:
         batches: for each step, the indices of its training examples.
@@ -101,17 +98,13 @@ class GateTraining:
     ) -> tuple[Entries, dict[str, Tensor], float]:
         """Take all steps, and select the entries for the second training.
 
-        The second training is an ordinary run that trains these entries and the classifier. As in
-        the published code, the initial value of an entry in the second training is its pretrained
-        value plus ``w``; the gate is dropped.
-
-        Args:
-            keeper: an object that writes checkpoints between steps and after the last step. If an
-                earlier attempt left a checkpoint, training continues from it.
+        The second training is an ordinary run. As in the published code, the initial value of an
+        entry is its pretrained value plus ``w``; the gate is dropped. If ``keeper`` has a
+        checkpoint of an earlier attempt, training continues from it.
 
         Returns:
             The selected entries and the initial tensors of the second training, both by tensor
-            name, and the seconds that all attempts of the first training took.
+                name, and the seconds that all attempts of the first training took.
 
         Raises:
             StoppedError: the job was asked to stop.
@@ -173,11 +166,7 @@ class GateTraining:
     def select_entries(self) -> tuple[Entries, dict[str, Tensor]]:
         """Select the classifier and the entries with the largest differences (section 3.2).
 
-        The differences are computed with newly drawn gates. The settings contain the fraction of
-        the entries outside the classifier to select.
-
-        Returns:
-            The selected entries and the initial tensors of the second training, by tensor name.
+        The gates are drawn anew. The initial tensors of the second training are returned, too.
         """
         with torch.no_grad():
             differences = self._draw_differences()

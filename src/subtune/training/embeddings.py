@@ -1,11 +1,8 @@
 """Regressions on pooled embeddings. This method trains no parameter of the encoder.
 
-The regressions are scikit-learn's: a logistic regression for classes, a ridge regression for
-numbers, and a separate logistic regression for each label of a multi-label task. The penalty is
-chosen by cross-validation on the training set, by the task's first metric.
-
-Shapes: ``n`` rows of the dataset, ``t`` texts per row, ``h`` hidden size, ``f`` features, ``o``
-outputs.
+Logistic regressions predict classes, one for each label of a multi-label task, and a ridge
+regression predicts numbers. Shapes: ``n`` rows of the dataset, ``t`` texts per row, ``h`` hidden
+size, ``f`` features, ``o`` outputs.
 """
 
 import contextlib
@@ -51,8 +48,8 @@ ABSENT = -100.0
 def pooled_tokens(spec: ModelSpec, model: Encoder) -> Reads:
     """Return which tokens' last hidden states are averaged to compute the embedding of a text.
 
-    If ``spec.pooling`` is None, these are the tokens that the model's class for sequence
-    classification in transformers reads.
+    Without ``spec.pooling``, these are the tokens read by transformers'
+    ``…ForSequenceClassification`` class for this model.
     """
     if spec.pooling:
         return "all" if spec.pooling == "mean" else "first"
@@ -68,13 +65,8 @@ def fit_embedding_regression(
 ) -> TrainingResult:
     """Fit a regression to embeddings of the training set, and evaluate it.
 
-    Args:
-        examples: the training split and the evaluation splits, if any, by name. The ``reads`` of
-            each split must be the result of `pooled_tokens`.
-        seed: the seed for drawing training examples, and for the cross-validation of the penalty.
-
-    Returns:
-        The scores, and a delta that contains the regression as a classifier's weight and bias.
+    The ``reads`` of all ``examples`` must be the result of `pooled_tokens`. The delta contains the
+    regression as a classifier's weight and bias.
 
     Raises:
         SubtuneError: an embedding is not finite.
@@ -119,8 +111,6 @@ def make_fit_result(
     started: float,
 ) -> TrainingResult:
     """Build the result of a regression: the training loss and the scores, with an empty delta.
-
-    No weight is pretrained, so the change of a weight is the weight itself.
 
     Args:
         index: for each row of the training data, the index of one of its examples, ``[n]``.
@@ -171,8 +161,7 @@ def compute_embeddings(model: Encoder, examples: Examples, index: np.ndarray) ->
     """Compute the embeddings of examples, ``[n·t, h]``.
 
     An embedding is the mean of the last hidden states of the pooled tokens, scaled to a Euclidean
-    norm of 1. As in sentence-transformers, the dot product of two embeddings is then the cosine
-    similarity of the texts. The embedding of a text without tokens is 0.
+    norm of 1, as in sentence-transformers. The embedding of a text without tokens is 0.
     """
     rows = np.flatnonzero(examples.lengths[index])
     index, texts = index[rows], len(index)
@@ -203,13 +192,8 @@ def _fit_regression(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Fit a logistic or ridge regression, and return its weight ``[o, f]`` and bias ``[o]``.
 
-    For one label of a multi-label task, ``o`` is 2.
-
-    Args:
-        features: ``[n, f]``.
-        labels: the labels of the rows, ``[n]``; for one label of a multi-label task, 0 and 1.
-        sets: the set of each row, ``[n]``. The rows of a set are in the same fold.
-        seed: the seed of the folds.
+    For one label of a multi-label task, ``o`` is 2 and labels are 0 and 1. The rows of a set
+    (``sets``) are in the same fold.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression, Ridge
@@ -244,19 +228,12 @@ def _choose_penalty(
     task: TaskSpec,
     seed: int,
 ) -> float | None:
-    """Choose the penalty of a regression by cross-validation.
+    """Choose the penalty of a regression by cross-validation; None if there are too few rows.
 
     The score is the task's first metric; for one label of a multi-label task, F1 or accuracy. The
-    strongest penalty is chosen whose mean score is below the best one by at most one standard
-    error of the difference, because scores on small folds vary (Breiman et al., "Classification
-    and Regression Trees", 1984, section 3.4.3).
-
-    Args:
-        regression: scikit-learn's regression. The parameter of its penalty is ``alpha``, or ``C``
-            for ``1 / penalty``.
-
-    Returns:
-        The penalty, or None if there are too few rows for two folds.
+    strongest penalty is chosen whose mean score is below the best one by at most one standard error
+    of the difference, because scores on small folds vary (Breiman et al., "Classification and
+    Regression Trees", 1984, section 3.4.3).
     """
     from sklearn.model_selection import GridSearchCV
 

@@ -34,10 +34,7 @@ from subtune.training.values import Delta
 
 @contextmanager
 def autocast(device: torch.device, precision: Precision) -> Iterator[None]:
-    """Compute matrix products in the given precision within this context.
-
-    A backward pass that runs after the context uses the same precision.
-    """
+    """Compute matrix products in the given precision, also in a backward pass after the context."""
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     torch.backends.cudnn.allow_tf32 = precision == "tf32"
     with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
@@ -45,10 +42,9 @@ def autocast(device: torch.device, precision: Precision) -> Iterator[None]:
 
 
 def cast_frozen_weights(model: Encoder, precision: Precision) -> Encoder:
-    """Cast the weight matrices of a model to the dtype of matrix products.
+    """Cast a model's matrices to bfloat16 once, which autocast would do at every step.
 
-    Without this function, autocast would cast the frozen matrices at every step. A model that runs
-    transformers' code is returned unchanged, and autocast casts its matrices.
+    A model that runs transformers' code is returned unchanged, and autocast casts its matrices.
     """
     if precision != "bf16" or model.transformers is not None:
         return model
@@ -71,16 +67,10 @@ def check_padding(
     splits: Iterable[Examples],
     compute: Callable[[Encoder, PackedBatch], Tensor] = compute_logits,
 ) -> Encoder:
-    """Check whether padding changes the results of a model.
+    """Set ``transformers.sees_padding`` of a model if padding changes its results.
 
-    The results for eight examples of different lengths are computed twice: one by one, and in one
-    batch that is padded to the longest example of all splits.
-
-    Args:
-        compute: the function whose results are compared.
-
-    Returns:
-        The model. Its ``transformers.sees_padding`` is True if padding changes the results.
+    The results of ``compute`` for eight examples of different lengths are compared: one by one, and
+    in one batch that is padded to the longest example of all splits.
     """
     nonempty = [split for split in splits if len(split)]
     if model.transformers is None or not nonempty:
@@ -109,12 +99,8 @@ def compute_split_logits(
 ) -> np.ndarray:
     """Compute the logits of a split without dropout, in the order of the split's examples.
 
-    Args:
-        weights: the weights of several runs, by tensor name; None means one run with the weights
-            of ``model``.
-
-    Returns:
-        ``[k, q, o]``, or ``[k, n, o]`` if the head averages over tokens.
+    ``weights`` are those of several runs, by tensor name; None means one run with the model's own.
+    The result is ``[k, q, o]``, or ``[k, n, o]`` if the head averages over tokens.
     """
     trained = dict(weights or {})
     for name, weight in trained.items():
@@ -139,7 +125,6 @@ def compute_split_logits(
 
 
 def _count_runs(weights: Mapping[str, Weight]) -> int:
-    """Count the runs whose weights are stacked in ``weights``."""
     stacked = [weight for weight in weights.values() if isinstance(weight, PerRun)]
     return max((len(weight.values) for weight in stacked), default=1)
 
@@ -149,10 +134,9 @@ class Evaluation:
     """The scores and predictions of a run at the end of an epoch.
 
     Attributes:
-        scores: maps the name of a split to a mapping from metrics to scores. Both
-            mappings begin with the task's first evaluation split and first metric.
-        predictions: maps the name of a split to predictions, as the task kind's ``predict`` returns
-            them.
+        scores: maps each split to a mapping from metrics to scores. Both mappings begin with the
+            task's first evaluation split and first metric.
+        predictions: maps each split to predictions, as the task kind's ``predict`` returns them.
     """
 
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -174,11 +158,7 @@ def evaluate_runs(
 ) -> list[Evaluation]:
     """Evaluate several runs on all evaluation splits in ``examples``, in one pass per split.
 
-    If a logit of a run is not finite, all scores of this run are NaN.
-
-    Args:
-        weights: the weights of the runs, by tensor name.
-        unit: the mean and standard deviation of the labels before they were standardised.
+    ``unit`` has the mean and standard deviation of the labels before they were standardised.
     """
     computed = {}
     for split in filter(examples.__contains__, task.evaluation):
@@ -193,10 +173,7 @@ def evaluate_runs(
 def score_splits(
     task: TaskSpec, examples: Mapping[str, Examples], computed: Mapping[str, np.ndarray]
 ) -> Evaluation:
-    """Compute predictions and scores from the logits of each split.
-
-    If a logit of any split is not finite, all scores are NaN, and there are no predictions.
-    """
+    """Compute predictions and scores from the logits of each split; NaN if one is not finite."""
     if not all(np.isfinite(logits).all() for logits in computed.values()):
         return make_empty_evaluation(task)
     kind, scores, predictions = task.of_kind, {}, {}
@@ -226,13 +203,13 @@ class TrainingResult:
             or, in token classification, over words. The time of runs that train side by side is
             divided equally among them.
         evaluations: one evaluation per epoch.
-        best_epoch: the first epoch with the highest `Evaluation.first_score`. Without evaluation
-            splits, the last epoch is the best. None means that the run diverged.
+        best_epoch: the first epoch with the highest `Evaluation.first_score`, or the last epoch
+            without evaluation splits; None if the run diverged.
         delta: the tensors that the run changed, at the end of the best epoch. When the run ends,
-            these tensors are moved to the CPU, and the head is rescaled to predict labels in their
-            original unit. If a run diverges, its delta is empty.
-        changes: maps the name of a tensor to its mean absolute change and its size; empty until
-            the run ends.
+            they are on the CPU, and the head predicts labels in their original unit. Empty after
+            divergence.
+        changes: maps the name of a tensor to its mean absolute change and its size; empty until the
+            run ends.
     """
 
     trainable: int
@@ -253,11 +230,7 @@ class TrainingResult:
         return bool(self.history) and self.best_epoch is None
 
     def has_ended(self, recipe: Recipe) -> bool:
-        """Return whether the run has ended.
-
-        A run ends when it diverges, after its last epoch, or after ``patience`` epochs without a
-        higher score.
-        """
+        """Return whether the run diverged, completed its epochs, or used up its ``patience``."""
         epochs, best, patience = len(self.history), self.best_epoch, recipe.patience
         if self.diverged or epochs == (recipe.refit or recipe.epochs):
             return True

@@ -3,15 +3,13 @@
 The Fisher information is the mean over examples of the squared gradient of log p(y|x), with the
 true label and without dropout. Squaring the mean gradient of a batch would give a different number.
 
-In models with subtune's own forward pass (BERT, RoBERTa and XLM-RoBERTa), the squares are computed
-from the input ``x`` of each module and the gradient ``g`` of the module's output. The squared
-gradient of one example, summed over a matrix, is
-‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s). This sum needs the inner products of an example's
-tokens, ``[n, l, l]``, but not the gradient of the matrix. The squared gradient of a single entry
-is the square of Σ_t g[n,t,o]·x[n,t,i]. These sums are computed in tiles. On a CPU, a tile is a part
-of one example's gradient that fits into the cache. On a GPU, a tile holds the gradients of many
-examples. Matrix products use float32, because squaring a gradient doubles its relative rounding
-error. Results stay on the GPU until the end, so that Python never waits for the GPU.
+In models with subtune's own forward pass, the squares are computed from the input ``x`` of each
+module and the gradient ``g`` of the module's output. The squared gradient of one example, summed
+over a matrix, is ‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s). This sum needs the inner products of an
+example's tokens, ``[n, l, l]``, but not the gradient of the matrix. The squared gradient of a
+single entry is the square of Σ_t g[n,t,o]·x[n,t,i]. On a CPU, these sums are computed for a part of
+one example's gradient that fits into the cache; on a GPU, for many examples. Matrix products use
+float32, because squaring a gradient doubles its relative rounding error.
 
 Shapes: ``n`` examples, ``t`` and ``s`` tokens of a batch (all tokens, or those that the head
 reads), ``l`` tokens of the longest example, ``o`` outputs and ``i`` inputs of a module.
@@ -127,8 +125,7 @@ def _sum_by_module(
 ) -> None:
     """Compute ``totals`` in batches, from each module's input and the gradient of its output.
 
-    If a batch of ``tokens_per_batch`` tokens does not fit into memory, the computation starts again
-    with half as many tokens per batch.
+    If a batch does not fit into memory, the computation starts again with batches half as large.
     """
     for total in totals.values():
         total.zero_()
@@ -148,10 +145,9 @@ def _sum_by_module(
 
 
 def _sum_by_example(model: Encoder, examples: Examples, nats: Nats, totals: Totals) -> None:
-    """Add the squared gradients of each example to ``totals``, with one pass per example.
+    """Add the squared gradients to ``totals``, with one pass per example, for any model.
 
-    This function works for any model that runs transformers' code. The formulas of `_sum_by_module`
-    hold only for the modules of subtune's own forward pass.
+    The formulas of `_sum_by_module` hold only for subtune's own forward pass.
     """
     leaves = {name: model.parameters[name].clone().requires_grad_(True) for name in totals}
     for number in range(len(examples)):
@@ -167,11 +163,8 @@ def _sum_by_example(model: Encoder, examples: Examples, nats: Nats, totals: Tota
 class _PackedTokens:
     """The positions of tokens in a batch, in which examples are packed one after another.
 
-    Args:
-        example: for each token, the index of its example, ``[t]``.
-        counts: the number of tokens of each example, ``[n]``.
-
     Attributes:
+        example: for each token, the index of its example, ``[t]``.
         start: for each token, the index of the first token of its example, ``[t]``.
         position: for each token, its position within its example, ``[t]``.
         size: ``(n, l)``.
@@ -194,15 +187,10 @@ def _add_hook(
     x: Tensor,
     y: Tensor,
 ) -> None:
-    """Add a hook that adds the squared gradients of a module's tensors to ``totals``.
+    """Add a hook that adds the squared gradients of a module's tensors in the backward pass.
 
-    The hook runs in the backward pass, when the gradient of ``y`` is known.
-
-    Args:
-        tokens: the positions of all tokens.
-        read: the positions of the tokens that the head reads.
-        x: the input of the module ``[1, t, i]``, or ids ``[t]`` if the module is an embedding.
-        y: the output of the module ``[1, t, o]``.
+    The module's input ``x`` is ``[1, t, i]``, or ids ``[t]`` for an embedding; its output ``y`` is
+    ``[1, t, o]``. ``read`` has the tokens that the head reads.
     """
     name = f"{module}.weight"
     weight, bias = totals.get(name), totals.get(f"{module}.bias")
@@ -239,8 +227,7 @@ def _add_hook(
 def _summed_matrix_squares(x: Tensor, g: Tensor, packed: _PackedTokens) -> Tensor:
     """Compute Σ_ts (g_t·g_s)(x_t·x_s) over the tokens of an example, summed over examples.
 
-    For an embedding table, ``x`` contains ids ``[t, 1]``. The product x_t·x_s is then 1 if the two
-    ids are equal, and 0 otherwise.
+    For an embedding table, ``x`` has ids ``[t, 1]``, and x_t·x_s is 1 for equal ids, else 0.
     """
     # Padding has the id 0, but it contributes nothing because its gradients are 0.
     x, g = _pad_examples(x, packed), _pad_examples(g, packed)
@@ -249,10 +236,9 @@ def _summed_matrix_squares(x: Tensor, g: Tensor, packed: _PackedTokens) -> Tenso
 
 
 def _matrix_squares(x: Tensor, g: Tensor, packed: _PackedTokens) -> Tensor:
-    """Compute Σ_n (Σ_t g[n, t, o]·x[n, t, i])², ``[o, i]``.
+    """Compute Σ_n (Σ_t g[n, t, o]·x[n, t, i])², ``[o, i]``, in tiles of `TILE` or `GPU_TILE`.
 
-    The sums over ``t`` are computed in tiles of up to `TILE` or `GPU_TILE` elements. A tile has as
-    many rows of the matrix as fit. If all rows fit, a tile has as many examples as fit.
+    A tile has as many rows of the matrix as fit. If all rows fit, it has as many examples as fit.
     """
     x, g = _pad_examples(x, packed), _pad_examples(g, packed)
     if x.shape[1] == 1:
@@ -276,8 +262,8 @@ def _matrix_squares(x: Tensor, g: Tensor, packed: _PackedTokens) -> Tensor:
 def _embedding_squares(ids: Tensor, g: Tensor, packed: _PackedTokens) -> tuple[Tensor, Tensor]:
     """Return ``ids`` and the squared gradients of their rows in the embedding table, ``[t, o]``.
 
-    If an id occurs several times in an example, its gradients are summed. The square of the sum is
-    returned at the first occurrence, and 0 at all other occurrences.
+    The gradients of an id in an example are summed. The square of the sum is returned at the first
+    occurrence, and 0 at all others.
     """
     grid = _pad_examples(ids[:, None], packed)
     # `argmax` returns the first position with the maximum.
@@ -294,11 +280,7 @@ def _pad_examples(values: Tensor, packed: _PackedTokens) -> Tensor:
 
 
 def _vector_squares(gradients: Tensor, packed: _PackedTokens) -> Tensor:
-    """Sum gradients ``[t, o]`` over each example's tokens, and sum the squared sums over examples.
-
-    Returns:
-        ``[o]`` in float64.
-    """
+    """Sum gradients ``[t, o]`` over each example's tokens, square them, and sum over examples."""
     sums = gradients.new_zeros(packed.size[0], gradients.shape[1])
     sums.index_add_(0, packed.example, gradients)
     return sums.to(torch.float64).square().sum(0)

@@ -47,16 +47,10 @@ TOLERANCE = 1e-4
 def split_into_groups(
     model: Encoder, train: Examples, runs: Mapping[str, Run], report: Report
 ) -> list[list[str]]:
-    """Split runs into groups of runs that train side by side, in the order of ``runs``.
+    """Split runs into groups of runs that train side by side, and return the ids of each group.
 
     If the model's code does not support several runs in one pass, each run is a group of its own,
     and the reason is reported.
-
-    Args:
-        runs: the runs, by id.
-
-    Returns:
-        The ids of the runs in each group.
     """
     ids, size = [*runs], runs_at_once(model, train, [*runs.values()])
     if model.transformers is not None and size > 1:
@@ -71,8 +65,7 @@ def runs_at_once(model: Encoder, train: Examples, runs: Sequence[Run]) -> int:
     """Estimate how many of these runs can train side by side.
 
     On a CPU, a pass is limited to ``CPU_TRAINING_TOKENS`` tokens. On a GPU, it is limited by the
-    free memory. If a pass needs more memory than estimated, `train_side_by_side` splits the group
-    in half.
+    free memory; `train_side_by_side` corrects too high an estimate.
     """
     first = runs[0]
     examples = min(first.recipe.batch_size, len(train))
@@ -94,12 +87,9 @@ def runs_at_once(model: Encoder, train: Examples, runs: Sequence[Run]) -> int:
 
 
 def reason_to_train_alone(model: Encoder, train: Examples, runs: Sequence[Run]) -> str | None:
-    """Check whether `torch.func.vmap` can compute these runs side by side.
+    """Return why `torch.func.vmap` cannot compute these runs side by side; None if it can.
 
     The gradients of a step with all runs are compared with the gradients of each run alone.
-
-    Returns:
-        The reason why the runs must train one by one, or None if they can train side by side.
     """
     try:
         together = _compute_gradients(model, train, runs, first=0)
@@ -116,16 +106,10 @@ def reason_to_train_alone(model: Encoder, train: Examples, runs: Sequence[Run]) 
 def _compute_gradients(
     model: Encoder, train: Examples, runs: Sequence[Run], first: int
 ) -> list[Tensor]:
-    """Compute the gradients of each run for one batch with dropout.
+    """Compute a vector of all gradients of each run, for one batch with dropout.
 
-    A different constant is added to the trained values of each run, because all runs start from the
-    same values and would otherwise have equal gradients.
-
-    Args:
-        first: the index of ``runs[0]`` among the compared runs; determines the added constants.
-
-    Returns:
-        For each run, a vector with the gradients of all its trained values.
+    Different constants, which ``first`` determines, are added to the trained values of the runs.
+    Otherwise, all runs would have equal gradients, because they start from the same values.
     """
     index = np.arange(min(runs[0].recipe.batch_size, len(train)))
     seed = runs[0].seed
@@ -162,10 +146,6 @@ def train_side_by_side(
     same step continue together. If a group does not fit into memory, it is split in half, and each
     half continues from its last checkpoint.
 
-    Args:
-        runs: the runs, by id.
-        report: a function that logs a line per run and epoch.
-
     Yields:
         The id and the result of each run, when all runs of its group have ended.
 
@@ -199,11 +179,7 @@ def train_side_by_side(
 def _split_in_half(
     ids: list[str], runs: Mapping[str, Run], error: Exception, report: Report
 ) -> tuple[list[str], list[str]]:
-    """Split a group that does not fit into memory into two halves.
-
-    Raises:
-        SubtuneError: the group is a single run.
-    """
+    """Split a group that does not fit into memory, or raise a `SubtuneError` for a single run."""
     if len(ids) == 1:
         batch_size = runs[ids[0]].recipe.batch_size
         raise SubtuneError(
@@ -272,14 +248,9 @@ def _select_examples(
     examples: Mapping[str, Examples],
     split_off: Callable[[TaskSpec, Fold], tuple[Examples, Examples]],
 ) -> Mapping[str, Examples]:
-    """Select the examples of a run, by split.
+    """Select the examples of a run, by split. ``split_off`` splits the training set at a fold.
 
-    The fold of the run, if any, replaces the first evaluation split. A refit uses the training
-    split only.
-
-    Args:
-        split_off: a function that splits the training set into the examples outside a fold and
-            those of the fold.
+    The run's fold, if any, replaces the first evaluation split. A refit uses no other split.
     """
     fold, task = spec.recipe.fold, spec.tokens.data.task
     if spec.recipe.refit:
@@ -315,10 +286,7 @@ def _resolve_entries(
 
 
 def add_adapter_modules(spec: RunSpec, pretrained: Encoder) -> Encoder:
-    """Add the adapters or PEFT modules of a run's selection to the pretrained model.
-
-    Returns:
-        The new model, or ``pretrained`` itself if the selection adds no modules.
+    """Add the adapters or PEFT modules of a run's selection, if any, to the pretrained model.
 
     Raises:
         SubtuneError: the modules cannot be added to the model.

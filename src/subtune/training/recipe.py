@@ -51,8 +51,8 @@ class Run:
         seed: the seed of all random numbers.
         start: maps the names of tensors to initial values that replace the pretrained ones. Only
             trained entries may differ from their pretrained values.
-        seconds: the seconds that it took to find ``entries`` and ``start``. They are added to those
-            of the first epoch.
+        seconds: the seconds that it took to find ``entries`` and ``start``, which the first epoch
+            includes.
         name: the name of the run in the log.
     """
 
@@ -82,12 +82,12 @@ def train(
 
     Args:
         examples: the training split and the evaluation splits, if any, by name.
-        runs: the runs, which must have the same seed. The seed determines the initial classifier,
-            the initial low-rank updates, the order of examples, and dropout.
-        report: a function that logs a line per run and epoch. Each line begins with the run's name.
-        keeper: an object that writes checkpoints between steps. If an earlier attempt left a
-            checkpoint, training continues from it. On a CPU, the results are then bit-identical to
-            those of an uninterrupted training.
+        runs: the runs. Their seed determines the initial classifier, the initial low-rank updates,
+            the order of examples, and dropout.
+        report: receives a line per run and epoch, which begins with the run's name.
+        keeper: writes checkpoints between steps. If an earlier attempt left a checkpoint, training
+            continues from it. On a CPU, the results are then bit-identical to those of an
+            uninterrupted training.
 
     Returns:
         The result of each run, in the order of ``runs``.
@@ -203,11 +203,7 @@ class _Group:
         return self._batches[self.step - before :]
 
     def train_batch(self, batch: np.ndarray) -> None:
-        """Take one step of every run with the same batch.
-
-        Args:
-            batch: indices into ``TrainingSet.index``.
-        """
+        """Take one step of every run with the examples ``TrainingSet.index[batch]``."""
         started = time.monotonic()
         train = self._training.examples
         index = sort_by_length(self._training.index[batch], train.lengths)
@@ -260,11 +256,7 @@ class _Group:
 
     @torch.no_grad()
     def evaluate(self, positions: Sequence[int]) -> list[int]:
-        """Evaluate the runs at these positions in one pass, at the end of an epoch.
-
-        Returns:
-            The numbers of these runs in the group.
-        """
+        """Evaluate the runs at these positions at the end of an epoch, and return their numbers."""
         started = time.monotonic()
         unit = self._training.unit
         # Reading the losses waits for the GPU, so the measured time includes all work of the GPU.
@@ -327,13 +319,9 @@ class _Group:
         return states
 
     def restore(self, states: Sequence[State]) -> str:
-        """Continue from the states of all runs, which must be from the same step.
+        """Continue from the states of all runs at the same step, and return a line for the log.
 
-        If the states were written on another kind of device, dropout masks are drawn from a new
-        seed.
-
-        Returns:
-            A line for the log, which states the step and the new seed, if any.
+        After a change of device, dropout masks are drawn from a new seed.
         """
         shared = states[0]
         self.epoch, self.step = shared["epoch"], shared["step"]

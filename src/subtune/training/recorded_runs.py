@@ -54,18 +54,15 @@ def train_and_record(
     checkpoints: Checkpoints | None = None,
     scored_runs: Collection[str] = (),
 ) -> None:
-    """Train the runs of a sweep that are not recorded yet.
-
-    Each run is recorded as soon as it has ended.
+    """Train the runs of a sweep that are not recorded yet, and record each run when it has ended.
 
     Args:
-        specs: the specs of the runs, which share the model and the token ids. If a spec appears
-            twice, its run is trained once.
+        specs: the specs of the runs, which share the model and the token ids. Repeated specs are
+            trained once.
         store: the directory of records.
         tokens: the token ids of the task, by split.
-        rankings: rankings by id, for runs with masks. A ranking maps the name of a tensor to the
-            rank of each of its entries.
-        report: a function that logs a line per epoch and per record.
+        rankings: as in `subtune.training.groups.train_runs`.
+        report: receives a line per epoch and per record.
         checkpoints: where checkpoints are written. If None, an interrupted run starts anew.
         scored_runs: ids of the runs that are also scored on their training examples.
 
@@ -111,12 +108,9 @@ def write_record(
     examples: Mapping[str, Examples],
     origin: Mapping[str, Any],
 ) -> None:
-    """Write the record of a run, unless the record exists.
+    """Write the record of a run to the directory ``store``, unless the record exists.
 
-    Args:
-        store: the directory of records.
-        examples: the examples of the run, by split.
-        origin: the content of ``provenance.json``.
+    ``origin`` is the content of ``provenance.json``.
     """
     task = spec.tokens.data.task
     # TF-IDF reads whole texts, so no text is truncated.
@@ -147,8 +141,7 @@ def write_record(
 def _scores_content(result: TrainingResult, share_read: float | None) -> dict[str, Any]:
     """Return the content of ``scores.json``.
 
-    Args:
-        share_read: the share of the texts' tokens that is left after truncation; None if unknown.
+    ``share_read`` is the share of the texts' tokens left after truncation; None if unknown.
     """
     # JSON has no NaN.
     scores = {
@@ -182,10 +175,9 @@ def provenance(device: torch.device) -> dict[str, Any]:
     """Describe the device and the software of this process, for the records of its runs.
 
     Returns:
-        A mapping with the keys ``device`` (the name of the device), ``threads`` (the number of CPU
-        threads of torch), ``commit`` and ``versions`` (of Python and of the packages that affect
-        results). The commit is that of subtune's repository, with ``-dirty`` at the end if files
-        were changed; None if this code is not in a repository.
+        A mapping with the keys ``device`` (its name), ``threads`` (of torch), ``commit`` (of
+            subtune's repository, with ``-dirty`` at the end if files were changed; None without a
+            repository), and ``versions`` (of Python and of the packages that affect results).
     """
     versions = {"python": platform.python_version(), "subtune": VERSION}
     versions |= {name: version(name) for name in PACKAGES}
@@ -209,13 +201,9 @@ NO_PREDICTIONS = pd.DataFrame({"run": [], "split": [], "idx": []})
 def score_training_examples(
     spec: RunSpec, model: Encoder, delta: Delta, train: Examples
 ) -> dict[str, float]:
-    """Compute the metrics of a run on its training examples.
+    """Compute the metrics of a run on its training examples; NaN if it diverged.
 
-    All metrics are NaN if the run diverged, or if a logit is not finite.
-
-    Args:
-        delta: the tensors that the run changed; empty if the run diverged.
-        train: the training split, without the examples of the run's fold.
+    The delta is empty if the run diverged. ``train`` lacks the examples of the run's fold.
     """
     task = spec.tokens.data.task
     training = draw_training_indices(train, spec.recipe, np.random.default_rng(spec.seed))
@@ -230,15 +218,11 @@ def score_training_examples(
 def predict_test_rows(
     store: Path, specs: Iterable[RunSpec], model: Encoder, tokens: datasets.DatasetDict
 ) -> pd.DataFrame:
-    """Predict the test splits of a task with recorded runs.
-
-    Args:
-        store: the directory of records.
-        tokens: the token ids of the test splits, by split; may be empty.
+    """Predict the test splits ``tokens`` (by split, may be empty) with recorded runs.
 
     Returns:
-        A table with the columns ``run`` (the run's id) and ``split``. The remaining columns are
-        those of the task kind's ``prediction_table``, except the labels.
+        A table with the columns ``run`` (the run's id), ``split``, and those of the task kind's
+            ``prediction_table``, except the labels.
 
     Raises:
         SubtuneError: the delta of a run cannot be read, or the run diverged.
@@ -257,14 +241,7 @@ def predict_test_rows(
 def predict_logits(
     store: Path, spec: RunSpec, model: Encoder, split: datasets.Dataset
 ) -> tuple[Examples, np.ndarray]:
-    """Compute the logits of a recorded run on a split.
-
-    Args:
-        store: the directory of records.
-        split: the token ids of the split.
-
-    Returns:
-        The examples of the split, and their logits, with one column per output of the head.
+    """Return the examples of a split, and a recorded run's logits with one column per output.
 
     Raises:
         SubtuneError: the delta of the run cannot be read, or the run diverged.
@@ -274,11 +251,7 @@ def predict_logits(
 
 
 def pretrained_directory(layout: Layout, spec: RunSpec) -> str:
-    """Return the directory of the pretrained model that a run fine-tuned.
-
-    Raises:
-        SubtuneError: the directory is missing.
-    """
+    """Return the directory of a run's pretrained model; raise a `SubtuneError` if it is missing."""
     directory = layout.model(spec.model.id)
     if not Path(directory).is_dir():
         raise SubtuneError(f"{directory}: this directory is missing, expected the pretrained model")
@@ -286,11 +259,7 @@ def pretrained_directory(layout: Layout, spec: RunSpec) -> str:
 
 
 def with_delta(spec: RunSpec, model: Encoder, delta: Mapping[str, Any]) -> Encoder:
-    """Return a copy of the pretrained model with the tensors that a run changed.
-
-    Args:
-        delta: arrays or tensors, with the keys of a saved delta.
-    """
+    """Return a copy of the pretrained model with the arrays or tensors of a saved delta."""
     initial = add_adapter_modules(spec, model)
     tensors = {key: torch.as_tensor(v, device=model.device) for key, v in delta.items()}
     changed = changed_tensors(initial.parameters, tensors)

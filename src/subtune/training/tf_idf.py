@@ -1,11 +1,8 @@
 """Regressions on TF-IDF features of words and characters, a method without a pretrained model.
 
-The features are word unigrams and bigrams, and character n-grams of two to five characters within
-words, weighted by scikit-learn's ``TfidfVectorizer``. Ridge regression predicts numbers. Logistic
-regressions predict classes, each class against the rest. A multi-label task has one logistic
-regression per label.
-
-Shapes: ``n`` rows of the dataset, ``f`` features, ``o`` outputs, ``k`` regressions.
+Ridge regression predicts numbers. Logistic regressions predict classes, each against the rest, or
+each label of a multi-label task. Shapes: ``n`` rows of the dataset, ``f`` features, ``o`` outputs,
+``k`` regressions.
 """
 
 import time
@@ -64,10 +61,7 @@ class TextRegression:
     bias: np.ndarray
 
     def predict_logits(self, texts: Texts) -> np.ndarray:
-        """Compute the logits ``[n, o]`` of the texts of ``n`` rows.
-
-        In a regression task, the logits are the predicted numbers.
-        """
+        """Compute the logits ``[n, o]`` of texts; in a regression task, the predicted numbers."""
         cut = [[text[: self.characters] for text in column] for column in texts]
         return self.logits(build_features([self.vectorizer.transform(column) for column in cut]))
 
@@ -88,14 +82,8 @@ def fit_tf_idf(
 ) -> TrainingResult:
     """Fit a regression to the texts of the training set, and evaluate it.
 
-    Args:
-        examples: the training split and the evaluation splits, if any, by name. Each split must
-            contain texts, like the splits that `subtune.data.load.read_examples` returns.
-        seed: the seed for drawing training examples.
-
-    Returns:
-        The scores and the predictions for the evaluation splits. The delta is empty, because no
-        pretrained model is changed.
+    The ``examples`` of each split must contain texts (`subtune.data.load.read_examples`). The delta
+    is empty, because no pretrained model is changed.
     """
     started = time.monotonic()
     regression, features, index = fit_texts(examples["train"], task, recipe, seed)
@@ -110,12 +98,7 @@ def fit_tf_idf(
 def fit_texts(
     train: Examples, task: TaskSpec, recipe: Fit, seed: int
 ) -> tuple[TextRegression, Any, np.ndarray]:
-    """Fit a regression to the texts of the training set.
-
-    Returns:
-        The regression, the features ``[n, f]`` of its training examples, and the indices ``[n]`` of
-        these examples.
-    """
+    """Fit a regression, and return it, its training features ``[n, f]`` and their indices."""
     index = draw_training_indices(train, recipe, np.random.default_rng(seed))
     texts = [[column[row] for row in index] for column in read_text_columns(train, task)]
     targets = _regression_targets(task, train.labels[index])
@@ -154,14 +137,10 @@ def make_vectorizer() -> Any:
 
 
 def build_features(vectors: Sequence[Any]) -> Any:
-    """Build the sparse features ``[n, f]`` of rows from the TF-IDF vectors of their texts.
+    """Build sparse features ``[n, f]`` of rows from one TF-IDF matrix per text column.
 
-    The features of a single text are its TF-IDF vector. If the TF-IDF vectors of a pair are u and
-    v, the features of the pair are u, v, ``|u − v|``, the elementwise product ``u·v``, and the sum
-    of ``u·v``.
-
-    Args:
-        vectors: one TF-IDF matrix per text column.
+    The features of a single text are its TF-IDF vector. For the vectors u and v of a pair, they are
+    u, v, ``|u − v|``, the elementwise product ``u·v``, and the sum of ``u·v``.
     """
     from scipy import sparse
 
@@ -183,14 +162,7 @@ def _regression_targets(task: TaskSpec, labels: np.ndarray) -> np.ndarray:
 
 
 def _find_cut(lengths: Sequence[int]) -> int | None:
-    """Find the number of characters of a text to read, so that few enough are read in total.
-
-    Args:
-        lengths: the number of characters of each text.
-
-    Returns:
-        The number of characters, or None if all texts can be read completely.
-    """
+    """Find the characters to read of each text, given the lengths of all texts; None means all."""
     ascending = np.sort(lengths)
     if ascending.sum() <= MOST_CHARACTERS:
         return None
@@ -202,13 +174,7 @@ def _find_cut(lengths: Sequence[int]) -> int | None:
 
 
 def choose_logistic(work: int, rows: int, recipe: Fit, seed: int) -> Any:
-    """Choose scikit-learn's logistic regression for a training set.
-
-    Args:
-        work: ``non-zero features * k``.
-        rows: the number of rows.
-        seed: the seed of the order of rows in stochastic gradient descent.
-    """
+    """Choose the solver of a logistic regression, where ``work`` is ``non-zero features * k``."""
     from sklearn.linear_model import LogisticRegression, SGDClassifier
 
     weights = {"class_weight": recipe.class_weights}

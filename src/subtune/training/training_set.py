@@ -53,9 +53,6 @@ def draw_training_set(
 ) -> TrainingSet:
     """Draw the training examples of a run, and prepare their labels and label weights.
 
-    Args:
-        device: the device of the label weights.
-
     Raises:
         SubtuneError: the labels cannot be standardised or weighted.
     """
@@ -68,11 +65,7 @@ def draw_training_set(
 def draw_training_indices(
     train: Examples, recipe: Recipe | Fit, generator: np.random.Generator
 ) -> np.ndarray:
-    """Draw the indices of a run's training examples.
-
-    ``recipe.train_rows`` is the number of rows to draw; None means all rows. If a row has several
-    examples, such as the windows of a long text, either all or none of these examples are drawn.
-    """
+    """Draw the indices of a run's training examples: all examples of ``recipe.train_rows`` rows."""
     return train.indices_of_rows(generator.permutation(len(train.row_indices))[: recipe.train_rows])
 
 
@@ -81,11 +74,7 @@ def to_training_labels(
 ) -> tuple[Examples, Unit]:
     """Standardise the labels of a training split, if ``labels`` is ``standard``.
 
-    Args:
-        index: the indices of examples. The mean and standard deviation of their labels are used.
-
-    Returns:
-        The examples with their new labels, and the mean and standard deviation.
+    The mean and standard deviation of the labels at ``index`` are used, and returned.
 
     Raises:
         SubtuneError: all labels are equal, so they cannot be standardised.
@@ -108,11 +97,8 @@ def to_training_labels(
 def restore_label_unit(delta: Delta, names: Iterable[str], unit: Unit) -> Delta:
     """Rescale the last layer of a delta, so that it predicts labels in their original unit.
 
-    The last layer is always part of a delta, because every run trains the whole layer.
-
-    Args:
-        names: the names of all parameters; the weight and bias of the last layer come last.
-        unit: the mean and standard deviation that standardised the labels.
+    The last layer is in every delta. Its weight and bias come last in ``names``, those of all
+    parameters.
     """
     if unit == Unit() or not delta:
         return delta
@@ -128,13 +114,9 @@ def compute_label_weights(
     recipe: Recipe | Fit,
     device: torch.device | None = None,
 ) -> Tensor | None:
-    """Compute the weight of each class in the loss from the recipe's ``class_weights``.
+    """Compute the weight of each class in the loss, ``[outputs]`` in float64, from the recipe.
 
-    Args:
-        index: the indices of the training examples whose labels are counted.
-
-    Returns:
-        ``[outputs]`` in float64, or None if the recipe has no class weights.
+    The labels at ``index`` are counted. The result is None if the recipe has no class weights.
 
     Raises:
         SubtuneError: a label occurs in none or in all of the training examples.

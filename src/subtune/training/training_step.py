@@ -1,11 +1,10 @@
 """The parts of a training step outside the model: AdamW, the learning rate, and CUDA graphs.
 
-A step launches thousands of kernels, and launching a kernel takes longer than running it. With a
-CUDA graph, a GPU replays all kernels of a step without waiting for Python. The step on the first
-batch of each shape is run by Python. At the second batch of this shape, the kernels of the step are
-captured. Each later batch of this shape is copied into the tensors of the captured batch, and the
-kernels are replayed. Therefore the code of a step must not read the value of a tensor in Python,
-and must change all state in place.
+Launching the thousands of kernels of a step takes longer than running them. With a CUDA graph, a
+GPU replays them without waiting for Python. The step on the first batch of each shape is run by
+Python. At the second batch of this shape, its kernels are captured. Each later batch is copied into
+the tensors of the captured batch, and the kernels are replayed. Therefore the code of a step must
+not read the value of a tensor in Python, and must change all state in place.
 """
 
 import math
@@ -25,13 +24,9 @@ from subtune.runs.spec import Recipe
 
 
 class AdamW:
-    """AdamW with torch's fused kernel. The learning rate is passed to each call of `step`.
+    """AdamW with torch's fused kernel, for the leaves of an autograd graph.
 
-    `torch.optim.AdamW` computes the same updates, but it imports torch's compiler, which would
-    delay each job by a second.
-
-    Args:
-        leaves: the tensors to update, which are leaves of the autograd graph.
+    `torch.optim.AdamW` computes the same updates, but importing it delays each job by a second.
     """
 
     def __init__(self, leaves: Sequence[Tensor], weight_decay: float):
@@ -49,11 +44,7 @@ class AdamW:
         learning_rate: float | Tensor,
         max_grad_norm: float,
     ) -> None:
-        """Clip the total norm of the gradients, and update the leaves.
-
-        Args:
-            gradients: the gradient of each leaf. A leaf whose gradient is None does not change.
-        """
+        """Clip the total norm of the gradients, and update the leaves that have a gradient."""
         moments = self._first_moments, self._second_moments
         states = zip(self.leaves, gradients, *moments, self._steps, strict=True)
         updated = [(leaf, grad, *rest) for leaf, grad, *rest in states if grad is not None]
@@ -79,14 +70,9 @@ class AdamW:
 
 
 def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:
-    """Compute the learning rate of a step.
+    """Compute the learning rate after ``step`` of ``steps`` steps.
 
-    The learning rate rises linearly from 0 during the warmup. After the warmup, it is constant or
-    falls linearly to 0, depending on the recipe's schedule.
-
-    Args:
-        step: the number of completed steps.
-        steps: the total number of steps.
+    It rises linearly from 0 during the warmup, then is constant or falls linearly to 0.
     """
     warmup = math.ceil(recipe.warmup * steps)
     if step < warmup:
@@ -102,12 +88,12 @@ Shape = tuple[tuple[int, ...], ...]
 
 
 class Graphs:
-    """CUDA graphs that replay training steps. One graph is captured for each shape of the batches.
+    """CUDA graphs that replay training steps, one for each shape of the batches.
 
     Args:
         runs: the number of runs that train side by side.
         generators: the random generators that a step uses, and that a replay advances.
-        report: a function that logs a line if steps cannot be captured.
+        report: receives a line if steps cannot be captured.
     """
 
     def __init__(
@@ -132,9 +118,7 @@ class Graphs:
     def take_step(self, step: Step, batches: Sequence[PackedBatch], rates: Sequence[float]) -> None:
         """Take a step, by replaying its graph if the step was captured for this shape of batches.
 
-        Args:
-            step: the function that takes the step; it must be the same in every call.
-            rates: the learning rate of each run.
+        ``step`` must be the same function in every call. ``rates`` are the runs' learning rates.
         """
         outside = torch.cuda.current_stream()
         self._stream.wait_stream(outside)
@@ -182,8 +166,5 @@ class Graphs:
 
 @cache
 def _shared_stream() -> torch.cuda.Stream:
-    """Return the CUDA stream that all steps use.
-
-    There is only one stream, because torch keeps one workspace for matrix products per stream.
-    """
+    """Return the stream of all steps, because torch keeps a workspace for matmul per stream."""
     return torch.cuda.Stream()

@@ -46,8 +46,7 @@ INDEX, LORA_A, LORA_B, LORA_SCALE = ".index", ".lora_A", ".lora_B", ".lora_scale
 def changed_tensors(parameters: Mapping[str, Tensor], delta: Delta) -> dict[str, Tensor]:
     """Apply a delta to pretrained tensors, and return the changed tensors by name.
 
-    Tensors that the delta contains as a whole are not copied. A low-rank update adds
-    ``scale · B A`` to the pretrained tensor (LoRA, Eq. 3).
+    Whole tensors are not copied. A low-rank update adds ``scale · B A`` (LoRA, Eq. 3).
     """
     changed = {}
     for key, values in delta.items():
@@ -64,13 +63,10 @@ def changed_tensors(parameters: Mapping[str, Tensor], delta: Delta) -> dict[str,
 
 
 def mean_changes(parameters: Mapping[str, Tensor], delta: Delta) -> dict[str, tuple[float, int]]:
-    """Compute the mean absolute change of each tensor that a delta changes.
+    """Map each tensor in a delta to its mean absolute change and its size.
 
-    The mean is over the whole tensor, including entries that are not trained (LayerNorm paper,
-    Eq. 1).
-
-    Returns:
-        A mapping from the name of a tensor to its mean absolute change and its size.
+    The mean is over the whole tensor, including entries that are not trained (LayerNorm paper, Eq.
+    1).
     """
     changes = {}
     for name, after in changed_tensors(parameters, delta).items():
@@ -141,11 +137,7 @@ class TrainedValues:
             part.update_weights()
 
     def weights(self, positions: Sequence[int] | None = None) -> dict[str, Weight]:
-        """Return the weights of runs for the forward pass, by tensor name.
-
-        Args:
-            positions: the positions of the runs; None means all runs.
-        """
+        """Return the weights of the runs at ``positions`` (None: all) for the forward pass."""
         chosen = range(len(self._parts[0].leaves)) if positions is None else positions
         return {
             name: weight for part in self._parts for name, weight in part.weights(chosen).items()
@@ -172,18 +164,12 @@ def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
 class FlatTensors:
     """Vectors, the classifier, added modules and low-rank updates of ``k`` runs.
 
-    These tensors are concatenated to a *flat vector* ``[p]`` for each run. The flat vectors of all
-    runs have the same layout and the same initial values. The leaf of a run contains the elements
-    that the run trains. All other elements of its flat vector keep their initial values. Therefore
-    the flat vectors can be stacked to ``[k, p]`` even if the runs train different tensors.
+    These tensors are concatenated to a *flat vector* ``[p]`` for each run. The leaf of a run
+    contains the elements that the run trains; all others keep their initial values. Therefore the
+    flat vectors can be stacked to ``[k, p]`` even if the runs train different tensors.
 
     As in the code of LoRA (Hu et al., 2022), the ``A`` of a low-rank update is initialized like the
     weights of a linear layer, and ``B`` is 0.
-
-    Args:
-        model: the model with the initial values of the runs.
-        members: the entries of each run, without those that a `StackedMatrix` keeps.
-        seed: the seed that initializes low-rank updates.
     """
 
     def __init__(self, model: Encoder, members: Sequence[Entries], seed: int):
@@ -293,9 +279,8 @@ class StackedMatrix:
 
     Args:
         entries: the trained part of the matrix in each run: ``Whole`` or ``Indices``.
-        dtype: the dtype of matrix products.
-        rows: the indices of the rows that are trained, if the matrix is an embedding table. The
-            master weights have only these rows. None means all rows.
+        rows: the indices of the trained rows of an embedding table, which the master weights keep;
+            None means all.
         masters: the master weights ``[k, …]``; None means copies of the pretrained matrix.
     """
 
