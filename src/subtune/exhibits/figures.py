@@ -211,7 +211,7 @@ def draw_reproduction(results: ExperimentResults) -> "Figure":
     axes.plot([low, 1], [low, 1], color="0.6", linewidth=1, zorder=0)
     axes.set_xlabel("reported score")
     models = ", ".join(compared["our_model"].dropna().unique()) or EMPTY
-    axes.set_ylabel(f"our score ({models})")
+    axes.set_ylabel(f"reproduced score ({models})")
     drawn, cells = compared["split"].value_counts(), table.drop_duplicates(CELL)["split"]
     dev, test = (f"{drawn.get(split, 0)} of the {(cells == split).sum()}" for split in SPLITS)
     with_test = f"\nand {test} test scores (half filled)" if "test" in drawn else ""

@@ -146,10 +146,7 @@ def _choose_methods(line: Sequence[Panel]) -> pd.DataFrame:
 
 
 def _draw_panel(panel: "Axes", rows: pd.DataFrame, names: Sequence[str]) -> None:
-    """Draw the methods of one panel, with names on the left and columns of text on the right.
-
-    The panel has space for ``height`` methods.
-    """
+    """Draw the methods of one panel, each at the height of its name."""
     margin, centre = rows[["margin", "centre"]].iloc[0]
     low, high = _x_limits(rows)
     panel.set_xlim(low, high)

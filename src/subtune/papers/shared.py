@@ -39,8 +39,8 @@ REMARKS = (
     "score has decreased since then. Changes within the noise are ignored."
 )
 COMPARED = (
-    "The table compares our scores (upper rows) with the paper's (lower rows), in the unit of the "
-    "paper, at the best learning rate and epoch of each method. " + DIVERGED
+    "The table compares reproduced scores (upper rows) with the paper's (lower rows), in the unit "
+    "of the paper, at the best learning rate and epoch of each method. " + DIVERGED
 )
 
 
@@ -175,10 +175,10 @@ SCORES = Table(
 )
 REPRODUCTION = Figure(
     "reproduction",
-    "Printed scores and ours",
-    "The plot compares each printed score with our score, for all methods that were run. Test "
-    "scores are included as soon as the setting test_scores names a file with them. Bars are "
-    f"{SEVERAL_SEEDS}.",
+    "Printed and reproduced scores",
+    "The plot compares each printed score with the reproduced score, for all methods that were "
+    "run. Test scores are included as soon as the setting test_scores names a file with them. Bars "
+    f"are {SEVERAL_SEEDS}.",
     make=draw_reproduction,
     needs=Needs(tables=("reproduction",)),
 )

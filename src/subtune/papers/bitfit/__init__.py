@@ -44,8 +44,8 @@ def on_squad(name: str, metric: str, title: str) -> Figure:
         f"{title} on SQuAD by number of training examples",
         f"{title} on SQuAD's dev set is plotted against the number of training examples "
         "(logarithmic axis), at the best learning rate for each method and number. Bands are "
-        f"{SEVERAL_SEEDS}. The paper prints no numbers for its curves, so only ours are shown. "
-        "It names version 1.0 of SQuAD; these runs use version 1.1.",
+        f"{SEVERAL_SEEDS}. The paper prints no numbers for its curves, so only reproduced curves "
+        "are shown. It names version 1.0 of SQuAD; these runs use version 1.1.",
         make=lambda results: draw_scores_by_size(results, metric, COMPARED_IN_DETAIL),
         needs=Needs(methods=COMPARED_IN_DETAIL, tables=("sizes",)),
         tasks=SQUAD,
@@ -84,8 +84,8 @@ EXHIBITS = (
     Table(
         "table6",
         "Best learning rates",
-        "The table lists the learning rate with the best dev score for each task and model, in our "
-        "runs and in the paper.",
+        "The table lists the learning rate with the best dev score for each task and model, in "
+        "these runs and in the paper.",
         make=lambda results: learning_rates_table(results, "table6", method="bitfit"),
     ),
     declare_change_heat_map("figure3", "Changes in the biases, CoLA", "bitfit", "cola"),
