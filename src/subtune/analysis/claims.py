@@ -170,7 +170,7 @@ class Judgement(NamedTuple):
 
 def evaluate_claims(
     claims: Sequence[Claim],
-    ours: Tables,
+    reproduced: Tables,
     printed_tasks: Tables,
     printed_averages: Tables,
     tasks_apart: Collection[str] = (),
@@ -178,9 +178,9 @@ def evaluate_claims(
     """Test a paper's claims on reproduced numbers and on the numbers printed in the paper.
 
     Args:
-        ours: the reproduced tables, by name. A claim that reads a missing table has no cells.
-        printed_tasks: the paper's tables with scores on each task, by the names in ``ours``.
-        printed_averages: the paper's tables with averages over tasks, by the names in ``ours``.
+        reproduced: the reproduced tables, by name. A claim that reads a missing table has no cells.
+        printed_tasks: the paper's tables with scores on each task, by the same names.
+        printed_averages: the paper's tables with averages over tasks, by the same names.
         tasks_apart: tasks that the paper treats separately. Such a task is included only in claims
             that list it in ``tasks``.
 
@@ -195,7 +195,7 @@ def evaluate_claims(
         * ``unit``, ``units``: the name of the unit, and the number of units
         * ``is_certain``: whether the interval leaves no doubt (`is_certain`)
     """
-    with_printed = {**ours, "printed": printed_tasks["printed"]}
+    with_printed = {**reproduced, "printed": printed_tasks["printed"]}
     rows = []
     for claim in claims:
         data = _select_data(claim, with_printed, tasks_apart)
@@ -226,7 +226,7 @@ def _select_data(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> 
 def _build_claim_row(
     claim: Claim, data: Sequence[pd.DataFrame], printed: Judgement
 ) -> dict[str, Any]:
-    ours = evaluate_criterion(claim, data) or Judgement(math.nan, 0, UNDECIDED)
+    judgement = evaluate_criterion(claim, data) or Judgement(math.nan, 0, UNDECIDED)
     # The mean of several ranks or p-values says nothing about a claim.
     has_mean = claim.measure not in ("rank", "p")
     unit, units = average_by_unit(_compute_cells(claim, data if has_mean else ()))
@@ -243,7 +243,7 @@ def _build_claim_row(
         "statistic": claim.statistic,
         "judged_by": claim.criterion(),
         **dict(zip(("paper", "paper_cells", "paper_judged"), printed, strict=True)),
-        **dict(zip(("ours", "cells", "judged"), ours, strict=True)),
+        **dict(zip(("ours", "cells", "judged"), judgement, strict=True)),
         "contradicted_by": claim.contradicted_by or None,
         **interval._asdict(),
         "unit": unit,

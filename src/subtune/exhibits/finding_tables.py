@@ -111,11 +111,11 @@ def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> 
     """
     printed, printed_scores = results.printed("kruskal_wallis"), results.printed("scores")
     tables = [results.tables[name] for name in ("chosen", "test_scores") if name in results.tables]
-    ours = [pivot_methods(table).reindex(columns=[*methods]).dropna() for table in tables]
-    ours += [pd.concat(ours)] if len(ours) > 1 else []
+    reproduced = [pivot_methods(table).reindex(columns=[*methods]).dropna() for table in tables]
+    reproduced += [pd.concat(reproduced)] if len(reproduced) > 1 else []
     tested: list[tuple[str, Mapping[str, pd.Series] | pd.DataFrame, float | None]] = [
         (f"this run's {name.replace('table', 'table ')}", scores, None)
-        for name, scores in zip(printed["scores"], ours, strict=False)
+        for name, scores in zip(printed["scores"], reproduced, strict=False)
         if len(scores)
     ]
     for name, p_value in zip(printed["scores"], printed["p_value"], strict=True):

@@ -64,14 +64,14 @@ def compare_with_printed(
             groups = groups.groupby(["model", "method", "column", "is_average"])["value"]
             rows = groups.agg(ours="mean", standard_deviation="std", seeds="size").reset_index()
             parts.append(rows.assign(split=split))
-    ours = pd.concat(parts)
+    reproduced = pd.concat(parts)
     models = list(drop_masked_runs(chosen)["model"].unique())
     table = printed.rename(columns={"value": "reported"})
     known = table["model"].where(table["model"].isin(models))
     if known.isna().all() and len(models) == 1:
         known = pd.Series(models[0], index=table.index)
     table = table.assign(our_model=known).merge(
-        ours.rename(columns={"model": "our_model", "column": "task"}),
+        reproduced.rename(columns={"model": "our_model", "column": "task"}),
         on=["split", "our_model", "method", "task", "is_average"],
         how="left",
     )
@@ -137,7 +137,7 @@ def comparison_table(
     runs = runs[~runs["method"].isin(_methods_printed_elsewhere(every, printed, [*tasks]))]
     averaged = averaged_tasks(printed)
     means = _columns_of_averages(averaged, [*tasks])
-    rows = _format_our_rows(runs, [*tasks], means.values(), source, scale)
+    rows = _format_reproduced_rows(runs, [*tasks], means.values(), source, scale)
     titles = {method: method_title(method) for method in printed["method"]} | dict(quoted or {})
     printed = printed.assign(title=printed["method"].map(titles))
     counts = results.printed("parameter_counts")
@@ -159,13 +159,13 @@ def _read_cells(cells: pd.DataFrame) -> pd.DataFrame:
 
 def _format_train_rows(results: ExperimentResults, printed: str) -> list[list[str]]:
     """Format the reproduced and printed numbers of training examples as two rows of cells."""
-    ours = {task: about["train_rows"] for task, about in results.tasks.items()}
+    reproduced = {task: about["train_rows"] for task, about in results.tasks.items()}
     theirs = results.printed(printed).set_index("task")["rows"]
     tasks = [task for task, about in results.tasks.items() for _ in about["columns"]]
     return [
         [f"training examples: {source}", EMPTY, EMPTY, EMPTY]
         + [f"{sizes[task] / 1000:.3g}k" if task in sizes else EMPTY for task in tasks]
-        for source, sizes in (("this run", ours), ("paper", theirs))
+        for source, sizes in (("this run", reproduced), ("paper", theirs))
     ]
 
 
@@ -191,7 +191,7 @@ def _columns_of_averages(averaged: list[str], keys: list[str]) -> dict[str, list
     return means
 
 
-def _format_our_rows(
+def _format_reproduced_rows(
     runs: pd.DataFrame, keys: Sequence[str], means: Collection[list[str]], source: str, scale: int
 ) -> list[list[str]]:
     """Format reproduced scores as one row of cells for each model and method.

@@ -162,12 +162,12 @@ class Paper:
     @cached_property
     def printed_tasks(self) -> set[str]:
         """The tasks with printed scores."""
-        return {*self._scores_like_ours()["task"]}
+        return {*self._read_scores()["task"]}
 
     @cached_property
     def evaluated(self) -> dict[str, list[str]]:
         """The paper's values of ``task``, ``column`` and ``method``, if it prints scores."""
-        rows = self._scores_like_ours()
+        rows = self._read_scores()
         scores = rows[~rows["is_average"].astype(bool)]
         own = {
             "task": [*scores["task"], *self.tasks_apart],
@@ -261,18 +261,18 @@ class Paper:
 
         The scores are those of each task or, with ``averages``, averages over tasks.
         """
-        scores = self._scores_like_ours()
+        scores = self._read_scores()
         wanted = scores[scores["is_average"] == averages]
         wanted = wanted.drop_duplicates(["split", "model", "method", "column"])
-        data = {ours: self.read_printed(name) for ours, name in self.printed_data.items()}
+        data = {table: self.read_printed(name) for table, name in self.printed_data.items()}
         return {
             "chosen": wanted[wanted["split"] == "validation"],
             "test_scores": wanted[wanted["split"] == "test"],
             "printed": scores,
-            **{ours: _with_shares(table) for ours, table in data.items()},
+            **{name: _with_shares(table) for name, table in data.items()},
         }
 
-    def _scores_like_ours(self) -> pd.DataFrame:
+    def _read_scores(self) -> pd.DataFrame:
         """Return the paper's scores in the format of ``chosen``, with ``exhibit`` and ``split``."""
         rows = self.read_printed("scores").rename(columns={"task": "column"})
         known = {c.key: (c.task, c.decides) for c in list_score_columns([*TASKS.values()], {})}

@@ -169,10 +169,10 @@ def evaluate_paper(
     from subtune.analysis.claims import evaluate_claims
 
     rows = {"task": [*tasks], "rows": [facts["train_rows"] for facts in tasks.values()]}
-    ours = {name: paper.select_evaluated(table) for name, table in tables.items()}
+    reproduced = {name: paper.select_evaluated(table) for name, table in tables.items()}
     return evaluate_claims(
         paper.claims_for_tasks(tasks),
-        ours | {"train_rows": pd.DataFrame(rows)},
+        reproduced | {"train_rows": pd.DataFrame(rows)},
         paper.printed_tables(averages=False),
         paper.printed_tables(averages=True),
         paper.tasks_apart,

@@ -179,8 +179,9 @@ def log_ratio_of_rates(chosen: pd.DataFrame, printed: pd.DataFrame, method: str)
 
     `minus_printed` cannot be used, because it compares scores.
     """
-    ours, papers = best_rates(chosen, method), best_rates(printed, method)
-    return empty_values() if ours.empty or papers.empty else np.log(ours / papers).dropna()
+    reproduced, papers = best_rates(chosen, method), best_rates(printed, method)
+    is_unknown = reproduced.empty or papers.empty
+    return empty_values() if is_unknown else np.log(reproduced / papers).dropna()
 
 
 PAPER = Paper(

@@ -135,11 +135,11 @@ def rank_minus(shares: pd.DataFrame, ranks: Mapping[str, int]) -> pd.Series:
     statistic can be used, because Table 1 only prints the order over all tasks.
     """
     if "rank" in shares:
-        ours = shares.set_index("component")["rank"]
+        reproduced = shares.set_index("component")["rank"]
     else:
         order = component_ranking(shares).index
-        ours = pd.Series(range(1, len(order) + 1), order)
-    return (ours - pd.Series(ranks)).dropna().rename_axis("component")
+        reproduced = pd.Series(range(1, len(order) + 1), order)
+    return (reproduced - pd.Series(ranks)).dropna().rename_axis("component")
 
 
 def rank_of_layers(layers: pd.DataFrame, value: str) -> pd.Series:
