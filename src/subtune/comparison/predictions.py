@@ -38,7 +38,7 @@ def read_predictions(given: Any, table: UserTable, task: TaskSpec) -> dict[str, 
     single key ``prediction``, or from each label to its probability.
     """
     found = dict[str, dict[str, Cells]]()
-    for name, one in list_predictions(given, table, task):
+    for name, one in split_predictions(given, table, task):
         system, predicted = check_predictions(one, table.rows, task, [*found], name)
         found[system] = dict(zip((place for place, _ in table.rows), predicted, strict=True))
     return found
@@ -61,7 +61,7 @@ def write_predictions(
     return files
 
 
-def list_predictions(given: Any, table: UserTable, task: TaskSpec) -> list[tuple[str | None, Any]]:
+def split_predictions(given: Any, table: UserTable, task: TaskSpec) -> list[tuple[str | None, Any]]:
     """Split the option ``predictions`` into the name, if any, and the predictions of each system.
 
     A dict maps the names of systems to their predictions. A list of files, column names, tables or

@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow
 import pytest
 
-from subtune.comparison.predictions import check_predictions, list_predictions
+from subtune.comparison.predictions import check_predictions, split_predictions
 from subtune.comparison.user_table import UserTable
 from subtune.data.predictions import parse_predictions
 from subtune.tasks import TaskSpec
@@ -31,11 +31,11 @@ def checked(given, task=CLASSES):
 
 
 def systems(given, task=CLASSES):
-    return list_predictions(given, TABLE, task)
+    return split_predictions(given, TABLE, task)
 
 
 def labels_read(given, task=CLASSES):
-    """Return the labels of each row, after `list_predictions` has found a single system."""
+    """Return the labels of each row, after `split_predictions` has found a single system."""
     [(name, one)] = systems(given, task)
     rows = [*pair_with_places(check_predictions(one, ROWS, task, name=name)[1])]
     logits = parse_predictions(task, rows, [*rows[0][1]], "")
