@@ -111,7 +111,7 @@ def write_first_configuration(
     chosen, times = _choose_in_time(config, choices, look, rows, size, options.minutes)
     drawn = {
         split: draw_rows(task, rows.columns[split], count, numbers[split])
-        for split, count in chosen.count_rows(numbers).items()
+        for split, count in chosen.choose_row_counts(numbers).items()
     }
     experiment, part = chosen.experiment, ""
     if every_seed:
@@ -178,7 +178,7 @@ def _choose_in_time(
     """
 
     def estimate(chosen: CandidateSettings) -> EstimatedSeconds | None:
-        counts = chosen.count_rows(rows.numbers)
+        counts = chosen.choose_row_counts(rows.numbers)
         evaluated = sum(counts.values()) - counts["train"]
         reduced_size = size.replace(train_rows=counts["train"], evaluation_rows=evaluated)
         longest = chosen.experiment.max_length

@@ -280,7 +280,7 @@ class CandidateSettings(NamedTuple):
     experiment: Experiment
     rows: int
 
-    def count_rows(self, available: Mapping[str, Sized]) -> dict[str, int]:
+    def choose_row_counts(self, available: Mapping[str, Sized]) -> dict[str, int]:
         """Choose how many rows of each split are used.
 
         A dev or test set has at most ``max(fewest_judging, rows / 2)``.
