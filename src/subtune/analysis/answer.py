@@ -17,7 +17,7 @@ from subtune.analysis.candidates import (
     Compared,
     are_scored_on_folds,
     compare_with_reference,
-    scored_runs,
+    select_scored_runs,
 )
 from subtune.analysis.intervals import Study
 from subtune.methods import method_title
@@ -77,7 +77,7 @@ def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> list[Answer]
     the smallest applies.
     """
     pseudo_values, found = row_scores.set_index("run"), []
-    for models, runs_of_models in scored_runs(chosen).groupby("models", sort=False):
+    for models, runs_of_models in select_scored_runs(chosen).groupby("models", sort=False):
         questions = [*runs_of_models.groupby(QUESTION, sort=False)]
         found += [_build_answer(question, runs, pseudo_values) for question, runs in questions]
         if len(questions) > 1:

@@ -37,7 +37,7 @@ SURE, LIKELY, POSSIBLE = intervals.LEVEL, 0.8, 0.5
 SHARES = {"accuracy", "exact_match"}
 # An answer for all tasks averages differences over the combinations of values in these columns.
 TASK = ["task", "metric"]
-# These columns are constant within one answer. `scored_runs` adds ``models``.
+# These columns are constant within one answer. `select_scored_runs` adds ``models``.
 QUESTION = ["models", *TASK]
 # Methods are sorted by these columns: the smallest first, and among equal sizes the best first.
 FROM_SMALLEST = ["encoder_size", "trained", "score"]
@@ -112,7 +112,7 @@ class Compared(NamedTuple):
     with_full: dict[str, Candidate]
 
 
-def scored_runs(chosen: pd.DataFrame) -> pd.DataFrame:
+def select_scored_runs(chosen: pd.DataFrame) -> pd.DataFrame:
     """Select the scores by which methods are compared, on the test set if there is one.
 
     Adds ``models`` (the models that are compared in one answer), ``trained`` (the number of trained
@@ -151,7 +151,7 @@ def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> C
     reference is the method with the highest score. External predictions are never the reference.
 
     Args:
-        runs: the rows of `scored_runs` with the same values in the columns `QUESTION`.
+        runs: the rows of `select_scored_runs` with the same values in the columns `QUESTION`.
         pseudo_values: from `subtune.analysis.run_scores.tabulate_pseudo_values`, indexed by run.
     """
     runs_of = _index_runs(runs, pseudo_values)
@@ -349,7 +349,7 @@ def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> pd.Data
     ``columns.csv`` explains the columns. A diverged method has no score.
     """
     pseudo_values, rows = row_scores.set_index("run"), []
-    for question, runs in scored_runs(chosen).groupby(QUESTION, sort=False):
+    for question, runs in select_scored_runs(chosen).groupby(QUESTION, sort=False):
         reference, full, compared, with_full = compare_with_reference(runs, pseudo_values)
         keys = ["title", "model", *METHOD]
         for (title, *method), same in runs.groupby(keys, sort=False, dropna=False):

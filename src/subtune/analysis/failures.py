@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis.answer import find_answers
-from subtune.analysis.candidates import scored_runs
+from subtune.analysis.candidates import select_scored_runs
 from subtune.analysis.run_scores import read_scored_predictions
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
@@ -76,7 +76,7 @@ def read_method_predictions(
 
     Only classification and regression of whole texts are included.
     """
-    judged, found = scored_runs(chosen).dropna(subset=["value"]), []
+    judged, found = select_scored_runs(chosen).dropna(subset=["value"]), []
     for answer in find_answers(chosen, row_scores):
         named = answer.full
         if answer.candidate and not str(answer.decision).endswith("everything"):

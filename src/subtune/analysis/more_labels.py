@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import intervals
-from subtune.analysis.candidates import are_scored_on_folds, scored_runs
+from subtune.analysis.candidates import are_scored_on_folds, select_scored_runs
 from subtune.analysis.run_scores import PART_COLUMNS, require_same_rows
 from subtune.core.errors import join_names, locate_errors
 
@@ -33,7 +33,7 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
     """
     by_run, found = row_scores.set_index("run"), list[pd.DataFrame]()
     pseudo_values, rows_of_runs = by_run[PART_COLUMNS], by_run["rows"]
-    judged = scored_runs(best).dropna(subset=["value"])
+    judged = select_scored_runs(best).dropna(subset=["value"])
     judged = judged[judged["scope"].isna() & judged["run"].isin(row_scores["run"])]
     largest = judged.groupby("task")["train_rows"].max()
     for (task, title), runs in judged.groupby(["task", "title"], sort=False):

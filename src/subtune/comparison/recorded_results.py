@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from subtune.analysis.answer import find_answers, short_answer
-from subtune.analysis.candidates import compare_with_reference, scored_runs
+from subtune.analysis.candidates import compare_with_reference, select_scored_runs
 from subtune.comparison.next_runs import FULL, Method, Progress
 from subtune.core.files import write_atomically
 from subtune.runs.learning_rates import search_result
@@ -59,7 +59,7 @@ def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set
     smaller methods ``s``, where ``P`` is the probability that a method's loss is within the margin.
     """
     pseudo_values, found = row_scores.set_index("run"), set[Method]()
-    for model, same in scored_runs(chosen).groupby("model"):
+    for model, same in select_scored_runs(chosen).groupby("model"):
         methods = dict(same[["title", "method"]].itertuples(index=False))
         best_smaller = 0.0
         for title, candidate in compare_with_reference(same, pseudo_values).methods.items():
