@@ -322,7 +322,7 @@ class Estimates:
             # `Plan.sweeps` cannot consider this, because the family of a model is unknown until the
             # model is downloaded.
             is_packed = isinstance(self.dimensions[first.spec.model.id], Dimensions)
-            is_alone = self.plan.step_key(first) == first.spec.id or not (on_gpu or is_packed)
+            is_alone = self.plan.sharing_key(first) == first.spec.id or not (on_gpu or is_packed)
             number = 1 if is_alone else rates * len(group)
             sharing |= {run.key: number for run in group}
         return sharing

@@ -211,11 +211,11 @@ class Plan:
 
     def group_runs(self, runs: Iterable[PlannedRun]) -> list[list[PlannedRun]]:
         """Group runs that share training steps."""
-        return _group_by_key(runs, self.step_key)
+        return _group_by_key(runs, self.sharing_key)
 
-    def step_key(self, run: PlannedRun) -> Hashable:
-        """Return the `RunSpec.step_key` of a run, which is equal for runs that share steps."""
-        return run.spec.step_key(self.ranked_tensors, self.config.assumptions.on_gpu)
+    def sharing_key(self, run: PlannedRun) -> Hashable:
+        """Return the `RunSpec.sharing_key` of a run, which is equal for runs that share steps."""
+        return run.spec.sharing_key(self.ranked_tensors, self.config.assumptions.on_gpu)
 
     def find_sweeps(self, experiment: str) -> list[str]:
         """Find the keys of the sweeps that contain runs of an experiment."""

@@ -237,7 +237,7 @@ class RunSpec(HashableModel):
         ranking = self.selection.ranking
         return (ranked[ranking] if ranking else self.selection).work()
 
-    def step_key(self, ranked: Mapping[str, WholeTensors], on_gpu: bool) -> Hashable:
+    def sharing_key(self, ranked: Mapping[str, WholeTensors], on_gpu: bool) -> Hashable:
         """Return a key that is equal for runs that can share training steps.
 
         Such runs have the same batches in the same order, and the same `work`. They can differ only

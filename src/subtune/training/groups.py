@@ -227,7 +227,7 @@ def train_runs(
             report(f"{name}  {epoch_line(result.history[0], 1, task)}")
             yield name, result, splits
         else:
-            key = spec.step_key(ranked, model.device.type == "cuda")
+            key = spec.sharing_key(ranked, model.device.type == "cuda")
             by_step.setdefault(key, {})[spec.id] = name, spec
     for named in by_step.values():
         _, first = next(iter(named.values()))

@@ -126,7 +126,7 @@ def test_diff_pruning_trains_alone_on_every_machine():
     for machine in (CPU, GPU):
         methods = {"diff-prune": [1e-5, 2e-5]}
         made = plan(machine, methods=methods, tasks=["cola"], fractions=None)
-        assert [made.step_key(run) for run in made.runs.values()] == [*made.runs]
+        assert [made.sharing_key(run) for run in made.runs.values()] == [*made.runs]
 
 
 def test_sweeps_do_not_depend_on_other_methods_searches():
