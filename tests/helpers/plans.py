@@ -49,7 +49,7 @@ def plan_runs(experiments, size, location="", **settings):
         rankings={},
         searches={},
         experiments=experiments,
-        experiment_fishers={},
+        experiment_fisher_specs={},
     )
 
 

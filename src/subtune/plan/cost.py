@@ -214,7 +214,7 @@ class Estimates:
 
     def fisher_cost(self, fisher: str) -> Cost:
         """Estimate the cost of computing the Fisher information of a model on a task."""
-        spec = self.plan.fishers[fisher]
+        spec = self.plan.fisher_specs[fisher]
         examples = self.plan.task_size(spec.tokens).train_rows
         examples *= self.plan.examples_per_row(spec.tokens)
         examples = min(spec.rows or examples, examples)
@@ -350,7 +350,7 @@ def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.D
     for name, experiment in plan.config.experiments.items():
         tasks = [task for task in experiment.tasks if plan.config.is_submitted(task)]
         reads = name in with_information or experiment.fractions
-        fishers = plan.experiment_fishers[name].values() if reads else ()
+        fishers = plan.experiment_fisher_specs[name].values() if reads else ()
         tests = set[tuple[str, ...]]()
         for model in experiment.models if tasks else ():
             predicting = (plan.run_keys_by_method(name, model, task).values() for task in tasks)

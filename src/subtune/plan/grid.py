@@ -47,8 +47,8 @@ class Grid:
     """The runs of one model and task of an experiment.
 
     Attributes:
-        fishers: maps each task of the experiment to the spec of the model's Fisher information on
-            this task. The runs on the task use the model, token ids and labels of the spec.
+        fisher_specs: the spec of the model's Fisher information on each task of the experiment. The
+            runs on the task use the model, token ids and labels of the spec.
         size: the size of the task, with the numbers of rows for training and evaluation.
     """
 
@@ -56,7 +56,7 @@ class Grid:
     experiment: Experiment
     model_name: str
     task_name: str
-    fishers: Mapping[str, FisherSpec]
+    fisher_specs: Mapping[str, FisherSpec]
     size: TaskSize
 
     def list_runs(self) -> Iterator[RunWithSearch]:
@@ -89,9 +89,13 @@ class Grid:
         if not self.experiment.fractions:
             return {}
         own, rankings = {self.task_name}, dict[Scope, RankingSpec]()
-        tasks = {"individual": own, "global": {*self.fishers}, "cv": {*self.fishers} - own}
+        tasks = {
+            "individual": own,
+            "global": {*self.fisher_specs},
+            "cv": {*self.fisher_specs} - own,
+        }
         for scope in self.experiment.fractions.scopes:
-            fishers = tuple(self.fishers[task] for task in sorted(tasks[scope]))
+            fishers = tuple(self.fisher_specs[task] for task in sorted(tasks[scope]))
             rankings[scope] = RankingSpec(of=self.ranked_tensors, fishers=fishers)
         return rankings
 
@@ -141,7 +145,7 @@ class Grid:
 
         ``names`` are the remaining fields of the `PlannedRun`.
         """
-        fisher = self.fishers[self.task_name]
+        fisher = self.fisher_specs[self.task_name]
         settings = self.experiment.with_overrides(self.task_name, names["method"])
         same = {name: getattr(settings, name) for name in SAME_IN_RECIPES}
         recipe = Recipe(
@@ -164,7 +168,7 @@ class Grid:
         The texts of a pair are embedded separately. The seed only draws training examples, so the
         specs of all runs on the whole training set have seed 0.
         """
-        fisher = self.fishers[self.task_name]
+        fisher = self.fisher_specs[self.task_name]
         embeds_pairs = len(fisher.tokens.data.task.text) > 1 and not isinstance(selection, TfIdf)
         recipe = Fit(**self._data_settings(names["train_rows"], seed))
         spec = RunSpec(
@@ -178,7 +182,7 @@ class Grid:
 
     def _data_settings(self, train_rows: int, seed: int) -> dict[str, Any]:
         """Return the fields of a recipe that determine the training examples and class weights."""
-        has_words = self.fishers[self.task_name].tokens.data.task.of_kind.has_label_words
+        has_words = self.fisher_specs[self.task_name].tokens.data.task.of_kind.has_label_words
         return {
             "train_rows": train_rows if train_rows < self.size.train_rows else None,
             "fold": self.experiment.find_fold(seed),

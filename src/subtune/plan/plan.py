@@ -59,8 +59,8 @@ class Plan:
         rankings: the rankings by Fisher information, by id.
         searches: the learning-rate searches, by id.
         experiments: the runs of each experiment, by its name.
-        experiment_fishers: the Fisher information of each experiment's last model, by experiment
-            and task. Only experiments with one model use it.
+        experiment_fisher_specs: the Fisher information of each experiment's last model, by
+            experiment and task. Only experiments with one model use it.
     """
 
     config: Config
@@ -70,7 +70,7 @@ class Plan:
     rankings: Mapping[str, RankingSpec]
     searches: Mapping[str, SearchSpec]
     experiments: Mapping[str, list[PlannedRun]]
-    experiment_fishers: Mapping[str, Mapping[str, FisherSpec]]
+    experiment_fisher_specs: Mapping[str, Mapping[str, FisherSpec]]
 
     @cached_property
     def runs(self) -> dict[str, PlannedRun]:
@@ -78,14 +78,16 @@ class Plan:
         return {run.key: run for runs in self.experiments.values() for run in runs}
 
     @cached_property
-    def fishers(self) -> dict[str, FisherSpec]:
+    def fisher_specs(self) -> dict[str, FisherSpec]:
         """All specs of Fisher information, by key."""
-        return {f.key: f for by_task in self.experiment_fishers.values() for f in by_task.values()}
+        return {
+            f.key: f for by_task in self.experiment_fisher_specs.values() for f in by_task.values()
+        }
 
     @cached_property
     def tokens(self) -> dict[str, TokensSpec]:
         """All specs of token ids, by key."""
-        specs = [fisher.tokens for fisher in self.fishers.values()]
+        specs = [fisher.tokens for fisher in self.fisher_specs.values()]
         specs += [run.spec.tokens for run in self.runs.values()]
         specs += self.tests.values()
         return {tokens.key: tokens for tokens in specs}
@@ -263,7 +265,7 @@ def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Pl
     rankings: dict[str, RankingSpec] = {}
     searches: dict[str, SearchSpec] = {}
     experiments: dict[str, list[PlannedRun]] = {}
-    experiment_fishers: dict[str, dict[str, FisherSpec]] = {}
+    experiment_fisher_specs: dict[str, dict[str, FisherSpec]] = {}
     for name, experiment in config.experiments.items():
         experiments[name] = []
         for model_name in experiment.models:
@@ -272,7 +274,7 @@ def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Pl
             fishers = {
                 task: _plan_fisher(config, name, model, task, known) for task in experiment.tasks
             }
-            experiment_fishers[name] = fishers
+            experiment_fisher_specs[name] = fishers
             for task_name, fisher in fishers.items():
                 tokens = fisher.tokens
                 if config.is_submitted(task_name):
@@ -293,7 +295,7 @@ def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Pl
                             weighted.add(spec.recipe.fold)
                 require_weights_in_folds(config, name, tokens.data, weighted)
     return Plan(
-        config, known, locations, tests, rankings, searches, experiments, experiment_fishers
+        config, known, locations, tests, rankings, searches, experiments, experiment_fisher_specs
     )
 
 

@@ -33,7 +33,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     plan, paths = context.plan, context.paths
     for name, experiment in context.config.experiments.items():
         # The order of these specs is that of the tasks.
-        fishers = plan.experiment_fishers[name].values()
+        fishers = plan.experiment_fisher_specs[name].values()
         shown = find_paper(experiment.paper).shows_information()
         inputs: Paths = {table: paths.data(name, table) for table in SCORE_TABLES} | {
             "test_scores": context.config.test_scores or [],

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each task of each experiment, which runs only if its output is needed."""
     paths = context.paths
-    for key, fisher in context.plan.fishers.items():
+    for key, fisher in context.plan.fisher_specs.items():
         outputs = {"entries": paths.fisher_entries(key), "sums": paths.fisher_sums(key)}
         needed = context.model_resources(fisher, context.estimates.fisher_cost(key))
         inputs = context.model_inputs(fisher)

@@ -74,7 +74,9 @@ def test_labels_are_standardised_where_they_are_numbers(base):
         "rte": "raw",
         "stsb": "standard",
     }
-    of_fishers = {fisher.tokens.data.task.name: fisher.labels for fisher in other.fishers.values()}
+    of_fishers = {
+        fisher.tokens.data.task.name: fisher.labels for fisher in other.fisher_specs.values()
+    }
     assert of_fishers == {"rte": "raw", "stsb": "standard"}
     rte = {p.spec.id for p in other.experiments["layernorm"] if p.task_name == "rte"}
     assert rte <= set(base.runs)
@@ -110,7 +112,7 @@ def test_the_content_of_a_users_file_is_part_of_its_runs(mood):
     assert first == runs("x,a\nz,b\n")
 
 
-STAGES = ("datasets", "tokens", "fishers", "rankings", "runs", "sweeps")
+STAGES = ("datasets", "tokens", "fisher_specs", "rankings", "runs", "sweeps")
 
 
 def test_a_new_title_makes_nothing_anew(mood):

@@ -32,14 +32,14 @@ def test_a_new_task_makes_its_runs_and_those_of_masks_that_look_at_it(base):
     old = [planned for planned in new_runs(base, other) if planned.task_name != "mrpc"]
     assert {planned.scope for planned in old} == {"global", "cv"}
     assert {planned.fraction for planned in old} == {0.1}
-    assert set(base.fishers) < set(other.fishers)
-    assert len(other.fishers) - len(base.fishers) == 1
+    assert set(base.fisher_specs) < set(other.fisher_specs)
+    assert len(other.fisher_specs) - len(base.fisher_specs) == 1
 
 
 @pytest.mark.parametrize(("of", "in_full"), [("layernorm", False), ("full", True)])
 def test_masks_over_matrices_need_the_information_of_their_entries(of, in_full):
     found = plan(fractions={"of": of, "values": [0.1]})
-    assert {fisher.in_full is not None for fisher in found.fishers.values()} == {in_full}
+    assert {fisher.in_full is not None for fisher in found.fisher_specs.values()} == {in_full}
 
 
 def test_the_order_of_tasks_changes_nothing(base):
@@ -49,7 +49,7 @@ def test_the_order_of_tasks_changes_nothing(base):
 def test_a_new_batch_size_makes_every_run_anew_and_nothing_before_it(base):
     other = plan(batch_size=16)
     assert not set(base.runs) & set(other.runs)
-    for stage in ("models", "datasets", "tokens", "fishers", "rankings"):
+    for stage in ("models", "datasets", "tokens", "fisher_specs", "rankings"):
         assert getattr(base, stage) == getattr(other, stage)
 
 
