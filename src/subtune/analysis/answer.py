@@ -42,11 +42,9 @@ class Answer:
             with full fine-tuning. If the decision is *undecided*, *everything* or *probably
             everything*, the candidate is the smaller method with the highest probability.
         full_diverged: whether full fine-tuning was run but has no score.
-        full_learnt_nothing: whether a run of full fine-tuning has only one prediction.
-        more_seeds: the number of additional seeds with which it would be sure whether the candidate
-            is within the margin; None if unknown, as with a single seed.
-        more_rows: the number of additional examples with which it would be sure, with the same
-            seeds; None if unknown, and for all tasks together.
+        full_learnt_nothing: whether a run of full fine-tuning has only one prediction. more_seeds,
+            more_rows: the number of additional seeds, or of additional examples of one task, with
+            which it would be sure whether the candidate is within the margin, if known.
         unit: *fold* in cross-validation, otherwise *seed*.
         planned: the planned number of seeds or folds.
         is_finished: whether all planned runs of all methods are recorded.
@@ -73,8 +71,7 @@ class Answer:
 def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> list[Answer]:
     """Find the method to train for each task, and for all tasks together if there are several.
 
-    In an experiment that reproduces a paper, each model has separate answers. Of several margins,
-    the smallest applies.
+    In an experiment that reproduces a paper, each model has separate answers.
     """
     pseudo_values, found = row_scores.set_index("run"), []
     for models, runs_of_models in select_scored_runs(chosen).groupby("models", sort=False):
@@ -173,10 +170,7 @@ def format_probability(chance: float) -> str:
 
 
 def short_answer(answer: Answer) -> str:
-    """Format an answer as one sentence of at most twenty words, with the sentence's probability.
-
-    An example is ``LayerNorm is probably enough: 0.821 against 0.835 (84 %).``
-    """
+    """Format an answer as one sentence of at most twenty words, with its probability."""
     candidate, reference = answer.candidate, _name_in_sentence(answer.reference)
     if not candidate:
         return f"{reference} is the only method with a score." if reference else "No score yet."

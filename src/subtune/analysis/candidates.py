@@ -56,9 +56,8 @@ class Candidate(NamedTuple):
         encoder_size: the encoder's number of parameters; 0 for a method without a model; NaN for
             external predictions, which cannot be trained.
         trained: the number of trained parameters, without the classifier.
-        share: ``trained`` as a share of the parameters that full fine-tuning trains.
-        score: the mean score over the runs that are compared with the reference.
-        reference_score: the reference's mean score over the same seeds and folds.
+        share: ``trained`` as a share of the parameters that full fine-tuning trains. score,
+            reference_score: mean scores over the same seeds and folds.
         most_lost: the 95 % upper confidence bound of the loss of score against the reference.
         chance: the probability that the method scores at most the margin lower than the reference.
         rival: the title of the method, the reference included, against which this probability is
@@ -67,8 +66,7 @@ class Candidate(NamedTuple):
         is_sure: whether ``least_chance`` is at least `SURE` and there is more than one seed.
         seeds: the seeds of the compared runs; with several tasks, of the task with the fewest.
         studies: one `Study` per task, of the difference from the reference or, if ``chance`` is at
-            least `SURE`, from the rival. If a task has no study, there are none, and the difference
-            has no interval.
+            least `SURE`, from the rival; none if a task has no study.
         judged_by: what the scored examples are called, such as ``dev examples``.
         over: the number of seeds and examples from which the interval is computed, as text.
     """
@@ -184,12 +182,9 @@ def _find_best(runs: pd.DataFrame) -> str:
 
 
 class _Run(NamedTuple):
-    """A run's score.
+    """A run's score and its pseudo-values ``[parts]``, which are NaN without recorded predictions.
 
-    Attributes:
-        fold: the fold on which the run is scored; -1 if all runs are scored on the same examples.
-        rows: the number of scored examples.
-        parts: the pseudo-values of the score ``[parts]``; NaN without recorded predictions.
+    ``fold`` is -1 if all runs are scored on the same examples.
     """
 
     id: str
@@ -239,7 +234,7 @@ def _compare_methods(
 ) -> dict[str, Candidate]:
     """Compare each method with a reference; return the comparisons by title, the smallest first.
 
-    Scores are means over tasks. A method is left out if its difference is missing on a task.
+    A method is left out if its difference is missing on a task.
     """
     if not reference:
         return {}
@@ -262,10 +257,7 @@ def _compare_methods(
 def _compare_method(
     own: pd.DataFrame, pairs: _Pairs, runs: pd.DataFrame, runs_of: _RunsOf, rivals: Sequence[str]
 ) -> Candidate:
-    """Compare one method with the reference, which is the first of its rivals, and with the rest.
-
-    ``own`` are the method's runs, and ``pairs`` pair them with the reference's.
-    """
+    """Compare a method with the reference (the first of the rivals) and with the others."""
     title, reference, model = own["title"].iloc[0], rivals[0], own["model"].iloc[0]
     margin, trained = runs["margin"].min(), int(own["trained"].median())
     full = runs.loc[runs["is_full"] & (runs["model"] == model), "trained"]
@@ -344,10 +336,7 @@ def _format_sample(studies: Sequence[Study], judged_by: str) -> str:
 
 
 def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame:
-    """Summarise each method in one row per model and task, with the highest score first.
-
-    ``columns.csv`` explains the columns. A diverged method has no score.
-    """
+    """Summarise each method in one row per model and task, as ``columns.csv`` explains."""
     pseudo_values, rows = row_scores.set_index("run"), []
     for question, runs in select_scored_runs(chosen).groupby(QUESTION, sort=False):
         reference, full, compared, with_full = compare_with_reference(runs, pseudo_values)
@@ -403,10 +392,7 @@ def sort_methods(methods: pd.DataFrame, columns: list[str] = FROM_SMALLEST) -> p
 
 
 def is_on_front(table: pd.DataFrame) -> pd.Series:
-    """Return, for each row, whether the method is on its task's Pareto front of score and size.
-
-    Of methods with equal size and score, only the first is on the front.
-    """
+    """Return, for each row, whether the method is on its task's Pareto front of score and size."""
     trainable = table[table["encoder_size"].notna()]
     scores = trainable.assign(score=trainable["score"].fillna(-np.inf))
     by_size = scores.sort_values(FROM_SMALLEST, ascending=[True, True, False])

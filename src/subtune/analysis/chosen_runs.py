@@ -47,10 +47,7 @@ def choose_rates(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def choose_best(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Series) -> pd.DataFrame:
-    """Return the rows of each setting's best candidate, chosen like the rate in `choose_rates`.
-
-    ``candidate`` is what each row belongs to, such as a learning rate.
-    """
+    """Return the rows of each setting's best candidate, chosen like the rate in `choose_rates`."""
     groups = scores.groupby([*setting], sort=False, dropna=False)
     scores = scores.assign(setting=groups.ngroup(), candidate=candidate)
     keys = ["setting", "candidate"]
@@ -80,10 +77,7 @@ def select_masked_runs(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def pivot_methods(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Average scores over seeds: one row per model and score column, one column per method.
-
-    Masked runs are left out.
-    """
+    """Average scores without masks over seeds: a row per model and column, a column per method."""
     return drop_masked_runs(chosen).groupby(["model", "column", "method"])["value"].mean().unstack()
 
 
@@ -170,13 +164,9 @@ def curve_verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
     * *Fell*: the best epoch is before the last third, and the score fell afterwards.
     * *Converged*: neither of the above.
 
-    The curve is averaged over seeds. Changes within the noise do not count. With at least
-    `FEWEST_SEEDS` seeds, a change is larger than the noise if Student's 95 % interval over seeds
-    excludes 0. With fewer seeds, the noise is the standard error of an accuracy of 0.5 on ``rows``
-    examples.
-
-    ``curves`` has one sequence per seed, with the score of each epoch. Curves of different lengths
-    are aligned at their last epochs and cut to the shortest length.
+    The curve is averaged over seeds. Changes within the noise do not count: Student's 95 % interval
+    over seeds or, with fewer than `FEWEST_SEEDS` seeds, the standard error of an accuracy of 0.5 on
+    ``rows`` examples. ``curves`` has the scores of each seed, aligned at the last epochs.
     """
     epochs = min(map(len, curves))
     if epochs < 2:
@@ -192,7 +182,6 @@ def curve_verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
 
 
 def _exceeds_noise(changes: np.ndarray, rows: int) -> bool:
-    """Return whether a score's mean change over seeds is larger than the noise."""
     noise = 0.5 / math.sqrt(rows)
     if len(changes) >= FEWEST_SEEDS:
         # Importing scipy takes long.

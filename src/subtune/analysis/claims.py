@@ -152,7 +152,6 @@ class Claim:
         return math.log(1 + margin) if self.measure == "ratio" else margin
 
     def criterion(self) -> str:
-        """Describe the paper's criterion, for readers."""
         if self.at_least:
             return "at least {} of {}".format(*self.at_least)
         if self.at_most:
@@ -254,7 +253,6 @@ def _build_claim_row(
 
 
 def _compute_cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
-    """Compute a claim's statistic in each cell; empty without tables."""
     return claim.units(*data, *claim.of).dropna() if data else pd.Series(dtype=float)
 
 

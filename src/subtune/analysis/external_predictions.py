@@ -39,13 +39,9 @@ def score_external_predictions(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Score external predictions, with one row for each run of full fine-tuning.
 
-    If there are no runs of full fine-tuning, the runs of the method with the most runs take their
-    place. ``external[task][system]`` are logits ``[n, o]`` for the ``n`` dev or test examples of a
-    task.
-
-    Returns:
-        Two tables of external systems: one with the columns of ``chosen``, and one with the columns
-        of `subtune.analysis.run_scores.tabulate_pseudo_values`.
+    Without such runs, the method with the most runs takes its place. ``external[task][system]`` are
+    logits ``[n, o]`` for the ``n`` dev or test examples of a task. The two tables have the columns
+    of ``chosen`` and of `subtune.analysis.run_scores.tabulate_pseudo_values`.
     """
     split_of = {column.key: column.split for column in columns}
     judged = drop_masked_runs(chosen[chosen["judges"]]).dropna(subset=["value"])

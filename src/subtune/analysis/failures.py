@@ -72,7 +72,7 @@ class MethodPredictions(NamedTuple):
 def read_method_predictions(
     chosen: pd.DataFrame, row_scores: pd.DataFrame, store: Path
 ) -> list[MethodPredictions]:
-    """Read the predictions of the method that each answer names, and of full fine-tuning.
+    """Read the predictions of the methods that answers name, and of full fine-tuning.
 
     Only classification and regression of whole texts are included.
     """
@@ -155,10 +155,7 @@ def wilson_interval(successes: float, total: float) -> tuple[float, float, float
 
 
 def count_confusions(predicted: MethodPredictions) -> pd.DataFrame:
-    """Compute a confusion matrix with one row per pair of ``label`` and ``prediction``.
-
-    The other columns are ``task``, ``method`` and ``rows``, the number of examples.
-    """
+    """Count the ``rows`` of each pair of ``label`` and ``prediction``."""
     labels, outputs = predicted.task.labels or (), predicted.output.shape[1]
     counts = np.zeros((outputs, outputs))
     np.add.at(counts, (predicted.label, predicted.output.argmax(1)), predicted.weights)
@@ -178,16 +175,11 @@ def list_regression_predictions(predicted: MethodPredictions) -> pd.DataFrame:
 def find_suspects(predicted: MethodPredictions, texts: Mapping[str, list]) -> pd.DataFrame:
     """Find the examples whose labels may be wrong, at most `MOST_SUSPECTS`.
 
-    In classification, the examples with suspect labels are sorted by the predicted probability of
-    the given label, the lowest first. In a multi-label task, each label of an example is tested
-    separately. In regression, all examples are returned, the largest absolute residual first.
-    ``texts`` maps each column of the split to the values of all examples. The returned columns are
-
-    * ``task``
-    * ``row``: the line of the example in a text file, or its number in another table, from 1
-    * ``label``, ``prediction``
-    * ``probability``: the predicted probability of ``label``; for regression, ``residual``
-    * ``text``, and for pairs of texts `SECOND_TEXT`
+    In classification, the examples with suspect labels are sorted by the ``probability`` of the
+    given label, the lowest first. In a multi-label task, each label of an example is tested
+    separately. In regression, all examples are returned, the largest absolute ``residual`` first.
+    ``texts`` maps each column of the split to the values of all examples. ``row`` is the line of
+    the example in a text file, or its number in another table, from 1.
     """
     rows, label, output = predicted.mean_over_seeds()
     names = np.array(predicted.task.labels or (), dtype=object)
@@ -218,7 +210,6 @@ def find_suspects(predicted: MethodPredictions, texts: Mapping[str, list]) -> pd
 def _list_suspects(
     rows: np.ndarray, label: np.ndarray, output: np.ndarray, names: np.ndarray
 ) -> pd.DataFrame:
-    """List the suspect labels of a single-label classification."""
     suspects, probability = find_suspect_labels(label, output)
     table = {"row": rows + 1, "label": names[label], "prediction": names[output.argmax(1)]}
     return pd.DataFrame(table | {"probability": probability}).iloc[suspects]
@@ -227,8 +218,8 @@ def _list_suspects(
 def find_suspect_labels(label: np.ndarray, output: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Find the examples with suspect labels, and compute the probability of each given label.
 
-    ``label`` ``[n]`` are the given labels' indices, and ``output`` ``[n, o]`` the probabilities.
-    The indices of suspects are sorted by the probability of the given label, the lowest first.
+    ``label`` ``[n]`` are indices, and ``output`` ``[n, o]`` probabilities. The least probable given
+    labels come first.
     """
     own = output[np.arange(len(label)), label]
     # The mean probability of each label over the examples labelled with it. A label without

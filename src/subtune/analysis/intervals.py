@@ -55,10 +55,7 @@ class Study(NamedTuple):
     folds: int = 0
 
     def error(self, more_seeds: int = 0, times_the_rows: float = 1) -> tuple[float, float]:
-        """Compute the squared standard error of the mean, and its degrees of freedom.
-
-        ``more_seeds`` and ``times_the_rows`` times as many examples are assumed.
-        """
+        """Compute the squared standard error of the mean, and its degrees of freedom."""
         seeds, parts = self.seeds + more_seeds, self.parts
         seed_share = self.seed_variance / seeds
         # Each pair is a mean square's contribution to the variance, and the degrees of freedom of
@@ -126,12 +123,9 @@ def estimate_study_of_runs(
 ) -> Study:
     """Estimate variance components from each run's difference of scores.
 
-    Args:
-        values: the pseudo-values of each run's difference ``[runs, parts]``. The last values of a
-            run with fewer parts are NaN. All values of a run without predictions are NaN; then the
-            interval accounts for seeds only, and there must be at least two runs.
-        rows: the number of examples on which each run is scored.
-        folds: the number of scored folds; 0 if all runs are scored on the same examples.
+    ``values`` are the pseudo-values ``[runs, parts]``; missing parts are NaN. If a run has none,
+    the interval accounts for seeds only, and there must be at least two runs. ``rows`` is the
+    number of examples of each run, and ``folds`` is 0 if all runs are scored on the same examples.
     """
     if np.isnan(values).all(1).any():
         return estimate_study(differences, None, 0)
@@ -243,12 +237,8 @@ def compute_pseudo_values(
 ) -> np.ndarray:
     """Compute the jackknife pseudo-values of a score, one per part of the examples ``[parts]``.
 
-    A unit is an example or, in token classification, a word.
-
-    Args:
-        score: computes the metric over the units where a mask ``[u]`` is ``True``.
-        part_of_unit: the index of each unit's part ``[u]``. All units of an example are in the same
-            part.
+    ``score`` computes the metric over the units (examples or words) in a mask ``[u]``. All units of
+    an example are in the same part, ``part_of_unit`` ``[u]``.
     """
     whole = score(np.ones(len(part_of_unit), bool))
     without = np.array([score(part_of_unit != part) for part in range(parts)])

@@ -19,11 +19,7 @@ def split_parameter_names(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def add_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
-    """Select the parameters of layers, and replace their names by those in `LAYER_PARAMETERS`.
-
-    A name that is not in `LAYER_PARAMETERS` becomes NaN. The columns of `split_parameter_names` are
-    added.
-    """
+    """Select the parameters of layers, and give them their names in `LAYER_PARAMETERS`, if any."""
     names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}
     table = split_parameter_names(table).dropna(subset="layer")
     return table.assign(parameter=(table["component"] + "." + table["part"]).map(names))
@@ -90,8 +86,7 @@ def global_layernorm_information(shares: pd.DataFrame) -> pd.DataFrame:
 def component_changes(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
     """Compute the mean absolute change of components in full fine-tuning (LayerNorm paper, Eq. 1).
 
-    The columns are ``task``, ``component``, ``layer``, and ``change``, the mean over the
-    component's entries and over seeds.
+    ``change`` is the mean over the component's entries and over seeds.
     """
     parts = [pd.DataFrame(columns=["task", "component", "layer", "change"])]
     for (task,), table in _read_changes(chosen[chosen["method"] == "full"], ["task"], store):
@@ -106,9 +101,7 @@ def mean_abs_changes(
 ) -> pd.DataFrame:
     """Compute the mean absolute change of each layer's biases and LayerNorm weights (BitFit, 4).
 
-    ``methods_on_tasks`` are pairs of method and task. The columns are ``model``, ``method``,
-    ``task``, ``parameter`` (a name in `LAYER_PARAMETERS`), ``layer``, and ``change``, the mean over
-    seeds.
+    ``parameter`` is a name in `LAYER_PARAMETERS`, and ``change`` the mean over seeds.
     """
     pairs = zip(chosen["method"], chosen["task"], strict=True)
     selected = chosen[[pair in methods_on_tasks for pair in pairs]]
@@ -123,10 +116,7 @@ def mean_abs_changes(
 def _read_changes(
     chosen: pd.DataFrame, keys: list[str], store: Path
 ) -> Iterator[tuple[tuple, pd.DataFrame]]:
-    """Yield each combination of ``keys`` and the changes of parameters in all of its runs.
-
-    Masked runs and diverged runs are left out.
-    """
+    """Yield each combination of ``keys`` and the changes in its runs, except masked ones."""
     runs = drop_masked_runs(chosen).dropna(subset=["value"]).query("decides")
     for key, same in runs.groupby(keys, sort=False):
         yield key, pd.concat([records.read_changes(store, run) for run in same["run"]])

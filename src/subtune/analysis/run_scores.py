@@ -45,13 +45,9 @@ def collect_scores(
     """Build the table of scores, with one row for each run and each score column of its task.
 
     The scores are those of the best epoch: the first epoch with the highest score in the column by
-    which epochs are chosen. A diverged run has no best epoch and no score. ``columns.csv`` explains
-    the columns.
-
-    Args:
-        finished: the runs, from `subtune.analysis.tables.join_run_ids`, with the additional key
-            ``partition``.
-        apart: whether to score dev examples at epochs that were chosen on different examples.
+    which epochs are chosen. A diverged run has no best epoch and no score. ``finished`` is from
+    `subtune.analysis.tables.join_run_ids`, with the additional key ``partition``. With ``apart``,
+    dev examples are scored at epochs that were chosen on different examples.
     """
     rows = []
     for entry in finished:
@@ -91,7 +87,6 @@ def collect_scores(
 
 
 def _describe_tried_rates(entry: Mapping[str, Any], diverged: bool) -> dict[str, Any]:
-    """Build the columns about the learning rates that were tried for a run."""
     tried = entry.get("tried", [])
     scores = {rate["learning_rate"]: rate["score"] for rate in tried if rate["score"] is not None}
     lowest = max(scores.values(), default=0.0) - PLATEAU
@@ -185,10 +180,7 @@ def score_in_all_metrics(
 def train_and_dev_scores(
     chosen: pd.DataFrame, store: Path, methods: Collection[str]
 ) -> pd.DataFrame:
-    """Tabulate scores on the training set and the dev set, ``train`` and ``dev``, of some methods.
-
-    The generalisation gap ``gap`` is ``train - dev``, and NaN if the record has no train scores.
-    """
+    """Tabulate ``train`` and ``dev`` scores and their ``gap``; NaN without a training score."""
     both = drop_masked_runs(chosen).rename(columns={"value": "dev"})
     both = both[both["method"].isin(methods)]
     scores = {run: records.read_outcome(store, run)["scores"] for run in both["run"].unique()}
@@ -307,10 +299,7 @@ def build_pseudo_value_row(
 def require_same_rows(
     pseudo_values: pd.DataFrame, runs: Iterable[str], others: Iterable[str]
 ) -> None:
-    """Raise a `SubtuneError` if runs and the ``others`` they are compared with have different rows.
-
-    Runs that are not in the index of ``pseudo_values`` are not checked.
-    """
+    """Raise a `SubtuneError` if compared runs, with known rows, are scored on different rows."""
     # The recorded scores in `results/example`, from which the pages are made, have no hashes.
     hashes = pseudo_values.get("rows_hash", pd.Series(dtype=object)).dropna()
     for run, other in zip(runs, others, strict=True):
@@ -349,10 +338,7 @@ def require_scores_of_predictions(
     store: Path,
     compute: Callable[..., dict[str, float]] = metrics.compute_metrics,
 ) -> None:
-    """Check that the recorded scores of runs agree with the recorded predictions, in all metrics.
-
-    Diverged runs are skipped. A difference of more than `TOLERANCE` raises a `SubtuneError`.
-    """
+    """Raise a `SubtuneError` if recorded scores differ from those of the recorded predictions."""
     for run in dict.fromkeys(runs):
         outcome = records.read_outcome(store, run)
         if outcome["diverged"]:

@@ -77,11 +77,7 @@ def minus_printed(
 ) -> pd.Series:
     """Compute each method's score minus the printed score of its counterpart, for the same model.
 
-    Args:
-        printed: the paper's scores, in a table like ``chosen``.
-        pairs: maps each method to its printed counterpart.
-        exhibit: the table or figure that prints the counterparts.
-        split: the split of the printed scores: ``validation`` or ``test``.
+    ``pairs`` maps each method to its counterpart in the table or figure ``exhibit``.
     """
     wide = method_scores(chosen)
     rows = printed[(printed["exhibit"] == exhibit) & (printed["split"] == split)]
@@ -97,10 +93,7 @@ def minus_printed(
 def minus_at_train_size(
     sizes: pd.DataFrame, metric: str | None, end: Literal["min", "max"], first: str, second: str
 ) -> pd.Series:
-    """Compute `minus` for the runs on the smallest or the largest training set.
-
-    If ``metric`` is None, it is the one by which epochs and learning rates are chosen.
-    """
+    """Compute `minus` on the smallest or largest training set, in ``metric`` or the usual one."""
     rows = _with_several_sizes(sizes, metric)
     at_end = rows.groupby(["model", "column"])["train_rows"].transform(end)
     rows = rows[rows["train_rows"] == at_end]

@@ -1,13 +1,8 @@
 """Read tables of runs, declare their columns, and build the table of all runs.
 
-``columns.csv`` declares the columns of these tables, in the order in which they are written. A
-declared name may be a pattern, such as ``versions.*``.
-
-* ``runs``: the table of all runs, which is written to ``runs.csv``
-* ``scores``: the scores of an experiment's runs (``scores``, ``chosen``, ``sizes``,
-  ``test_scores``), from `subtune.analysis.run_scores`
-* ``summary``: from `subtune.analysis.candidates.summarise_methods`
-* ``answers``: from `subtune.exhibits.answer_tables.answers_table`
+``columns.csv`` declares the columns of the tables ``runs``, ``scores`` (also of ``chosen``,
+``sizes`` and ``test_scores``), ``summary`` and ``answers``, in the order in which they are written.
+A declared name may be a pattern, such as ``versions.*``.
 """
 
 import contextlib

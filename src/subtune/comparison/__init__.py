@@ -68,7 +68,6 @@ class Options(TableOptions):
     margin: float | None = None
 
     def __post_init__(self) -> None:
-        """Check ``kind``, ``minutes`` and ``margin``."""
         if self.kind not in (None, *get_args(Kind)):
             raise SubtuneError(f"kind: {format_allowed(self.kind, get_args(Kind))}")
         expected = {

@@ -199,10 +199,7 @@ def _choose_in_time(
 
 
 def add_learning_curves(experiment: Experiment, rows: int) -> Experiment:
-    """Also fit baselines on the shares `DEFAULTS.shares` of the training set.
-
-    The scores of these cheap fits show whether more labelled data would help.
-    """
+    """Also fit baselines on shares of the training set, to see whether more labels would help."""
     train_rows = count_training_rows(rows, experiment.folds)
     numbers = tuple(int(share * train_rows) for share in DEFAULTS.shares)
     if min(numbers) < DEFAULTS.fewest_rows_of_share:
@@ -220,7 +217,6 @@ def _make_config(
     timed: "MeasuredPace",
     experiment: Experiment,
 ) -> Config:
-    """Build the configuration that contains an experiment, its task and its models."""
     task = rows.task
     settings = task.model_dump(include={*OwnTask.model_fields})
     settings |= {"files": rows.files, "predictions": dict(task.predictions)}

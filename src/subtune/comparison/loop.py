@@ -46,10 +46,7 @@ SECONDS_TO_EXIT, TIMES_THE_RESULTS, SECONDS_LATE = 1.5, 1.3, 3
 
 
 class Clock(NamedTuple):
-    """The start of a call, as a value of `time.monotonic`, and its time limit in seconds.
-
-    If ``is_process``, the process consists of this call, and may be ended.
-    """
+    """The start (`time.monotonic`) and time limit of a call; ``is_process``: it may be ended."""
 
     start: float
     time_limit: float
@@ -63,7 +60,6 @@ class Clock(NamedTuple):
 
     @property
     def elapsed_seconds(self) -> float:
-        """The seconds since the start."""
         return time.monotonic() - self.start
 
     @property
@@ -79,10 +75,9 @@ class Loop:
     Attributes:
         crashed: the ids of runs, and of jobs without runs, that are repeated because their worker
             process crashed.
-        answer: the answer from the runs that are recorded so far, as one line.
+        answer: the answer from the ``recorded`` runs, as one line, which took
+            ``seconds_of_answer``.
         unlikely: the methods that are unlikely to be the answer.
-        recorded: the number of recorded runs that ``answer`` is based on.
-        seconds_of_answer: the seconds that ``answer`` took.
         lacks_memory: whether a job had to wait because memory was used up.
     """
 

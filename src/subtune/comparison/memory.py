@@ -37,15 +37,11 @@ class MemoryGauge:
             self._measured[kind] = max(peak, self._measured.get(kind, 0))
 
     def _expect(self, job: Job) -> float:
-        """Return the bytes that a job is expected to use."""
         estimate = 1e6 * job.resources.get("mem_mb", 0)
         return self._measured.get(job.resources.get("memory_kind", ""), estimate)
 
     def find_lack(self, job: Job, busy: Mapping[int, Job], idle: Collection[int]) -> str | None:
-        """Return why a job must wait for the end of another job, or None if it can start now.
-
-        ``busy`` maps process ids to running jobs. One of the ``idle`` processes will run the job.
-        """
+        """Return why a job must wait for the end of another job, or None if it can start now."""
         used = {process: read_process_memory(process)[0] for process in (*busy, *idle)}
         free = read_free_memory() + sum(used.values())
         free = SHARE * min(free, read_address_limit())

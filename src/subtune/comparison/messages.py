@@ -76,7 +76,6 @@ def sheet_lines(path: Path) -> Iterator[str]:
 
 
 def _column_lines(facts: Facts) -> Iterator[str]:
-    """Yield lines about the text columns and the label columns."""
     notes = {n: f" (guessed; choose another with --{n})" for n in facts.guessed}
     how = "pairs of texts: columns" if len(facts.text) == 2 else "text: column"
     yield f"{how} {' and '.join(map(quote, facts.text))}{notes.get('text', '')}"
@@ -92,7 +91,6 @@ def _column_lines(facts: Facts) -> Iterator[str]:
 
 
 def _class_lines(facts: Facts) -> Iterator[str]:
-    """Yield a line with the number of rows of each class, for each split."""
     noun, which, hint = ("class", "es"), "", ""
     if facts.kind == "multilabel":
         noun, which = ("label", "s"), ", any number per row"
@@ -134,7 +132,6 @@ def _spelling_lines(facts: Facts) -> Iterator[str]:
 
 
 def _deciding_lines(facts: Facts) -> Iterator[str]:
-    """Yield a line for each column that almost determines the label."""
     for column, (values, share) in facts.deciding.items():
         exceptions = "" if share == 1 else f" in {share:.1%} of the rows"
         advice = ""
@@ -148,7 +145,6 @@ def _deciding_lines(facts: Facts) -> Iterator[str]:
 
 
 def _row_lines(split: str, part: SplitFacts) -> Iterator[str]:
-    """Yield lines about faulty rows, and about rows that also occur in another split."""
     if part.left_out:
         left_out = f"{len(part.left_out):,} of {format_count(part.rows, 'row')} left out"
         named = join_names(part.left_out, NAMED, "and")
@@ -173,10 +169,7 @@ def describe_cut_texts(lengths: Lengths) -> str:
 
 
 def describe_folds(facts: Facts, folds: int, runs: int) -> Iterator[str]:
-    """Yield lines about the cross-validation, for tables without a dev set.
-
-    Each method is scored on as many of the ``folds`` as it has ``runs``.
-    """
+    """Yield lines about the cross-validation, for tables without a dev set."""
     evaluation = f"each row is predicted once, by the one of {folds} runs that did not train on it"
     if runs < folds:
         evaluation = (
@@ -290,10 +283,7 @@ def reduction_lines(
 def time_lines(
     models: Iterable[StartingModel], times: EstimatedSeconds | None, part: str, minutes: float
 ) -> Iterator[str]:
-    """Yield lines about the estimated time on this machine, if known.
-
-    ``part`` says what is estimated, such as `` for 3 of 5 folds``; empty for all planned runs.
-    """
+    """Yield lines about the estimated time of all runs or of a ``part`` of them, if known."""
     unknown = " and ".join(model.reference for model in models if model.dimensions is None)
     if times is None:
         yield f"time: unknown before {unknown} is downloaded"

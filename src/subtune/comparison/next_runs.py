@@ -37,7 +37,6 @@ class Rank(NamedTuple):
     Attributes:
         model: 0 for the first run of each baseline, then the number of the model from 1. Methods
             that are unlikely to be the answer have numbers after those of all models.
-        stage: the stage of the model.
         position: the position of the seed or fold.
         after_full: whether the method is another one than full fine-tuning.
     """
@@ -54,7 +53,6 @@ class Progress(NamedTuple):
     Attributes:
         planned: the planned runs. A learning-rate search trains the first planned run of its method
             with different learning rates.
-        searches: the learning-rate searches, by id.
         scores: the score of each recorded run, by the run's id; NaN if the run diverged.
         left_out: the methods that are left out because they failed.
     """

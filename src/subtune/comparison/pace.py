@@ -174,12 +174,9 @@ def fit_pace(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pac
 
 @dataclass
 class Timer:
-    """Timer for forward passes and training steps of one model.
+    """Timer for forward passes and training steps of one model, until ``deadline``.
 
-    Attributes:
-        deadline: the value of `time.monotonic` at which all measurements should have ended.
-        share: the seconds that one measurement may take. A single step may take longer.
-        forward: the seconds per text of an evaluation, by the precision in which it was timed.
+    ``share`` are the seconds that one measurement may take. ``forward`` are seconds per text.
     """
 
     encoder: Encoder
@@ -237,10 +234,7 @@ class Timer:
 
 
 class _StepTimer(CheckpointStore):
-    """Records the time at the end of at most ``steps`` steps, instead of writing a checkpoint.
-
-    After ``share`` seconds, no further step begins.
-    """
+    """Records the time of at most ``steps`` steps in ``share`` seconds, without checkpoints."""
 
     def __init__(self, steps: int, share: float):
         self.steps, self.share = steps, share

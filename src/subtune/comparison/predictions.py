@@ -47,10 +47,7 @@ def read_predictions(given: Any, table: UserTable, task: TaskSpec) -> dict[str, 
 def write_predictions(
     predictions: Mapping[str, Mapping[str, Cells]], places: Collection[str], results: str
 ) -> dict[str, str]:
-    """Write the predictions for the rows in ``places``, and return the file of each system.
-
-    The predictions for all rows are written to another directory, for later calls.
-    """
+    """Write the predictions for the rows in ``places``, and those for all rows elsewhere."""
     layout, files = Layout(results), dict[str, str]()
     shutil.rmtree(layout.given_predictions(), ignore_errors=True)
     for system, cells in predictions.items():

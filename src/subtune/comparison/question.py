@@ -157,10 +157,7 @@ def run_comparison(
 
 
 def _say_in_time(say: Say, clock: loop.Clock, configuration: Path, line: str) -> None:
-    """Call ``say`` with a line in which paths become relative.
-
-    If the time is over before the configuration is written, a `SubtuneError` is raised.
-    """
+    """Call ``say`` with relative paths, or raise a `SubtuneError` if the time is over too early."""
     say(line.replace(f"{Path.cwd()}{os.sep}", ""))
     if clock.remaining_seconds < 0 and not configuration.exists():
         raise SubtuneError(OUT_OF_TIME)
@@ -208,10 +205,7 @@ def normalise_arguments(
 
 
 def _check_order_of_index(predictions: Any, scored: Any) -> None:
-    """Refuse predictions with the index of the scored rows in another order.
-
-    Predictions are read by position, and pandas would read them by index.
-    """
+    """Refuse predictions with the rows' index in another order, which would be read by position."""
     several = isinstance(predictions, Mapping | list | tuple)
     given = predictions if several else [predictions]
     index: Any = getattr(scored, "index", None)
@@ -239,11 +233,7 @@ def _configure(place: Path, question: ComparisonRequest, say: Say) -> None:
 def _record_call(
     place: Path, question: ComparisonRequest, minutes: float, written_as: str | None
 ) -> None:
-    """Describe a call in the file `ASKED`, for later calls with the same directory of results.
-
-    The settings were chosen for ``minutes``, and the hash of the unedited configuration is
-    ``written_as``.
-    """
+    """Describe a call in the file `ASKED`, for later calls with the same directory of results."""
     described = question.identity | {"minutes": minutes, "configuration": written_as}
     write_text(place / ASKED, f"{json.dumps(described, indent=2, default=str)}\n")
 

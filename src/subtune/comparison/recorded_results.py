@@ -23,11 +23,7 @@ Finished = dict[str, Any]
 
 
 def join_recorded_runs(planned: Sequence[Finished], progress: Progress) -> list[Finished]:
-    """Select the planned runs that are recorded, as `subtune.analysis.tables.join_run_ids`.
-
-    Several planned runs can have the same record, because a run that does not depend on the seed
-    counts for every seed.
-    """
+    """Select the planned runs that are recorded, as `subtune.analysis.tables.join_run_ids`."""
     recorded, joined = progress.find_recorded(), []
     for entry in planned:
         if entry["key"] in recorded:

@@ -222,7 +222,6 @@ class Comparison:
 
 
 def _is_path(texts: Any) -> bool:
-    """Return whether ``texts`` is the path of a table, and not a single text."""
     return isinstance(texts, Path) or (
         isinstance(texts, str) and (is_file(texts) or Path(texts).suffix.lower() in FORMATS)
     )
@@ -240,10 +239,7 @@ def _make_frame(columns: Sequence[str], texts: Any) -> pd.DataFrame:
 
 
 def _name_cells(columns: Sequence[str], text: Any, number: int) -> Mapping[str, Any]:
-    """Map the text columns to the texts of one row; a dict is returned unchanged.
-
-    ``number`` is the position of the text in the list, from 1, for the error message.
-    """
+    """Map the text columns to the texts of one row; a dict is returned unchanged."""
     if isinstance(text, Mapping):
         return text
     cells = [text] if len(columns) == 1 else text

@@ -68,7 +68,6 @@ class StartingModel(HashableModel):
 
     @property
     def name(self) -> str:
-        """The name of the model in the configuration."""
         if self.reference in DEFAULTS.model.values():
             return "minilm"
         last = Path(self.reference).resolve().name if self.source == "path" else self.reference
@@ -121,10 +120,7 @@ class StartingModel(HashableModel):
 
     @property
     def labels(self) -> Labels:
-        """The setting `labels` of a regression.
-
-        Labels are standardised if the classifier has a bias, or if the dimensions are unknown.
-        """
+        """The setting `labels` of a regression: raw only if the classifier has no bias."""
         if self.dimensions is None:
             return "standard"
         *_, last = self.dimensions.shapes(outputs=1)
@@ -138,16 +134,10 @@ class StartingModel(HashableModel):
         return min(longest_text(read_model_config(self.directory)), DEFAULTS.longest_window)
 
     def token_counts(self, texts: Sequence[tuple[str, ...]]) -> tuple[np.ndarray, float]:
-        """Count the tokens in a sample of texts or pairs of texts, including special tokens.
+        """Count the tokens in a sample of texts, and compute the share of unknown tokens.
 
-        If the tokenizer is not downloaded yet, the numbers are estimated from the numbers of words,
-        as for English text.
-
-        Returns:
-            The numbers of tokens per example in ascending order, and the share of unknown tokens.
-
-        Raises:
-            SubtuneError: the tokenizer cannot be read, or all tokens are unknown.
+        The counts are in ascending order. Without a tokenizer, they are estimated from the numbers
+        of words, as for English text. A tokenizer that knows no token raises a `SubtuneError`.
         """
         sample = texts[:: -(-len(texts) // DEFAULTS.rows_measured)]
         if self.directory:
@@ -251,7 +241,6 @@ class Reduction(NamedTuple):
 
     Attributes:
         rows: the number of rows of the training table that are used.
-        max_length: the length in tokens to which texts are truncated.
         seeds: the number of seeds or folds.
         epochs: the smallest share of the usual number of epochs.
         without: the methods that are left out.
@@ -312,16 +301,9 @@ def list_choices(
 
     There is one inner list for each reduction of `list_reductions`. Within a list, the number of
     epochs decreases. The first list begins with choices in which methods with few parameters are
-    trained for additional epochs.
-
-    Args:
-        rows: the number of rows of the training table.
-        fewest_rows: the size of the smallest sample.
-        windows: values of `max_length`, the longest first.
-        rates: the learning rates of each method, by the name of the model.
-        fixed: the settings that do not depend on the time limit.
-        least_batch: the smallest efficient batch size. If it would leave fewer than `fewest_steps`
-            steps, a smaller batch size is used.
+    trained for additional epochs. ``rates`` are by model, and ``fixed`` settings do not depend on
+    the time limit. A batch smaller than ``least_batch`` is used if there would be fewer than
+    `fewest_steps` steps.
     """
     choices, folds = list[list[CandidateSettings]](), fixed.get("folds")
     for reduction in list_reductions(rows, fewest_rows, windows):

@@ -266,10 +266,7 @@ def json_lines(frame: pd.DataFrame) -> str:
 
 
 def _keep_digits(cell: Any) -> Any:
-    """Convert a number to text if pandas would write another number, or null, as JSON.
-
-    pandas writes ten decimals, and null for infinity.
-    """
+    """Convert a number to text if pandas, which writes ten decimals, would write another one."""
     is_number = isinstance(cell, float | Decimal | np.floating) and cell == cell
     is_changed = is_number and (abs(cell) == math.inf or round(cell, 10) != cell)
     return str(cell) if is_changed else cell

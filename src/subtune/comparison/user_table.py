@@ -75,10 +75,7 @@ def is_number(text: str) -> bool:
 
 
 def make_task_name(path: Path) -> str:
-    """Derive the name of a task from its training file: ``reviews`` from ``reviews-train.csv``.
-
-    For a file such as ``train.csv``, the name is derived from the directory.
-    """
+    """Derive a task's name: ``reviews`` from ``reviews-train.csv`` or ``reviews/train.csv``."""
     # The directory of tables in memory is `Layout.tables`.
     directory = path.resolve().parent.name.removeprefix("table-")
     subject = SPLIT.sub("", path.stem) or SPLIT.sub("", directory)
@@ -281,10 +278,7 @@ def _share_of_different(cells: list[Any]) -> float:
 
 
 def _is_text_column(cells: list[Any]) -> bool:
-    """Return whether most cells are text and not numbers.
-
-    Empty cells count as text, because a later check reports empty cells with their lines.
-    """
+    """Return whether most cells are text. Empty cells count, because a later check reports them."""
     some = _sample(cells)
     are_text = [cell is None or (isinstance(cell, str) and not is_number(cell)) for cell in some]
     is_text = any(isinstance(cell, str) and not is_number(cell) for cell in cells if cell)

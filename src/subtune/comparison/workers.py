@@ -25,10 +25,7 @@ SECONDS_BETWEEN_REQUESTS = 0.5
 
 
 class EndedJob(NamedTuple):
-    """A job that has ended, with an error message if it failed, but not if it stopped on request.
-
-    ``has_crashed`` is whether the worker process ended.
-    """
+    """A job that has ended. A job that stopped on request has no ``error``."""
 
     job: Job
     error: str | None = None
@@ -64,12 +61,10 @@ class Workers:
 
     @property
     def running(self) -> list[Job]:
-        """The jobs that are running."""
         return [*self._busy.values()]
 
     @property
     def free(self) -> int:
-        """The number of further jobs that can start now."""
         return self.number - len(self._busy)
 
     def find_lack_of_memory(self, job: Job) -> str | None:

@@ -46,8 +46,7 @@ MOST_READ = 0.95
 def answers_table(results: ExperimentResults) -> StyledTable:
     """List the answers, and tabulate the loss of each method against the reference.
 
-    The CSV file has one row per task and, if there are several tasks, one row for all tasks
-    together. In experiments with a paper, there are such rows for each model.
+    The CSV file has one row per task and one for all tasks; with a paper, for each model.
     """
     chosen = results["chosen"]
     titles = {**results.task_titles, ALL_TASKS: ALL_TASKS}
@@ -80,11 +79,7 @@ def answers_table(results: ExperimentResults) -> StyledTable:
 
 
 def list_answers(answers: pd.DataFrame) -> list[tuple[str, str]]:
-    """List pairs of an answer and its next step, from rows of `answers_table`.
-
-    If there are several answers, each begins with the title of its task and, if they differ, the
-    names of its models.
-    """
+    """List pairs of an answer and its next step; several answers begin with task and models."""
     several = answers["models"].nunique() > 1
     places = answers["title"] + (", " + answers["models"] if several else "") + ": "
     places = places if len(answers) > 1 else ""
@@ -141,7 +136,6 @@ def _letters_of_mark(number: int) -> str:
 
 
 def _list_marks(row: Mapping[str, Any]) -> list[str]:
-    """List remarks about a method's score."""
     if pd.isna(row["score"]):
         return []
     found, unit = [], row["unit"]

@@ -107,18 +107,13 @@ def _drop_constant_task_column(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw_confusion(results: ExperimentResults) -> "Figure":
-    """Draw confusion matrices, with one panel per task and method.
-
-    The shade of a cell shows its share among the examples with the same label. If there are more
-    than `MOST_IN_MATRIX` labels, bars show the most frequent confusions instead.
-    """
+    """Draw a confusion matrix, or the most frequent confusions, for each task and method."""
     return _draw_panels(results, results["confusion"], _draw_confusions)
 
 
 def _draw_panels(
     results: ExperimentResults, table: pd.DataFrame, draw: Callable[["Axes", pd.DataFrame], None]
 ) -> "Figure":
-    """Draw one panel for the rows of each task and method."""
     groups = [*table.groupby(["task", "method"], sort=False)]
     figure, panels = new_panels(len(groups), NARROW if len(groups) == 1 else WIDTH, 0.7, 2)
     for panel, ((task, method), rows) in zip(panels, groups, strict=True):
@@ -129,7 +124,6 @@ def _draw_panels(
 
 
 def _draw_confusions(panel: "Axes", counts: pd.DataFrame) -> None:
-    """Draw a confusion matrix, with labels as rows and predictions as columns."""
     if counts["label"].nunique() > MOST_IN_MATRIX:
         _draw_most_frequent(panel, counts)
         return
@@ -150,7 +144,6 @@ def _draw_confusions(panel: "Axes", counts: pd.DataFrame) -> None:
 
 
 def _draw_most_frequent(panel: "Axes", counts: pd.DataFrame) -> None:
-    """Draw one bar for each of the most frequent confusions."""
     from matplotlib.ticker import MaxNLocator
 
     wrong = counts[(counts["label"] != counts["prediction"]) & (counts["rows"] > 0)]

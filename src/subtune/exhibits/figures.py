@@ -48,10 +48,7 @@ SPLITS = ("validation", "test")
 
 
 def draw_learning_curves(results: ExperimentResults) -> "Figure":
-    """Draw the dev score by epoch, with one panel per task and model, and one line per method.
-
-    A line shows the best seed of a method at its best learning rate.
-    """
+    """Draw the dev score by epoch, with one panel per task and model, and one line per method."""
     from matplotlib.ticker import MaxNLocator
 
     runs = best_of_seeds(results["chosen"])[["model", "task", "method", "run"]]
@@ -151,7 +148,6 @@ def _split_by_panel(
 
 
 def _line_style(number: int) -> dict[str, Any]:
-    """Choose the style of the line with this number, from 0."""
     return {
         "color": COLOURS[number % len(COLOURS)],
         "linestyle": LINE_STYLES[number // len(COLOURS) % len(LINE_STYLES)],
@@ -162,10 +158,7 @@ def _line_style(number: int) -> dict[str, Any]:
 def _plot_with_band(
     panel: "Axes", mean: pd.Series, spread: pd.Series, look: Mapping[str, Any]
 ) -> None:
-    """Draw a line and, if there are several seeds, a band of one standard deviation on each side.
-
-    ``mean`` and ``spread`` are indexed by the x value, and ``look`` has options of ``plot``.
-    """
+    """Draw a line and, for several seeds, a band of one standard deviation on each side."""
     panel.plot(mean.index, mean, **look)
     spread = spread.fillna(0)
     if spread.any():
@@ -174,17 +167,13 @@ def _plot_with_band(
 
 
 def _draw_legend_above(figure: "Figure", panel: "Axes", columns: int) -> None:
-    """Draw the legend of one panel above all panels."""
     handles, labels = panel.get_legend_handles_labels()
     columns = min(columns, len(labels))
     figure.legend(handles, labels, loc="outside upper center", ncols=columns)
 
 
 def draw_reproduction(results: ExperimentResults) -> "Figure":
-    """Draw reproduced scores against the scores that the paper prints, one point per score.
-
-    On the diagonal, both scores are equal. The markers of test scores are half filled.
-    """
+    """Draw reproduced scores against the scores that the paper prints, one point per score."""
     figure = new_figure(NARROW, NARROW * 1.05)
     axes = figure.subplots()
     table = results["reproduction"]

@@ -42,10 +42,7 @@ def metrics_table(results: ExperimentResults) -> pd.DataFrame:
 
 
 def choices_table(results: ExperimentResults) -> pd.DataFrame:
-    """Tabulate the chosen learning rate and epoch of each run, including masked runs.
-
-    After a search, ``plateau`` lists the learning rates that scored nearly as high as the best one.
-    """
+    """Tabulate the chosen learning rate and epoch of each run, including masked runs."""
     chosen = results["chosen"]
     table = chosen[chosen["decides"] & ~are_external(chosen)]
     searched = table["plateau"].dropna()
@@ -90,10 +87,7 @@ JUDGEMENTS = [HOLDS, DOES_NOT_HOLD, UNDECIDED]
 
 
 def variance_table(results: ExperimentResults) -> pd.DataFrame:
-    """Tabulate the variance of scores over seeds, for each task and each method with several seeds.
-
-    The variance has ``seeds - 1`` degrees of freedom. Numbers are rounded to six digits.
-    """
+    """Tabulate the variance of scores over seeds (``seeds - 1`` degrees of freedom) by task."""
     chosen = drop_masked_runs(results["chosen"])
     groups = chosen.groupby(["model", "column", "method"], sort=False)["value"]
     table = groups.agg(seeds="size", mean="mean", variance="var", standard_deviation="std")
@@ -202,10 +196,7 @@ def claims_table(claims: pd.DataFrame) -> StyledTable:
 
 
 def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:
-    """Format, for the terminal, how many claims of each paper hold.
-
-    ``papers`` maps citations to CSV files from `subtune.analysis.claims.evaluate_claims`.
-    """
+    """Format how many claims of each paper hold; ``papers`` maps citations to CSV files."""
     lines = []
     for citation, paths in papers.items():
         claims = pd.concat(map(pd.read_csv, paths))

@@ -193,10 +193,7 @@ def format_interval(low: float, high: float, form: str = "+.4f") -> str:
 
 
 def format_scores(values: pd.Series, scale: float = 1) -> str:
-    """Format the mean and standard deviation over seeds; a perfect score is ``scale``.
-
-    If a seed has no score, the text is ``diverged``. Without seeds, the text is a dash.
-    """
+    """Format the mean and standard deviation over seeds, or ``diverged`` if a seed did."""
     if values.empty:
         return EMPTY
     if values.isna().any():
@@ -246,10 +243,7 @@ def save_figure(figure: "Figure", outputs: Sequence[str | Path]) -> None:
 def new_panels(
     count: int, width: float, height_of_panel: float, most_columns: int = 4
 ) -> "tuple[Figure, list[Axes]]":
-    """Create a figure with a grid of panels.
-
-    ``width`` is that of the figure in inches, and ``height_of_panel`` a share of the panel's width.
-    """
+    """Create a figure of a width in inches, with a grid of panels."""
     # A row has four panels, or three if this leaves fewer cells of the grid empty.
     columns = min(count, most_columns, min((4, 3), key=lambda columns: -count % columns))
     rows = math.ceil(count / columns)

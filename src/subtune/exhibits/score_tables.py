@@ -33,11 +33,7 @@ def averaged_tasks(printed: pd.DataFrame) -> list[str]:
 
 
 def average_columns(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Compute the mean over score columns for each model, method and seed.
-
-    A seed without a score in each of ``columns`` is left out. The mean is NaN if the method
-    diverged in one of them.
-    """
+    """Average all of ``columns`` for each model, method and seed; NaN if a run diverged."""
     seeds = scores[scores["column"].isin(columns)].groupby(["model", "method", "seed"])["value"]
     means = pd.DataFrame({"value": seeds.mean(skipna=False), "columns": seeds.size()})
     whole = means[means["columns"] == len(columns)]
@@ -172,10 +168,7 @@ def _format_train_rows(results: ExperimentResults, printed: str) -> list[list[st
 def _methods_printed_elsewhere(
     every: pd.DataFrame, shown: pd.DataFrame, tasks: Collection[str]
 ) -> set[str]:
-    """Return the methods whose scores are printed only in tables of the paper that are not shown.
-
-    A table that prints only averages is treated as if it printed scores on all tasks.
-    """
+    """Return the methods whose scores are printed only in tables that are not shown."""
     only_averages = every["is_average"].groupby(every["exhibit"]).transform("all")
     on_tasks = every["task"].isin(tasks) | only_averages
     return set(every.loc[on_tasks, "method"]) - set(shown["method"])
@@ -194,10 +187,7 @@ def _columns_of_averages(averaged: list[str], keys: list[str]) -> dict[str, list
 def _format_reproduced_rows(
     runs: pd.DataFrame, keys: Sequence[str], means: Collection[list[str]], source: str, scale: int
 ) -> list[list[str]]:
-    """Format reproduced scores as one row of cells for each model and method.
-
-    ``keys`` are the score columns, ``means`` those of each average, and ``scale`` a perfect score.
-    """
+    """Format reproduced scores as one row of cells for each model and method."""
     rows = []
     for model, model_runs in runs.groupby("model", sort=False):
         # The classifiers of the tasks differ in size. The counts include the classifier of the most
@@ -221,10 +211,7 @@ def _format_reproduced_rows(
 def _format_printed_rows(
     printed: pd.DataFrame, counts: pd.DataFrame, keys: Sequence[str], is_printed: Sequence[bool]
 ) -> list[list[str]]:
-    """Format printed scores as one row of cells for each exhibit, model, split and method.
-
-    For each column with an average, ``is_printed`` is whether this is the average of the paper.
-    """
+    """Format printed scores as one row of cells for each exhibit, model, split and method."""
     rows = []
     printed_counts = counts.set_index(["model", "method"])["printed"]
     has_several_exhibits = printed["exhibit"].nunique() > 1
@@ -267,10 +254,7 @@ def mark_differences(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame
 
 
 def sizes_table(results: ExperimentResults, methods: Sequence[str] | None = None) -> StyledTable:
-    """Build a table of scores by number of training examples, with one column for each method.
-
-    In each row, the best mean over seeds is bold.
-    """
+    """Build a table of scores by number of training examples, with one column for each method."""
     sizes = results["sizes"]
     methods = methods or list(sizes["method"].unique())
     cells = []
@@ -303,7 +287,6 @@ def gap_table(results: ExperimentResults) -> pd.DataFrame:
 
 
 def _format_gap(rows: pd.DataFrame, name: str) -> str:
-    """Format one score of `gap_table`, over the seeds with a recorded training score."""
     recorded = rows[rows["train"].notna() | rows["dev"].isna()]
     if len(recorded) or rows.empty:
         return format_scores(recorded[name], 100)

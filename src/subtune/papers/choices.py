@@ -26,9 +26,7 @@ class Choice(Section):
     """Something that a paper left open, or in which subtune differs from the paper or its code.
 
     Attributes:
-        printed_in: the place in the paper.
         paper: what the paper says or leaves open, and what its published code does.
-        subtune: what subtune does.
         why: the reason, or the consequence.
         settings: settings of an experiment, with the values that they have in ``config.yaml``.
         tasks: the tasks to which the settings apply; empty for all.

@@ -52,7 +52,6 @@ class Needs:
 
     Attributes:
         methods: all of these methods must have been trained.
-        seeds: the minimum number of seeds.
         questions: the minimum number of combinations of a model and a task.
         fractions: whether masked runs are needed.
         tables: names of tables in `ExperimentResults` that only some experiments have. A figure
@@ -141,7 +140,6 @@ class Paper:
     more_methods: str = ""
 
     def shows_information(self) -> bool:
-        """Return whether any table or figure shows Fisher information."""
         return any({*exhibit.needs.tables} & {*INFORMATION} for exhibit in self.exhibits)
 
     def claims_for_tasks(self, tasks: Collection[str]) -> list[Claim]:
@@ -161,7 +159,6 @@ class Paper:
 
     @cached_property
     def printed_tasks(self) -> set[str]:
-        """The tasks with printed scores."""
         return {*self._read_scores()["task"]}
 
     @cached_property
@@ -203,16 +200,10 @@ class Paper:
     def read_printed(self, name: str) -> pd.DataFrame:
         """Read the paper's table in the CSV file ``name``.
 
-        The columns of the table ``scores``:
-
-        * ``exhibit``, ``model``, ``split``, ``metric``
-        * ``method``: the name in `METHODS`, if the method is listed there
-        * ``params``: the number of trained parameters, as text
-        * ``task``: the task's name; for MNLI, ``mnli_matched`` or ``mnli_mismatched``
-        * ``value``: the score as a number from 0 to 1
-        * ``as_printed``: the score as text, in the paper's unit
-        * ``scale``: a perfect score in the paper's unit, such as 100
-        * ``is_average``: whether the score is the mean over the tasks of the paper
+        In the table ``scores``, ``method`` is a name in `METHODS`, if listed; ``task`` has both
+        ``mnli_matched`` and ``mnli_mismatched``; ``value`` is a number from 0 to 1; ``as_printed``
+        is the score in the paper's unit, in which ``scale`` is a perfect score; and ``params`` is
+        text.
         """
         path = self.folder / f"{name}.csv"
         if name in COLUMNS and not path.is_file():
@@ -232,9 +223,9 @@ class Paper:
         )
 
     def check_scores(self) -> None:
-        """Check the printed scores without pandas, so that jobs can be planned without it.
+        """Raise a `SubtuneError` for a mistake in the printed scores.
 
-        A missing column, a value without a number or a repeated score raises a `SubtuneError`.
+        pandas is not used, so that jobs can be planned without it.
         """
         path, seen = self.folder / "scores.csv", set[tuple[str, ...]]()
         if not path.is_file():

@@ -82,10 +82,7 @@ TOTAL = "all, each once"
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a job or a run: tokens in training and evaluation, operations, and bytes on disk.
-
-    ``seconds`` is the duration on the assumed device.
-    """
+    """The cost of a job or a run on the assumed device; ``bytes`` are on disk."""
 
     tokens: float = 0
     flops: float = 0
@@ -97,11 +94,7 @@ class Cost:
 
 
 def find_pace(paces: Mapping[Trains, Pace], kind: Trains) -> Pace:
-    """Find the pace of a kind of step.
-
-    If this kind was not measured, the pace of the measured kind with the closest number of
-    operations is scaled by the ratio of the operations.
-    """
+    """Find the pace of a kind of step, scaled from that of the most similar kind if unmeasured."""
     if kind in paces:
         return paces[kind]
     nearest = min(paces, key=lambda other: abs(FORWARD_PASSES[other] - FORWARD_PASSES[kind]))
@@ -181,7 +174,6 @@ class Estimates:
 
     @property
     def start_cost(self) -> Cost:
-        """The cost of starting a job."""
         return Cost(seconds=60 * self.plan.config.assumptions.start_minutes)
 
     def sweep_cost(self, sweep: str) -> Cost:
@@ -189,10 +181,7 @@ class Estimates:
         return sum((self.run_costs[run.key] for run in self.plan.sweeps[sweep]), self.start_cost)
 
     def search_cost(self, job: str) -> Cost:
-        """Estimate the cost of a job that searches learning rates.
-
-        If a run of a search is also a planned run, its cost is counted in its sweep.
-        """
+        """Estimate the cost of a search job, without runs that are also planned in a sweep."""
         searched = {
             search: [run for run in self.plan.runs.values() if run.search == search]
             for search in self.plan.search_jobs[job]
@@ -230,10 +219,7 @@ class Estimates:
         return cost
 
     def job_minutes(self, cost: Cost, attempt: int = 1) -> int:
-        """Return the minutes that an attempt of a job requests from the scheduler.
-
-        Each further attempt continues from the checkpoint, and requests twice as many minutes.
-        """
+        """Return the minutes that an attempt of a job requests: twice those of the last one."""
         needed = TIME_MARGIN * cost.seconds / 60 + 10
         first = max(min(needed, SHORT_JOB), needed / 8)
         most = 60 * self.plan.config.assumptions.longest_job_hours
@@ -298,10 +284,7 @@ class Estimates:
     def _steps_cost(
         self, kind: Trains, steps: float, examples: float, tokens: TokensSpec, sharing: int = 1
     ) -> Cost:
-        """Estimate the cost of steps for one of the ``sharing`` runs that share them.
-
-        ``examples`` is the number of examples in all steps together.
-        """
+        """Estimate the cost of steps with ``examples`` in total that ``sharing`` runs share."""
         paces = self.paces_by_model.get(tokens.tokenizer) or self.paces
         pace, flops = find_pace(paces, kind), examples * self.forward_flops[tokens.key]
         start = pace.per_layer / 1e3 * self.dimensions[tokens.tokenizer].num_hidden_layers
@@ -311,10 +294,7 @@ class Estimates:
         return Cost(examples * self._mean_length(tokens), FORWARD_PASSES[kind] * flops, seconds)
 
     def _count_sharing_runs(self, runs: Iterable[PlannedRun], rates: int = 1) -> dict[str, int]:
-        """Map the key of each run to the number of runs that share its steps, including itself.
-
-        Each run is trained side by side at ``rates`` learning rates.
-        """
+        """Map each run's key to the number of runs that share its steps, at ``rates`` each."""
         sharing, on_gpu = dict[str, int](), self.plan.config.assumptions.on_gpu
         for group in self.plan.group_runs({run.key: run for run in runs}.values()):
             [first, *_] = group

@@ -141,10 +141,7 @@ class Grid:
                 yield self._make_run(selection, rate, seed, **names)
 
     def _make_run(self, selection: Selection, rate: Rate, seed: int, **names: Any) -> RunWithSearch:
-        """Make the run that trains a selection, and the search for the run's learning rate, if any.
-
-        ``names`` are the remaining fields of the `PlannedRun`.
-        """
+        """Make the run that trains a selection, and the search for its learning rate, if any."""
         fisher = self.fisher_specs[self.task_name]
         settings = self.experiment.with_overrides(self.task_name, names["method"])
         same = {name: getattr(settings, name) for name in SAME_IN_RECIPES}

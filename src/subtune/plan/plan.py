@@ -212,7 +212,6 @@ class Plan:
         return self.task_size(tokens).examples_per_row(tokens.max_length, tokens.doc_stride)
 
     def group_runs(self, runs: Iterable[PlannedRun]) -> list[list[PlannedRun]]:
-        """Group runs that share training steps."""
         return _group_by_key(runs, self.sharing_key)
 
     def sharing_key(self, run: PlannedRun) -> Hashable:
@@ -220,7 +219,6 @@ class Plan:
         return run.spec.sharing_key(self.ranked_tensors, self.config.assumptions.on_gpu)
 
     def find_sweeps(self, experiment: str) -> list[str]:
-        """Find the keys of the sweeps that contain runs of an experiment."""
         return [
             key
             for key, sweep in self.sweeps.items()

@@ -145,10 +145,7 @@ def count_examples(predicted: Mapping[str, np.ndarray], split: str) -> int:
 
 
 def predicts_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
-    """Return whether a run predicts only one answer in each split; False for a diverged run.
-
-    The accuracy of such a run is the frequency of one class, and correlations are undefined.
-    """
+    """Return whether a run predicts only one answer in each split; False for a diverged run."""
     logits = [values for name, values in predicted.items() if name.startswith("logit_")]
     if len(logits) > 1 and predicted["label"].dtype == object:
         # An answer of a multi-label task is a set of labels.
@@ -236,7 +233,6 @@ def _read_file(path: Path) -> bytes:
 
 
 def _read_checksums(record: Path) -> dict[str, str]:
-    """Read the checksums of a record's files, by file name."""
     path = record / CHECKSUMS
     try:
         return json.loads(_read_and_check(path, {}))

@@ -230,10 +230,7 @@ class RunSpec(HashableModel):
         return isinstance(self.selection, TfIdf)
 
     def work(self, ranked: Mapping[str, WholeTensors]) -> TrainingCost:
-        """Return the most expensive kind of parameter that the run trains.
-
-        For a mask, this is the kind of the tensors in ``ranked``, by the id of the mask's ranking.
-        """
+        """Return the most expensive kind of parameter that the run or its ranking trains."""
         ranking = self.selection.ranking
         return (ranked[ranking] if ranking else self.selection).work()
 
@@ -255,7 +252,6 @@ class RunSpec(HashableModel):
         return self.model.id, self.tokens.id, recipe, self.seed, work, selection
 
     def with_learning_rate(self, learning_rate: float) -> "RunSpec":
-        """Return a copy of the run with another learning rate."""
         return self.replace(recipe=self.recipe.replace(learning_rate=learning_rate))
 
     def make_refit(self, epochs: int) -> "RunSpec":

@@ -37,10 +37,7 @@ INHERITED_FIELDS = ("license", "license_name", "license_link", "language")
 
 
 def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> str:
-    """Write the model card of an exported run, with metadata, scores, and code to load the model.
-
-    ``place`` is the folder or the repository on the hub from which the card's code loads the model.
-    """
+    """Write the model card of an exported run, whose code loads the model from ``place``."""
     store = Path(layout.records())
     spec, outcome = records.read_spec(store, run), records.read_outcome(store, run)
     pretrained = Path(layout.model(spec.model.id))
@@ -116,7 +113,6 @@ def find_on_hub(model: ModelSpec) -> tuple[str | None, str]:
 
 
 def _read_inherited_fields(card: Path) -> dict[str, Any]:
-    """Read licence and language from the base model's card, if there is one."""
     fields: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError, yaml.YAMLError):
         fields = metadata_load(card) or {}

@@ -102,10 +102,7 @@ def export_model(layout: Layout, run: str, target: Path, minutes: float = MINUTE
 def _write_other_files(
     draft: Path, layout: Layout, spec: RunSpec, model: Encoder, place: str, adapter: bool = False
 ) -> None:
-    """Write the run's spec, the tokenizer and the model card to the folder of an export.
-
-    The card's code loads the model from the folder with the name ``place``.
-    """
+    """Write the run's spec, the tokenizer and the model card to the folder of an export."""
     text = json.dumps(spec.to_json_types(), indent=2, ensure_ascii=False)
     (draft / SPEC).write_text(text + "\n", encoding="utf-8")
     for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
@@ -169,10 +166,9 @@ def export_adapter(layout: Layout, run: str, target: Path, minutes: float = MINU
 
 
 def _choose_peft_settings(run: str, spec: RunSpec, delta: Delta, model: Encoder) -> PeftSettings:
-    """Choose the settings of a PEFT config with which an adapter can store a run's trained values.
+    """Choose the settings of a PEFT config that can store a run's trained values.
 
-    The classifier needs no setting, because PEFT stores it in every adapter. Values that PEFT
-    cannot store raise a `SubtuneError`.
+    If PEFT cannot store them, a `SubtuneError` is raised.
     """
     selection = spec.selection
     if isinstance(selection, Peft):
@@ -198,10 +194,7 @@ def _choose_peft_settings(run: str, spec: RunSpec, delta: Delta, model: Encoder)
 def _fill_adapter(
     module: "PeftModel", names: Mapping[str, str], delta: Delta, model: Encoder
 ) -> None:
-    """Copy a run's trained values into PEFT's model, in place.
-
-    ``names`` maps canonical names to names of parameters in ``module``, from `make_peft_model`.
-    """
+    """Copy a run's trained values into PEFT's model; ``names`` are from `make_peft_model`."""
     parameters, transposed = dict(module.named_parameters()), transposed_matrices(module)
     with torch.no_grad():
         for name, values in changed_tensors(model.parameters, delta).items():
@@ -286,13 +279,9 @@ def _write_sentence_transformer(
 ) -> None:
     """Write the files that make an encoder a model of sentence-transformers.
 
-    Args:
-        max_length: the largest number of tokens of a text.
-        read: the tokens whose hidden states are averaged into an embedding.
-        weight: the weight of the linear layer, ``[o, f]`` with ``f`` features.
-        bias: the bias of the linear layer, ``[o]``.
-        embeddings: the number of texts per example, whose embeddings are normalised before the
-            linear layer reads them. 0 means one text without normalisation.
+    ``read`` are the tokens that are averaged into an embedding; ``weight`` ``[o, f]`` and ``bias``
+    ``[o]`` are those of the linear layer, with ``f`` features. ``embeddings`` is the number of
+    texts per example, whose embeddings are normalised; 0 means one text without normalisation.
     """
     outputs, features = weight.shape
     width = features // 4 if embeddings > 1 else features

@@ -43,21 +43,17 @@ class Context:
 
     @property
     def hub_resources(self) -> dict[str, str]:
-        """The resources of a job that may download files."""
         return {"hub_cache": self.config.hub_cache or self.paths.hub_cache()}
 
     def model_inputs(self, run: RunSpec | FisherSpec) -> Paths:
-        """Return the inputs of a job that runs a model."""
         tokens, model = self.paths.tokens(run.tokens.key), self.paths.model(run.model.id)
         return {"tokens": tokens, "model": model}
 
     def model_resources(self, spec: RunSpec | FisherSpec, cost: Cost) -> dict[str, Any]:
-        """Return the resources of a job that runs a model."""
         memory, minutes = self.estimates.job_memory(spec), self.estimates.job_minutes(cost)
         return {"mem_mb": memory, "minutes": minutes, "gpu": 1, "store": self.paths.records()}
 
     def training_inputs(self, runs: Sequence[PlannedRun]) -> Paths:
-        """Return the inputs of a job that trains ``runs``."""
         rankings = {run.spec.selection.ranking for run in runs}
         paths = [self.paths.ranking(id) for id in sorted(filter(None, rankings))]
         reading = [run.spec for run in runs if run.spec.reads_texts]
@@ -65,10 +61,6 @@ class Context:
         return self.model_inputs(runs[0].spec) | {"rankings": paths, "texts": sorted(texts)}
 
     def training_resources(self, runs: Sequence[PlannedRun], cost: Cost) -> dict[str, Any]:
-        """Return the resources of a job that trains ``runs``.
-
-        ``scored_selections`` are ids of selections that are also scored on their training set.
-        """
         scored = [run for run in runs if run.key in self.scored_on_training_set]
         return self.model_resources(runs[0].spec, cost) | {
             "gpu": int(not all(run.spec.reads_texts for run in runs)),
@@ -78,7 +70,6 @@ class Context:
         }
 
     def sweep_inputs(self, sweeps: Iterable[str]) -> Paths:
-        """Return the inputs of a job that reads finished sweeps and their searches."""
         sweeps = [*sweeps]
         return {
             "sweeps": [*map(self.paths.sweep, sweeps)],
@@ -87,7 +78,6 @@ class Context:
 
     @cached_property
     def scored_on_training_set(self) -> set[str]:
-        """The keys of the runs that are also scored on their training set."""
         return papers.runs_scored_on_training_set(self.config, self.plan)
 
     def input_files(self) -> set[Path]:
@@ -113,9 +103,7 @@ class Context:
 def plan_and_check(config: Config) -> Context:
     """Plan a configuration, and check all files and models that it names.
 
-    Raises:
-        SubtuneError: a file, model or tokenizer cannot be used, a tokenizer knows none of the words
-            in a table, or a file of predictions lacks a row.
+    Files, models and tokenizers that cannot be used raise a `SubtuneError`.
     """
     config = papers.assign_papers(config)
     plan, notes = make_plan(config), list[str]()

@@ -48,7 +48,6 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
-    """Return the spec of the job that makes an experiment's tables and figures."""
     from subtune.core.files import hash_files
     from subtune.methods import method_title
     from subtune.papers import find_paper
@@ -93,10 +92,7 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write all tables and figures for which there are data, and the data that they show.
-
-    A single job makes all of them, because most of the time is spent on starting Python.
-    """
+    """Write all tables and figures for which there are data, and the data, in a single job."""
     from subtune import papers
     from subtune.papers.shared import exhibits_with_data
 

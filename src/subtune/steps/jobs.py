@@ -83,10 +83,7 @@ class Job(NamedTuple):
 
     @property
     def spec_hash(self) -> str:
-        """A hash of the spec, including the order of its keys, which is that of tables.
-
-        A job whose id is a name runs again if this hash changes.
-        """
+        """A hash of the spec in its order. A job whose id is a name runs again if it changes."""
         return hash_text(json.dumps(self.spec))
 
 

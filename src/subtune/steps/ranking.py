@@ -19,10 +19,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Rank entries by Fisher information, and write the ranks.
-
-    The mask of a fraction ``f`` consists of the first ``ceil(f * n)`` of ``n`` ranked entries.
-    """
+    """Write ranks. A mask of ``n`` entries at ``f`` has the first ``ceil(f * n)``."""
     import safetensors.numpy
 
     from subtune.methods.single_entries import rank_entries_in_files

@@ -34,8 +34,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
     """Check the scores, and write the answers and a table and a figure with all experiments.
 
-    The scores of chosen runs are recomputed here with ``evaluate``, once for all experiments,
-    because importing ``evaluate`` takes longer than the rest of a job.
+    Only this job uses ``evaluate``, because importing it takes longer than the rest of a job.
     """
     from subtune.analysis.chosen_runs import are_external
     from subtune.analysis.run_scores import compute_with_evaluate, require_scores_of_predictions
