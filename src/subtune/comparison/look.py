@@ -125,11 +125,7 @@ def describe_tables(
     kind: Kind | None = None,
     guessed: tuple[str, ...] = (),
 ) -> Facts:
-    """Collect facts about the tables of a user, by split. Methods are scored on the last table.
-
-    Without ``kind``, the kind of task is guessed from the labels. ``guessed`` are the options that
-    the user did not give.
-    """
+    """Collect facts about the tables of a user, by split. Methods are scored on the last table."""
     train, judges = tables["train"], [*tables][-1]
     every = train._replace(rows=[*chain(*(table.rows for table in tables.values()))])
     if kind is None or not isinstance(label, str):

@@ -1,7 +1,4 @@
-"""Train runs of a comparison in worker processes until all are recorded or the time is over.
-
-The order of the runs is determined by `subtune.comparison.next_runs`.
-"""
+"""Train runs of a comparison in worker processes until all are recorded or the time is over."""
 
 import contextlib
 import math
@@ -128,10 +125,7 @@ class Loop:
             scores[run_id] = of_split.get(task.metrics[0], math.nan)
 
     def next_jobs(self, running: Iterable[Job] = ()) -> Iterator[Job]:
-        """Yield the jobs that can start now beside ``running`` jobs, the most useful first.
-
-        Each job either trains runs that share training steps, or writes a file that training reads.
-        """
+        """Yield the jobs that can start now beside ``running`` jobs, the most useful first."""
         started = {run.spec.id for job in running for run in _read_runs(job)}
         for _, runs in rank_missing_runs(self.progress, self.unlikely):
             waiting = (run for run in runs if run.spec.id not in started)

@@ -1,7 +1,4 @@
-"""Determine which runs of a comparison are trained next, from its plan and the recorded runs.
-
-Processes and the time limit are handled by `subtune.comparison.loop`.
-"""
+"""Determine which runs of a comparison are trained next, from its plan and the recorded runs."""
 
 import math
 from collections import defaultdict

@@ -136,10 +136,7 @@ class ChosenRows(NamedTuple):
     numbers: dict[str, np.ndarray]
 
     def write(self, numbers: Mapping[str, np.ndarray], folder: Path) -> "ChosenRows":
-        """Write the rows with these numbers to new files, and return a copy that refers to them.
-
-        A description of the original table is written, too.
-        """
+        """Write the rows with these numbers to new files; return a copy that refers to them."""
         files = write_drawn_rows(self.rows, numbers, folder)
         whole = WholeTable(
             path=str(Path(self.files["train"]).resolve()),
@@ -175,11 +172,7 @@ def choose_rows(
 
 
 def make_task(facts: Facts, options: Options) -> Task:
-    """Build the task of the tables: its labels, kind and metrics.
-
-    Raises:
-        SubtuneError: a model cannot learn from the labels, or the columns do not form a task.
-    """
+    """Build the task of the tables; a `SubtuneError` if labels or columns do not suit one."""
     require_labels(facts)
     label, kind, parts = facts.label, facts.kind, facts.parts
     train, dev = parts["train"].labels, parts.get("validation", parts["train"]).labels
@@ -210,10 +203,7 @@ def make_task(facts: Facts, options: Options) -> Task:
 
 
 def count_folds(train: str, size: TaskSize, group: str | None) -> int:
-    """Return the largest number of folds, up to `DEFAULTS.seeds`, that the training set allows.
-
-    Fewer than two raise a `SubtuneError`, which names the file ``train``.
-    """
+    """Return the largest number of folds up to `DEFAULTS.seeds`; a `SubtuneError` below two."""
     folds = size.most_folds(DEFAULTS.seeds)
     if folds < 2 and size.scarcest:
         advice = "; remove rows with repeated texts, or call without --group" if group else ""

@@ -175,7 +175,7 @@ def _methods_printed_elsewhere(
 
 
 def _columns_of_averages(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
-    """Map the heading of the paper's average, and of that over the run tasks, to score columns."""
+    """Map the headings of the paper's average and of that over the run tasks to score columns."""
     if not averaged:
         return {}
     means = {f"average of {', '.join(TASKS[task].title for task in averaged)}": averaged}

@@ -60,10 +60,7 @@ def experiments_showing_fisher_information(config: Config) -> set[str]:
 
 
 def runs_scored_on_training_set(config: Config, plan: Plan) -> set[str]:
-    """Return the keys of the runs that are also scored on their training set.
-
-    They are on the largest training set, and on no task in `Paper.tasks_apart`.
-    """
+    """Return the keys of the runs on the largest training sets that are also scored on them."""
     return {
         run.key
         for name, experiment in config.experiments.items()

@@ -248,10 +248,7 @@ class Paper:
                 seen.add(score)
 
     def printed_tables(self, *, averages: bool) -> dict[str, pd.DataFrame]:
-        """Map the names of reproduced tables to the paper's numbers in the same format.
-
-        The scores are those of each task or, with ``averages``, averages over tasks.
-        """
+        """Map reproduced tables to the paper's scores, or ``averages``, in the same format."""
         scores = self._read_scores()
         wanted = scores[scores["is_average"] == averages]
         wanted = wanted.drop_duplicates(["split", "model", "method", "column"])
@@ -305,10 +302,7 @@ def _parse_count(text: str) -> float:
 
 
 def _with_shares(rows: pd.DataFrame) -> pd.DataFrame:
-    """Replace ``value``, if there is one, by ``share``: ``value`` divided by its sum over the task.
-
-    Layers with missing values are dropped.
-    """
+    """Replace ``value``, if there is one, by its ``share`` of the task; drop incomplete layers."""
     if "value" not in rows:
         return rows
     known = rows["value"].notna().groupby([rows["task"], rows["layer"]]).transform("all")

@@ -45,10 +45,7 @@ COMPARED = (
 
 
 def dev_score_table(name: str, title: str, exhibits: Sequence[str], **options: Any) -> Table:
-    """Declare a table of reproduced dev scores, followed by those in the paper's ``exhibits``.
-
-    The options are those of `subtune.exhibits.score_tables.comparison_table`.
-    """
+    """Declare a table of reproduced and printed dev scores, with options of `comparison_table`."""
     return Table(
         name, title, COMPARED, lambda results: comparison_table(results, exhibits, **options)
     )

@@ -1,7 +1,4 @@
-"""The grid of runs of an experiment: every combination of its settings, and its runs with masks.
-
-The masks of the setting ``fractions`` select entries with the most Fisher information.
-"""
+"""The grid of runs of an experiment: every combination of its settings, and its runs with masks."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -74,10 +74,7 @@ def read_score(run: RunSpec, store: Path) -> float | None:
 def recorded_scores(
     spec: SearchSpec, score: Callable[[RunSpec], float | None]
 ) -> dict[float, float]:
-    """Repeat a search as far as its runs are recorded, and return the score of each learning rate.
-
-    ``score`` returns the score of a run, or None if the run is not recorded.
-    """
+    """Repeat a search as far as its runs are recorded; return the score of each learning rate."""
     scores: dict[float, float] = {}
     while True:
         rates = choose_next_rates(spec, scores)
@@ -91,10 +88,7 @@ def recorded_scores(
 def find_learning_rates(
     specs: Iterable[SearchSpec], store: Path, train: Callable[[list[RunSpec]], object]
 ) -> dict[str, dict[str, Any]]:
-    """Run several learning-rate searches, and return the `search_result` of each by its id.
-
-    ``train`` trains and records a list of runs, which can be runs of several searches.
-    """
+    """Run several searches, training all runs together; return each `search_result` by its id."""
     specs = [*specs]
     while True:
         scores = [recorded_scores(spec, partial(read_score, store=store)) for spec in specs]

@@ -83,10 +83,7 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
 
 
 class CallEvents(logging.Handler):
-    """Collects output files and failed jobs of a call from the events of Snakemake's logger.
-
-    ``failures`` maps Snakemake's job id to the name, the reason and the log of a failed job.
-    """
+    """Collects output files, and the name, reason and log of failures, from Snakemake's logger."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -96,10 +96,7 @@ EXHIBITS = (
 
 
 def spread_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Compute ``std(first) - std(second)`` over seeds.
-
-    `minus` cannot be used, because it compares means.
-    """
+    """Compute ``std(first) - std(second)`` over seeds; `minus` compares only means."""
     wide = method_scores(chosen).reindex(columns=[first, second])
     spread = wide.dropna().groupby(level=["model", "column"]).std()
     return (spread[first] - spread[second]).dropna()
@@ -163,10 +160,7 @@ def measure_minus(
 
 
 def epochs_left(chosen: pd.DataFrame, method: str, epochs: int) -> pd.Series:
-    """Compute ``epochs - best_epoch`` of a method, if its score no longer rises.
-
-    `minus` cannot be used, because it compares scores.
-    """
+    """Compute ``epochs - best_epoch`` unless a score still rises; `minus` compares only scores."""
     if "curve" not in chosen:
         return empty_values()
     rows = drop_masked_runs(chosen[chosen["decides"]])
@@ -175,10 +169,7 @@ def epochs_left(chosen: pd.DataFrame, method: str, epochs: int) -> pd.Series:
 
 
 def log_ratio_of_rates(chosen: pd.DataFrame, printed: pd.DataFrame, method: str) -> pd.Series:
-    """Compute ``log(reproduced / printed)`` of a method's best learning rates, per model and task.
-
-    `minus_printed` cannot be used, because it compares scores.
-    """
+    """Compute ``log(reproduced / printed)`` of best rates; `minus_printed` compares only scores."""
     reproduced, papers = best_rates(chosen, method), best_rates(printed, method)
     is_unknown = reproduced.empty or papers.empty
     return empty_values() if is_unknown else np.log(reproduced / papers).dropna()

@@ -75,11 +75,7 @@ def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.S
 def distance_to_printed(
     chosen: pd.DataFrame, printed: pd.DataFrame, pairs: Mapping[str, str], exhibit: str, split: str
 ) -> pd.Series:
-    """Compute the absolute value of `minus_printed`.
-
-    `minus_printed` itself cannot be used, because differences with opposite signs cancel in the
-    mean.
-    """
+    """Compute ``abs(minus_printed)``, because opposite signs would cancel in the mean."""
     return minus_printed(chosen, printed, pairs, exhibit, split).abs()
 
 

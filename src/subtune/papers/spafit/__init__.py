@@ -25,10 +25,7 @@ EXHIBITS = (
 
 
 def log_rate_ratio(chosen: pd.DataFrame, methods: str, learning_rate: float) -> pd.Series:
-    """Compute ``log(best / learning_rate)`` of the best rate of each model, task and method.
-
-    No shared statistic can be used, because all of them compare scores or parameter counts.
-    """
+    """Compute ``log(best / learning_rate)`` of best rates, which no shared statistic compares."""
     return np.log(best_rates(chosen, methods) / learning_rate)
 
 
