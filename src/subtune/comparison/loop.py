@@ -43,7 +43,10 @@ SECONDS_TO_EXIT, TIMES_THE_RESULTS, SECONDS_LATE = 1.5, 1.3, 3
 
 
 class Clock(NamedTuple):
-    """The start (`time.monotonic`) and time limit of a call; ``is_process``: it may be ended."""
+    """The start of a call, as a value of `time.monotonic`, and its time limit in seconds.
+
+    If ``is_process``, the process consists of this call, and may be ended.
+    """
 
     start: float
     time_limit: float

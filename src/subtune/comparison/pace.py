@@ -176,7 +176,8 @@ def fit_pace(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pac
 class Timer:
     """Timer for forward passes and training steps of one model, until ``deadline``.
 
-    ``share`` are the seconds that one measurement may take. ``forward`` are seconds per text.
+    One measurement may take ``share`` seconds, but a single step may take longer. ``forward`` maps
+    a precision to the seconds per text of an evaluation.
     """
 
     encoder: Encoder

@@ -157,7 +157,10 @@ def run_comparison(
 
 
 def _say_in_time(say: Say, clock: loop.Clock, configuration: Path, line: str) -> None:
-    """Call ``say`` with relative paths, or raise a `SubtuneError` if the time is over too early."""
+    """Call ``say`` with a line in which paths become relative.
+
+    If the time is over before the configuration is written, a `SubtuneError` is raised.
+    """
     say(line.replace(f"{Path.cwd()}{os.sep}", ""))
     if clock.remaining_seconds < 0 and not configuration.exists():
         raise SubtuneError(OUT_OF_TIME)

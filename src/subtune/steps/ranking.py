@@ -19,7 +19,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write ranks. A mask of ``n`` entries at ``f`` has the first ``ceil(f * n)``."""
+    """Rank entries, and write the ranks. A mask has the first ``ceil(fraction * n)`` of them."""
     import safetensors.numpy
 
     from subtune.methods.single_entries import rank_entries_in_files
