@@ -121,7 +121,7 @@ def loss_table(
                 f"within {row['margin']:g}": (
                     EMPTY if pd.isna(row["chance"]) else format_probability(row["chance"])
                 ),
-                "marks": " ".join(letters[text] for text in texts),
+                "marks": " ".join(sorted(letters[text] for text in texts)),
             }
         )
     # There is one column per margin and unit, which is empty for methods with another one.
