@@ -10,11 +10,7 @@ from subtune.core.errors import SubtuneError
 
 
 def parse_config_file(path: Path) -> Mapping[str, Any]:
-    """Parse a configuration file, or the key ``config`` of a Snakemake profile, without checks.
-
-    Raises:
-        SubtuneError: the file is missing, or is not a YAML mapping.
-    """
+    """Parse a configuration file, or the key ``config`` of a Snakemake profile, without checks."""
     try:
         data = parse_yaml(path)
     except OSError as error:

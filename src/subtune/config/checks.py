@@ -34,11 +34,7 @@ HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", 
 
 
 def check_config(data: Mapping[str, Any]) -> Config:
-    """Validate a parsed ``config.yaml``.
-
-    Raises:
-        SubtuneError: one line per error, with the key, the value found and the allowed values.
-    """
+    """Validate a parsed ``config.yaml``. Raise a `SubtuneError` with one line per error."""
     try:
         config = Config.model_validate(data)
         problems = list(_list_problems(config))
@@ -50,11 +46,7 @@ def check_config(data: Mapping[str, Any]) -> Config:
 
 
 def read_config(path: Path) -> Config:
-    """Read and validate a configuration file, or the key ``config`` of a Snakemake profile.
-
-    Raises:
-        SubtuneError: the file is missing, is not YAML, or is not a valid configuration.
-    """
+    """Read and validate a configuration file, or the key ``config`` of a Snakemake profile."""
     return check_config(parse_config_file(path))
 
 
@@ -111,7 +103,6 @@ def _check_predictions(config: Config, task: str) -> Iterator[str]:
 
 
 def _check_tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[str]:
-    """Yield an error message for each repeated title, and for each task without data."""
     headings = {*HEADINGS}
     has_data = {
         "hub": lambda name: name in REPOSITORIES or name not in OFFICIAL_NAMES,
@@ -136,7 +127,6 @@ def _check_tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[s
 
 
 def _check_methods(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    """Yield an error message for each method that is unknown or has no learning rates."""
     methods = {"by_method": [*experiment.by_method], "methods": [*experiment.methods]}
     for model, settings in experiment.by_model.items():
         methods[f"by_model.{model}.methods"] = [*settings.methods]
@@ -224,7 +214,6 @@ def _describe_errors(error: ValidationError) -> Iterator[str]:
 
 
 def _describe_problem(problem: ErrorDetails) -> str:
-    """Describe a validation error: the value found and the expected one, without the key."""
     value, kind, context = problem["input"], problem["type"], problem.get("ctx", {})
     if isinstance(value, bool):
         return (
@@ -240,7 +229,6 @@ def _describe_problem(problem: ErrorDetails) -> str:
 
 
 def _valid_keys(path: list) -> list[str]:
-    """Return the keys allowed at a path of the configuration."""
     sections: list[type[BaseModel]] = [Config]
     for step in path:
         fields = [section.model_fields.get(step) for section in sections]

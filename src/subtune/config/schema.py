@@ -357,7 +357,6 @@ class Assumptions(Section):
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the machine is a GPU."""
         return "core" not in self.device.split()
 
 

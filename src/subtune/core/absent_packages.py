@@ -46,8 +46,6 @@ class Absent(ModuleType):
 
 
 class _Finder(MetaPathFinder, Loader):
-    """Import hook that creates stand-ins for absent packages and their modules."""
-
     def __init__(self, packages: set[str]):
         self.packages = packages
 

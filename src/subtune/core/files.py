@@ -120,22 +120,18 @@ class Layout:
         return f"{self.results}/benchmarks/{'/'.join(parts)}.tsv"
 
     def data(self, experiment: str, name: str) -> str:
-        """Return the path of a file with data for an experiment's tables and figures."""
         return f"{self.results}/data/{experiment}/{name}.parquet"
 
     def test_predictions(self, experiment: str, model_name: str) -> str:
         return f"{self.results}/data/{experiment}/test/{model_name}.parquet"
 
     def exhibits(self, experiment: str) -> str:
-        """Return the directory of an experiment's tables and figures."""
         return f"{self.results}/experiments/{experiment}"
 
     def submission(self, experiment: str) -> str:
-        """Return the directory of an experiment's zip files for the GLUE server."""
         return f"{self.results}/submission/{experiment}"
 
     def summary(self, name: str, ending: str) -> str:
-        """Return the path of a table or figure that covers all experiments."""
         return f"{self.results}/{name}.{ending}"
 
 
@@ -156,10 +152,7 @@ def find_results(named: Path | None) -> Path:
 
 @contextmanager
 def new_directory(target: Path) -> Iterator[Path]:
-    """Yield a hidden directory, and rename it to ``target`` at the end. Remove it after an error.
-
-    A `SubtuneError` is raised if ``target`` exists or the directory cannot be written.
-    """
+    """Yield a hidden directory. Rename it to ``target`` at the end, or remove it after an error."""
     require_new(target)
     draft = _make_draft_path(target)
     try:
@@ -270,19 +263,16 @@ def _remove_path(path: Path) -> None:
 
 
 def _flush_all(path: Path) -> None:
-    """Flush a file to disk, or a directory with all its contents."""
     for part in (*path.rglob("*"), path):
         flush_to_disk(part)
 
 
 def flush_to_disk(path: Path) -> None:
-    """Flush a file or the entries of a directory to disk, and give files the mode of new files.
-
-    safetensors writes files that only their owner can read.
-    """
+    """Flush a file or the entries of a directory to disk, and give files the mode of new files."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+        # safetensors writes files that only their owner can read.
         if os.fstat(handle).st_mode == stat.S_IFREG | 0o600:
             new = _make_draft_path(path)
             new.touch()

@@ -110,10 +110,7 @@ def cached_answer(kept: Path, key: str, ask: Callable[[], str]) -> str:
 
 
 def fetch_text(repository: str, commit: str, key: str, name: str) -> str | None:
-    """Download the text file ``name`` of a model's repository; return None if it does not exist.
-
-    ``key`` is the configuration key that can be set instead of reading the file.
-    """
+    """Download the text file ``name`` of a model's repository; return None if it does not exist."""
     import huggingface_hub
 
     problem = f"{key}: missing, and cannot get {name} of {repository} at {commit} from the hub"

@@ -34,7 +34,6 @@ class HashableModel(BaseModel):
         return canonical_json(self.to_json_types())
 
     def replace(self, **fields: Any) -> Self:
-        """Return a copy in which some fields are replaced."""
         # `model_copy` would also copy the cached id.
         same = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self)(**same | fields)

@@ -191,14 +191,12 @@ def stop_requests() -> Iterator[Callable[[], str | None]]:
 
 
 def count_cores() -> int:
-    """Return the number of cores that this process may use, at least 1.
-
-    A container's quota is rounded down, because the process that starts the jobs needs time, too.
-    """
+    """Return the number of cores that this process may use, at least 1."""
     # Only Linux reports this number for a single process.
     on_machine = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
+    # A quota is rounded down, because the process that starts the jobs needs time, too.
     return max(1, int(min(on_machine, read_quota_of_cores())))
 
 
@@ -214,10 +212,8 @@ def process_age() -> float:
 
 
 def keep_freed_memory() -> None:
-    """Keep glibc from returning freed memory to the operating system after every training step.
-
-    Page faults would otherwise take up to a quarter of a small model's training time.
-    """
+    """Keep glibc from returning freed memory to the operating system after every training step."""
+    # Page faults would otherwise take up to a quarter of a small model's training time.
     if sys.platform.startswith("linux"):
         with suppress(OSError, AttributeError):
             mallopt = ctypes.CDLL(None).mallopt

@@ -145,8 +145,7 @@ class _File(BaseModel):
 def read_questions(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
     """Read the questions of a SQuAD v1.1 file with their contexts and, if ``labelled``, answers.
 
-    Rows have the keys ``question``, ``context`` and ``answers``; the latter as on the hub,
-    ``{"text": […], "answer_start": […]}``.
+    Answers are ``{"text": […], "answer_start": […]}``, as on the hub.
     """
     with explain_pydantic_errors(path):
         file = _File.model_validate_json(read_text(path), strict=True)

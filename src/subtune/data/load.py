@@ -94,10 +94,7 @@ def read_splits(directory: Path) -> datasets.DatasetDict:
 
 
 def read_examples(tokens: str, texts: str | None = None) -> datasets.DatasetDict:
-    """Read tokenized examples and, if a directory ``texts`` is given, their texts.
-
-    Texts can be read only for tasks in which each row is one example.
-    """
+    """Read tokenized examples and, for tasks with one example per row, texts from ``texts``."""
     examples = read_splits(Path(tokens))
     if texts is None:
         return examples

@@ -156,10 +156,7 @@ def _are_labels(
 def parse_predictions(
     task: TaskSpec, rows: Sequence[PlacedRow], columns: Sequence[str], source: str
 ) -> np.ndarray:
-    """Convert predictions to logits ``[n, o]``. Error messages begin with ``source``.
-
-    ``columns`` is one column with labels or numbers, or a column of probabilities for each label.
-    """
+    """Convert a column of labels or numbers, or columns of probabilities, to logits ``[n, o]``."""
     if len(columns) not in (1, task.outputs):
         expected = f"one, or one for each of {task.outputs} labels" if task.labels else "one"
         raise SubtuneError(

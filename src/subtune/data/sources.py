@@ -128,11 +128,7 @@ def official_files(directory: str, task: TaskSpec, source: str = "files") -> Spl
 def read_columns(
     task: TaskSpec, paths: Mapping[str, Path], source: str = "files"
 ) -> dict[str, Columns]:
-    """Read the columns of each split from files or, for the source ``builtin``, from the package.
-
-    Files that have not changed since the last call are not read again. They must not change between
-    planning and the jobs.
-    """
+    """Read the columns of each split from files or the package. Unchanged files are cached."""
     if source != "builtin":
         return dict(_read_cached_columns(task, tuple(paths.items()), source, files_version(paths)))
     split_of = partial(task.of_kind.from_rows, task, source=f"mini task {task.name}")
@@ -205,7 +201,6 @@ class Repository(NamedTuple):
     row: Callable[[Cells], Cells] | None = None
 
     def pattern(self, task: str, split: str) -> str:
-        """Return the glob pattern of a split's files."""
         # On the hub, GLUE's diagnostic set is the test set of a task `ax`.
         folder, part = ("ax", "test") if split == DIAGNOSTIC else (task, split)
         return self.files.format(task=folder, split=part)
@@ -244,10 +239,7 @@ def task_size(task: Task, source: str, paths: Mapping[str, Path]) -> TaskSize:
 
 
 def find_weighting_error(task: TaskSpec, train: Columns, fold: Fold | None = None) -> str | None:
-    """Return the reason why labels cannot be weighted by frequency; None if they can.
-
-    ``train`` has the columns of the training set. The rows of ``fold`` do not train.
-    """
+    """Return why the labels of ``train`` without ``fold`` cannot be weighted; None if they can."""
     kind, labels = task.of_kind, train["label"]
     by_row = kind.head == SEQUENCE_CLASSIFICATION
     if fold:

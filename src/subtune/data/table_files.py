@@ -165,7 +165,6 @@ def _is_as_wide(cells: Sequence[str], header: Sequence[str]) -> bool:
 
 
 def _require_width(cells: Sequence[str], header: Sequence[str], delimiter: str, place: str) -> None:
-    """Check that the row at ``place`` has as many cells as the header."""
     if _is_as_wide(cells, header):
         return
     hint = ""

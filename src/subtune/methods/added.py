@@ -92,11 +92,7 @@ class AdapterSettings(HashableModel):
         return self
 
     def parameter_shapes(self, layers: int, width: int) -> dict[str, Shape]:
-        """Return the shape of each adapter parameter by name, given the number and width of layers.
-
-        Raises:
-            SubtuneError: the size of the bottleneck is 0, or larger than the hidden size.
-        """
+        """Return the shape of each adapter parameter, given the number and width of the layers."""
         size = self.size or width // (self.reduction or 1)
         if not 1 <= size <= width:
             raise SubtuneError(
@@ -166,7 +162,6 @@ class PeftSettings(HashableModel):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields of the PEFT config, by name."""
         return {name: json.loads(value) for name, value in self.fields_as_json}
 
     @property

@@ -115,16 +115,11 @@ def is_norm(name: str) -> bool:
 
 
 class Component(NamedTuple):
-    """The parts of a parameter's canonical name.
-
-    Attributes:
-        component: the role of the module, or outside the layers its name.
-        layer: the index of the layer, from 0; None outside the layers.
-        part: the last part of the name, such as ``weight``.
-    """
+    """The role of a module (outside the layers, its name), its layer or None, and its part."""
 
     component: str
     layer: int | None
+    # The last part of the name, such as ``weight``.
     part: str
 
 
@@ -171,8 +166,5 @@ def family_naming(model_type: str) -> Naming:
 
 
 def first_position(model_type: str, padding: int) -> int:
-    """Return the index of a text's first token in the table of position embeddings.
-
-    ``padding`` is the id of the padding token.
-    """
+    """Return the index of a text's first position embedding, given the id of the padding token."""
     return padding + 1 if family_naming(model_type).positions_behind_padding else 0

@@ -132,7 +132,6 @@ class AbstractSelection(HashableModel):
         """Return the trained entries of the encoder. `resolve` describes the arguments."""
 
     def work(self) -> TrainingCost:
-        """Return the most expensive kind of parameter that is trained."""
         return self.usual_work
 
     @abstractmethod
@@ -150,11 +149,7 @@ class AbstractSelection(HashableModel):
 
 
 def match_names(patterns: Collection[str], shapes: Shapes) -> list[str]:
-    """Return the names of the encoder's tensors that match a pattern, in the order of ``shapes``.
-
-    Raises:
-        SubtuneError: a pattern matches no tensor of the encoder.
-    """
+    """Return the names of tensors that match a pattern. A pattern without any is an error."""
     names = [name for name in shapes if not is_classifier(name)]
     for pattern in patterns:
         if not any(map(_compile_pattern(pattern).fullmatch, names)):

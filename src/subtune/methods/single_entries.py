@@ -61,11 +61,7 @@ class Draw(HashableModel):
         return self
 
     def entries(self, shapes: Shapes, generator: np.random.Generator) -> Entries:
-        """Draw entries of a model.
-
-        Raises:
-            SubtuneError: ``within`` matches too few entries, or a pattern matches no tensor.
-        """
+        """Draw entries; raise a `SubtuneError` if ``within`` has too few, or a pattern has none."""
         size = self.count or sum(
             math.prod(shapes[name]) for name in match_names(self.as_many_as or (), shapes)
         )
@@ -103,11 +99,7 @@ class Lines(HashableModel):
     whole: Patterns | None = None
 
     def entries(self, shapes: Shapes, generator: np.random.Generator) -> Entries:
-        """Draw columns or rows of a model's matrices.
-
-        Raises:
-            SubtuneError: a tensor is not a matrix, or a pattern matches no tensor.
-        """
+        """Draw columns or rows; raise a `SubtuneError` if a pattern matches no matrix."""
         entries: Entries = dict.fromkeys(match_names(self.whole or (), shapes), Whole())
         for name in match_names(self.lines_of, shapes):
             if len(shapes[name]) != 2:
@@ -228,9 +220,6 @@ def sum_information(per_task: Sequence[Information]) -> dict[str, np.ndarray]:
     """Normalise each task's Fisher information to a sum of 1, and sum over tasks.
 
     The result is the global information of the LayerNorm paper, section 3.4.
-
-    Raises:
-        SubtuneError: a task's information is zero or not finite.
     """
     result: dict[str, np.ndarray] = {}
     for information in per_task:
@@ -259,11 +248,7 @@ def read_entry_values(path: Path) -> dict[str, np.ndarray]:
 
 
 def rank_entries_in_files(ranked: WholeTensors, paths: Sequence[Path]) -> dict[str, np.ndarray]:
-    """Rank the entries of a selection by Fisher information, given one file per task.
-
-    Raises:
-        SubtuneError: the files lack a selected tensor or some of its entries, or are damaged.
-    """
+    """Rank the entries of a selection by Fisher information, given one file per task."""
     per_task = []
     for path in paths:
         entries = read_entry_values(path)

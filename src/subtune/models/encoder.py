@@ -107,17 +107,14 @@ class Encoder:
 
     @property
     def tokens_read(self) -> Reads:
-        """The tokens of a text that the head reads."""
         return HEADS[self.head]
 
     @property
     def averages_logits(self) -> bool:
-        """True if the logits are averaged over the tokens of a text."""
         return self.head == MEAN_CLASSIFICATION
 
     @property
     def shapes(self) -> dict[str, Shape]:
-        """The shape of every parameter, by canonical name."""
         return {name: tuple(value.shape) for name, value in self.parameters.items()}
 
     @property
@@ -197,7 +194,7 @@ def add_adapters(encoder: Encoder, settings: AdapterSettings, seed: int) -> Enco
 
 
 def read_transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
-    """Read a model's configuration with transformers, or raise a `SubtuneError`.
+    """Read a model's configuration with transformers.
 
     Label names and the fields in `SWITCHES` are reset to their defaults. If there is no padding
     token, the EOS token is used for padding. This does no harm, because the tokens of a decoder
@@ -249,12 +246,8 @@ def load_encoder(
     Args:
         head: the head for the kind of task, a key of `HEADS`.
         outputs: the number of outputs of the head.
-        pooling: the tokens that a sequence classifier reads; None means the tokens that
-            transformers' class reads.
-
-    Raises:
-        SubtuneError: a weight is missing or cannot be read, or the model does not support the
-            pooling.
+        pooling: the tokens that a sequence classifier reads; None means those that transformers'
+            class reads.
     """
     fields = read_model_config(directory)
     head = choose_head(pooling, head, fields["model_type"])

@@ -34,8 +34,8 @@ class HeadLayer(NamedTuple):
     Attributes:
         module: the canonical name of the layer.
         exported: the name of the layer in transformers' model.
-        dropout: names of fields of ``config.json``. The first of these fields that is set contains
-            the dropout probability of the layer's input.
+        dropout: fields of ``config.json``; the first that is set has the input's dropout
+            probability.
         activation: transformers' name of the activation function after the layer.
     """
 
@@ -45,7 +45,6 @@ class HeadLayer(NamedTuple):
     activation: str = "linear"
 
     def dropout_probability(self, config: Any) -> float:
-        """Return the dropout probability of the layer's input."""
         values = (getattr(config, field) for field in self.dropout)
         return next((value for value in values if value is not None), 0.0)
 
@@ -64,7 +63,6 @@ class Dimensions(NamedTuple):
 
     @property
     def model_type(self) -> str:
-        """The model's type in ``config.json``."""
         return self.family.model_type
 
     @property
@@ -148,7 +146,6 @@ class Family:
     backbone: str
 
     def dimensions(self, config: Mapping[str, Any]) -> Dimensions:
-        """Return the dimensions of a model, given the fields of its ``config.json``."""
         fields: dict[str, Any] = {**self.defaults, **config}
         return Dimensions(self, *(fields[name] for name in Dimensions._fields[1:]))
 

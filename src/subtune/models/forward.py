@@ -44,8 +44,6 @@ Watch = Callable[[str, Tensor, Tensor], None]
 
 @dataclass(frozen=True)
 class _ForwardPass:
-    """The arguments of one forward pass."""
-
     encoder: Encoder
     trained: Mapping[str, Weight]
     batch: PackedBatch
@@ -153,11 +151,7 @@ def _look_up_rows(forward: _ForwardPass, module: str, ids: Tensor) -> Tensor:
 
 
 def _apply_layer(forward: _ForwardPass, layer: str, x: Tensor, first_only: bool) -> Tensor:
-    """Compute the output ``[k, t, h]`` of a layer.
-
-    With ``first_only``, this is the output of the examples' first tokens, ``[k, n, h]``, or ``[k, n
-    + 1, h]`` if the batch has a tail.
-    """
+    """Compute a layer's output ``[k, t, h]``; with ``first_only``, of first tokens and any tail."""
     queries = x.index_select(1, forward.batch.starts) if first_only else x
     readers = (("attention.self.query", queries), (KEY, x), ("attention.self.value", x))
     projected = [
@@ -196,10 +190,7 @@ def _apply_attention(forward: _ForwardPass, query: Tensor, key: Tensor, value: T
 
 
 def _apply_add_and_norm(forward: _ForwardPass, part: str, x: Tensor, residual: Tensor) -> Tensor:
-    """Apply a linear layer, dropout, the adapter if any, the residual connection, and LayerNorm.
-
-    ``part`` is the prefix of parameter names, such as ``encoder.layer.3.attention.output``.
-    """
+    """Apply a linear layer, dropout, the adapter if any, the residual connection, and LayerNorm."""
     norm, dense = f"{part}.LayerNorm", f"{part}.dense"
     p = forward.encoder.config.hidden_dropout_prob
     down, up = adapter_layers(part)
@@ -300,13 +291,11 @@ def jagged_attention(
 
 
 def _apply_linear(forward: _ForwardPass, module: str, x: Tensor) -> Tensor:
-    """Compute the output of a linear layer, ``[k, t, o]``.
-
-    The bias is always added in float32, so the result does not depend on whether runs share it.
-    """
+    """Compute the output of a linear layer, ``[k, t, o]``, with a bias added in float32."""
     y, bias = _apply_weight(forward, module, x), f"{module}.bias"
     # The bias of the key projection is left out, because it does not affect attention weights.
     if not is_key_bias(bias):
+        # In float32, the result does not depend on whether runs share the bias.
         y = y + _find_vector(forward, bias)
     _call_watch(forward, module, x, y)
     return y

@@ -56,11 +56,7 @@ POSITIONS = ("max_position_embeddings", "n_positions")
 
 
 def read_model_config(directory: Path) -> dict[str, Any]:
-    """Read the fields of a model's ``config.json``.
-
-    Raises:
-        SubtuneError: the file is missing or unreadable, or subtune cannot train such a model.
-    """
+    """Read the fields of a model's ``config.json``, and check that subtune can train the model."""
     path = directory / CONFIG
     if not path.is_file():
         raise SubtuneError(explain_missing_config(directory))
@@ -85,9 +81,6 @@ def find_pooling(read: Callable[[str], str | None]) -> Pooling | None:
     """Find the pooling of a sentence-transformers model; None for another pooling or kind of model.
 
     ``read`` returns the text of one of the model's files, or None if the file does not exist.
-
-    Raises:
-        SubtuneError: a file does not have the format of sentence-transformers.
     """
     poolings: dict[str, Pooling] = {"mean pooling": "mean", "cls pooling": "first"}
     found = [name for name in _list_modules(read) if name.endswith(POOLED)]
@@ -168,10 +161,7 @@ def has_token_types(config: Mapping[str, Any]) -> bool:
 
 
 def needs_one_end_token(config: Mapping[str, Any], head: str) -> bool:
-    """Return whether a sequence classifier reads the EOS token, as in encoder-decoder models.
-
-    A text must then contain exactly one EOS token.
-    """
+    """Return whether a text needs exactly one EOS token, which encoder-decoder classifiers read."""
     return config.get("is_encoder_decoder", False) and head == SEQUENCE_CLASSIFICATION
 
 
@@ -182,8 +172,6 @@ def _config_error(path: Path, field: str, value: object, expected: str) -> Subtu
 @dataclass(frozen=True)
 class OtherDimensions:
     """The dimensions of a model that runs transformers' code, with the interface of `Dimensions`.
-
-    Importing transformers takes seconds, so planning imports it only for models of this kind.
 
     Attributes:
         directory: the directory of the model's configuration.
@@ -201,11 +189,6 @@ class OtherDimensions:
     is_decoder: bool
 
     def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-        """Return each parameter's shape by canonical name, for a head with ``outputs`` logits.
-
-        Raises:
-            SubtuneError: weights in the directory do not match the configuration.
-        """
         from subtune.models.transformers_models import describe_parameters
 
         _, shapes = describe_parameters(self.directory, outputs, head)
@@ -213,16 +196,11 @@ class OtherDimensions:
 
     @property
     def parameters(self) -> int:
-        """The number of pretrained parameters, which does not include the classifier."""
         shapes = self.shapes(1, self.first_head)
         return sum(math.prod(shape) for name, shape in shapes.items() if not is_classifier(name))
 
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
-        """Compute the number of floating-point operations in the forward pass of one example.
-
-        The number includes attention, and each matrix that is not an embedding table. If layers
-        share their parameters, as in ALBERT, each layer counts.
-        """
+        """Compute the floating-point operations of one example. Shared layers count each time."""
         shapes = self.shapes(1, head)
         layers = {split_name(name).layer for name in shapes} - {None}
         times = self.num_hidden_layers / len(layers) if layers else 1.0
@@ -241,10 +219,7 @@ BYTES_OF_TRAINED = 5 * 4 + 2 * 2
 
 
 def activations_per_token(dimensions: AnyDimensions) -> int:
-    """Estimate the activations that a layer stores for each token, without attention scores.
-
-    ``dimensions`` may be transformers' configuration.
-    """
+    """Estimate the activations that a layer stores for each token, without attention scores."""
     hidden = dimensions.hidden_size
     # Some of transformers' configurations have no field ``intermediate_size``.
     intermediate = getattr(dimensions, "intermediate_size", None) or 4 * hidden
@@ -255,7 +230,7 @@ def bytes_per_run(dimensions: AnyDimensions, tokens: float, trained: int) -> flo
     """Estimate the GPU memory, in bytes, that one run of a group needs.
 
     ``tokens`` is the number of tokens of a large batch; ``trained`` the number of entries of the
-    trained matrices. ``dimensions`` may be transformers' configuration.
+    trained matrices.
     """
     stored = tokens * dimensions.num_hidden_layers * activations_per_token(dimensions)
     return 4 * stored + BYTES_OF_TRAINED * trained
@@ -281,11 +256,7 @@ def _peft_shapes(
 def shapes_of_selection(
     selection: Selection, dimensions: AnyDimensions, outputs: int, head: str
 ) -> dict[str, Shape]:
-    """Map canonical parameter names to shapes, including the parameters that a selection adds.
-
-    Raises:
-        SubtuneError: PEFT cannot inject the selection's modules into the model.
-    """
+    """Map canonical parameter names to shapes, including the parameters that a selection adds."""
     if isinstance(selection, Peft):
         return _peft_shapes(dimensions, selection.peft, outputs, head)
     shapes = dimensions.shapes(outputs, head)
@@ -311,12 +282,7 @@ def known_dimensions(name_or_path: str) -> AnyDimensions | None:
 
 
 def read_dimensions(directory: Path) -> AnyDimensions:
-    """Read the dimensions of a model from a local directory. No weights are needed.
-
-    Raises:
-        SubtuneError: the configuration is missing or unreadable, or transformers does not know the
-            model.
-    """
+    """Read the dimensions of a model from a local directory. No weights are needed."""
     fields = read_model_config(directory)
     if fields["model_type"] in FAMILIES:
         return FAMILIES[fields["model_type"]].dimensions(fields)

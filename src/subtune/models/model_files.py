@@ -65,17 +65,12 @@ def lacks_head(directory: Path) -> bool:
 
 
 def _has_weights(directory: Path, modules: Iterable[str]) -> bool:
-    """Return whether a local model has weights of at least one of these modules."""
     names = [f".{name}" for path in list_weight_files(directory) for name in stored_shapes(path)]
     return any(f".{module}." in name for name in names for module in modules)
 
 
 def package_directory(package: str) -> Path:
-    """Return the folder of the model in an installed package, without importing the package.
-
-    Raises:
-        SubtuneError: the package is not installed, or does not contain exactly one model.
-    """
+    """Return the folder of the one model in an installed package, without importing the package."""
     # ``find_spec`` would import the outermost package to find an inner one.
     outermost, *inner = package.split(".")
     spec = importlib.util.find_spec(outermost)
@@ -95,11 +90,7 @@ def package_directory(package: str) -> Path:
 
 
 def list_model_files(directory: Path) -> list[Path]:
-    """List the files of a model: its configuration, weights and tokenizer.
-
-    Raises:
-        SubtuneError: a file is missing, or the weights do not match the configuration.
-    """
+    """List a model's configuration, weights and tokenizer, and check the weights' shapes."""
     fields = read_model_config(directory)
     weights = list_weight_files(directory)
     if not any((directory / name).is_file() for name in (TOKENIZER, *VOCABULARIES)):
@@ -113,7 +104,7 @@ def list_model_files(directory: Path) -> list[Path]:
 
 
 def list_weight_files(directory: Path) -> list[Path]:
-    """List the files with a model's weights, or raise a `SubtuneError` if one is missing."""
+    """List the files with a model's weights."""
     if (directory / WEIGHTS).is_file():
         return [directory / WEIGHTS]
     if not (directory / INDEX).is_file():
@@ -142,9 +133,6 @@ def stored_names(
 
     Only the headers of the files are read. Unknown tensors outside the encoder's layers, such as
     those of another head, are ignored. The default head needs no pooler.
-
-    Raises:
-        SubtuneError: a file cannot be read, or disagrees with the dimensions.
     """
     family = dimensions.family
     stored = {name: shape for path in paths for name, shape in stored_shapes(path).items()}
@@ -205,12 +193,7 @@ def stored_shapes(path: Path) -> dict[str, Shape]:
 
 
 def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
-    """Copy a model's files to ``target``, from the hub or a local directory.
-
-    Raises:
-        SubtuneError: the hub cannot be reached, the files are not those of a supported model, or a
-            local directory has changed since planning.
-    """
+    """Copy a model's files to ``target`` from the hub or, if unchanged, a local directory."""
     source = Path(name_or_path)
     if spec.source == "hub":
         weights, others = (WEIGHTS, INDEX, SHARDS), (README, MODULES, POOLING)
@@ -237,7 +220,7 @@ def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
 
 
 def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
-    """Read a model's tokenizer, without padding and truncation, or raise a `SubtuneError`.
+    """Read a model's tokenizer, without padding and truncation.
 
     If there is no ``tokenizer.json``, transformers converts the files of an older format. With
     ``names_are_text``, names of special tokens in a text, such as ``</s>``, are ordinary text.
@@ -270,9 +253,7 @@ def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
 def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> float:
     """Compute the proportion of unknown tokens at the start of each text; 0 for a byte-level BPE.
 
-    Raises:
-        SubtuneError: the tokenizer fails, or all tokens are unknown. If files are missing,
-            transformers returns a tokenizer to which all tokens are unknown.
+    It must be below 1: transformers builds a tokenizer without tokens if files are missing.
     """
     starts = [text[:MAX_LETTERS] for text in texts if text.strip()]
     with convert_errors(f"{model}: the tokenizer fails on the texts"):

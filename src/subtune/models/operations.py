@@ -160,11 +160,7 @@ class DropoutMasks:
         return int(self._bits.random_raw() >> 1)
 
     def state(self) -> tuple[dict[str, Any], list[Tensor]]:
-        """Return the state for a checkpoint: JSON values, and the states of torch's generators.
-
-        The keys are ``device``, the type of the device, and ``masks``, the state of NumPy's
-        generator.
-        """
+        """Return the state for a checkpoint: JSON values, and the states of torch's generators."""
         bits = self._bits.state
         plain = bits | {"state": {"state": bits["state"]["state"].tolist()}}
         states = [generator.get_state() for generator in self.generators]

@@ -1,24 +1,17 @@
 """Packed batches, in which the tokens of all examples follow each other without padding.
 
-On a GPU, training steps are replayed as CUDA graphs, which need batches of the same shape. To
-give a batch this shape, a *tail* of tokens is appended to the batch. No example attends to the
-tail, and no head reads it.
+On a GPU, training steps are replayed as CUDA graphs, which need batches of the same shape. So a
+*tail* of tokens is appended, which no example attends to and no head reads.
 
-In attention, each token attends to the tokens of its own example. On a GPU, attention kernels read
-packed tokens. On a CPU, attention consists of batched products, which need examples of equal
-length. Therefore neighbouring examples of similar length form a *bucket*. In a bucket, examples
-are padded to the length of the longest one, but only for attention. In this diagram, a batch has
-two buckets with two examples each::
+On a CPU, attention consists of batched products, which need examples of equal length. Therefore
+neighbouring examples of similar length form a *bucket*, in which they are padded to the length of
+the longest one, but only for attention. Here, a batch has two buckets::
 
     tokens of a batch       a a a b b c c c c d d d d d      [k, t, h]
                             └─ s = 5 ─┘└───── s = 9 ─────┘
-
     padded buckets          a a a          c c c c ·         [k·m·a, l, d]
                             b b ·          d d d d d
                             m = 2, l = 3   m = 2, l = 5
-
-Each attention head reads ``d`` of the ``h`` numbers of a token. A padded bucket therefore contains
-``m`` rows of ``l`` tokens, as in the diagram, for each run and head.
 
 Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads,
 ``o`` outputs, ``h`` = ``a·d`` hidden size, ``a`` attention heads, ``d`` size of a head; in one
@@ -87,16 +80,14 @@ class PackedBatch:
         positions: the position of each token in its example, from 0, ``[t]``. In RoBERTa, the name
             of the padding token in a text has position -1.
         example: the index of each token's example, ``[t]``; ``n`` for tokens of the tail.
-        starts: the index of the first token of each example, ``[n]``. If there is a tail, the index
-            of its first token follows, ``[n + 1]``.
-        reads: the indices of the tokens that the head reads, ``[q]``; None for the first tokens.
-            The last indices can point to tokens of the tail.
+        starts: the index of the first token of each example and of the tail, if any, ``[n]`` or
+            ``[n + 1]``.
+        reads: the indices of the tokens that the head reads, possibly in the tail, ``[q]``; None
+            for first tokens.
         read_of: the example of each token that the head reads, ``[q]``; ``n`` for the tail.
-        labels: classes or numbers ``[n]``, two positions for question answering ``[n, 2]``, zeros
-            and ones for multi-label classification ``[n, o]``, or for token classification one
-            number per token that the head reads ``[q]``, which is `IGNORED` in the tail.
-        buckets: the buckets of attention on a CPU, which contain all examples in order; empty on a
-            GPU.
+        labels: classes or numbers ``[n]``, positions ``[n, 2]``, zeros and ones ``[n, o]``, or for
+            token classification ``[q]``, `IGNORED` in the tail.
+        buckets: the buckets of attention on a CPU, which contain all examples in order, or none.
         examples: the number ``n`` of examples.
         longest: an upper bound of the number of tokens of an example.
     """
@@ -179,7 +170,6 @@ def pack_batch(
 
 
 def _concatenate(rows: Sequence[np.ndarray], index: np.ndarray) -> np.ndarray:
-    """Concatenate the rows with the given indices into one array."""
     return np.concatenate([rows[number] for number in index]).astype(np.int64)
 
 
@@ -207,10 +197,7 @@ def _make_buckets(lengths: np.ndarray, encoder: Encoder) -> tuple[AttentionBucke
 
 
 def compute_fixed_size(lengths: np.ndarray, maximum: int, encoder: Encoder) -> tuple[int, int]:
-    """Compute the number of tokens in a batch with a tail, and an upper bound of the lengths in it.
-
-    ``maximum`` is the largest number of tokens of an example of the split.
-    """
+    """Compute the number of tokens of a batch with a tail, and an upper bound of its lengths."""
     unit = PADDED_LENGTH if encoder.transformers else LENGTH
     longest = min(-(-int(lengths.max()) // unit) * unit, maximum)
     # The tail has at least one token, because attention does not support empty sequences.
@@ -268,7 +255,7 @@ def split_into_micro_batches(
 
 
 def make_bucket(lengths: Tensor, example: Tensor, longest: int, heads: int) -> AttentionBucket:
-    """Build a bucket of neighbouring examples with ``lengths`` ``[m]``, padded to ``longest``.
+    """Build a bucket from the ``lengths`` ``[m]`` of neighbouring examples, padded to ``longest``.
 
     ``example`` has the index of each token's example ``[s]``.
     """

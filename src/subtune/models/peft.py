@@ -73,12 +73,7 @@ REFUSED_INITIALISATIONS = ("corda", "eva", "loftq", "lora_ga", "pissa_niter")
 
 
 def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
-    """Build a PEFT config, with the task type of the model's head.
-
-    Raises:
-        SubtuneError: the type, a field or a value is unknown or not supported, or PEFT does not
-            support the type for this head.
-    """
+    """Build a PEFT config, with the task type of the model's head."""
     supported = sorted(TYPES.keys() - UNSUPPORTED_TYPES)
     if settings.type not in supported:
         reason = UNSUPPORTED_TYPES.get(settings.type)
@@ -105,11 +100,7 @@ def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
 
 
 def inject_peft(encoder: Encoder, settings: PeftSettings, seed: int) -> Encoder:
-    """Inject PEFT's modules into an encoder, with random initial values from ``seed``.
-
-    Raises:
-        SubtuneError: PEFT cannot inject the modules into this model.
-    """
+    """Inject PEFT's modules into an encoder, with random initial values from ``seed``."""
     module, names = make_peft_model(encoder, settings, seed)
     parameters = canonical_parameters(module, names)
     parameters = {name: value.contiguous() for name, value in parameters.items()}
@@ -132,11 +123,7 @@ def peft_shapes(
 ) -> dict[str, Shape]:
     """Map canonical parameter names to shapes, including the parameters that PEFT adds.
 
-    If PEFT trains a copy of a module, the original module is left out. ``names`` maps canonical
-    names to transformers' names.
-
-    Raises:
-        SubtuneError: PEFT cannot inject the modules into this model.
+    A module is left out if PEFT trains a copy. ``names`` maps canonical to transformers' names.
     """
 
     def inject(device: str) -> tuple[peft.PeftModel, dict[str, str]]:

@@ -44,12 +44,7 @@ AUTO_CLASSES = {
 def load_transformers_encoder(
     directory: Path, head: str, outputs: int, pooling: Pooling | None = None
 ) -> Encoder:
-    """Load a model with transformers, like `subtune.models.encoder.load_encoder`.
-
-    Raises:
-        SubtuneError: transformers does not support this head for the model, the model does not
-            support the pooling, or a weight is missing or cannot be read.
-    """
+    """Load a model with transformers, like `subtune.models.encoder.load_encoder`."""
     config = _read_config_with_head(directory, outputs, head)
     field = family_naming(config.model_type).pooling_field
     if pooling == "first" and is_decoder(config):
@@ -67,10 +62,7 @@ def load_transformers_encoder(
 
 
 def make_transformers_model(encoder: Encoder, **settings: Any) -> PreTrainedModel:
-    """Build transformers' model with the parameter values of an encoder.
-
-    ``settings`` are arguments of transformers' ``from_config``.
-    """
+    """Build transformers' model with an encoder's values and arguments of ``from_config``."""
     with silence_transformers():
         model = AUTO_CLASSES[encoder.head].from_config(encoder.config, **settings)
     exported = encoder.export_parameters()
@@ -122,10 +114,6 @@ def describe_parameters(
     """Read the name in transformers' model and the shape of every parameter, by canonical name.
 
     The directory need not contain weights. If there are weights, their shapes are checked.
-
-    Raises:
-        SubtuneError: the configuration cannot be read, transformers does not support this head for
-            the model, or weights in the directory do not match the configuration.
     """
     config = _read_config_with_head(directory, outputs, head)
     if any((directory / name).is_file() for name in (WEIGHTS, INDEX)):
@@ -172,9 +160,6 @@ def _load_module(
     """Load transformers' model, and map canonical names to its parameter names.
 
     On the device ``meta``, parameters have shapes but no values.
-
-    Raises:
-        SubtuneError: a weight is missing, has the wrong shape, or is unknown to the model.
     """
     # For some decoders, the pretrained part has a different name in transformers' class for
     # question answering.

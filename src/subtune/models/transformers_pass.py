@@ -33,11 +33,7 @@ Updates = Mapping[str, tuple[Tensor, Tensor]]
 def transformers_logits(
     encoder: Encoder, batch: PackedBatch, trained: Mapping[str, Weight], masks: DropoutMasks | None
 ) -> Tensor:
-    """Compute logits ``[k, q, o]``, as `subtune.models.forward.compute_logits` does.
-
-    Raises:
-        SubtuneError: transformers' code fails, or vmap cannot vectorise it.
-    """
+    """Compute logits ``[k, q, o]``, as `subtune.models.forward.compute_logits` does."""
     theirs = _require_transformers(encoder)
     shared = {theirs.transformers_names[name]: value for name, value in encoder.parameters.items()}
     own: dict[str, Tensor] = {}
@@ -103,10 +99,7 @@ def find_token_read(encoder: Encoder) -> Reads:
 def _run_head(
     encoder: Encoder, inputs: Mapping[str, Tensor], needs_gradient: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Compute logits, and the last hidden states ``[n, l, h]`` that the head receives.
-
-    With ``needs_gradient``, the logits can be differentiated with respect to the hidden states.
-    """
+    """Compute logits, and the last hidden states ``[n, l, h]`` that the head receives."""
     theirs = _require_transformers(encoder)
     states = []
 

@@ -157,10 +157,7 @@ def sort_by_length(index: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 def evaluation_batches(
     lengths: np.ndarray, tokens: int = EVALUATION_TOKENS
 ) -> Iterator[np.ndarray]:
-    """Sort examples by length, and yield the indices of the examples in each evaluation batch.
-
-    A batch has at most ``tokens`` tokens, including padding. A longer example is its own batch.
-    """
+    """Yield the indices of batches of similar lengths, with at most ``tokens`` padded tokens."""
     order = np.argsort(lengths, kind="stable")
     start = 0
     while start < len(order):

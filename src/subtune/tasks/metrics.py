@@ -139,8 +139,7 @@ def compute_metrics(
 ) -> dict[str, float]:
     """Compute several metrics for values of ``value_type``, a key of `METRICS`.
 
-    An undefined correlation is reported as 0, because a model with constant predictions has learnt
-    nothing.
+    Undefined correlations are 0: a model with constant predictions has learnt nothing.
     """
     with warnings.catch_warnings(action="ignore"):
         scores = {

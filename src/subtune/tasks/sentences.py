@@ -298,7 +298,6 @@ class Regression(Sentences):
         return score
 
     def strata(self, labels: np.ndarray, ranges: int = RANGES) -> np.ndarray:
-        """Return the range of labels to which each row belongs."""
         return labels.argsort(kind="stable").argsort() * ranges // len(labels)
 
     def losses(
@@ -369,8 +368,7 @@ class MultiLabel(Sentences):
     ) -> Tensor:
         """Sum the losses of each run, from logits ``[k, n, o]`` and labels ``[n, o]``.
 
-        The loss of an example is the mean of its binary cross-entropies. Weights apply to positive
-        labels only.
+        The loss of an example is the mean over its labels. Weights apply to positive labels only.
         """
         positive = labels.to(logits.dtype)
         each = ((1 - 2 * positive) * logits).logaddexp(logits.new_zeros(()))

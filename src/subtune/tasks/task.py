@@ -35,13 +35,11 @@ class TaskSpec(HashableModel):
     """The fields of a task that affect results, validated for the kind of the task.
 
     Attributes:
-        text: the columns with texts.
-        label: the label column, or for each label word a column of 0 and 1.
+        label: the label column, or for each label word a 0/1 column.
         labels: the label words, numbered from 0; None for tasks without label words.
         kind: the kind of the task, a key of `KINDS`.
-        metrics: the names of the metrics. A record's best epoch has the best first metric on the
-            first split of ``evaluation``. Tables select by the same metric, unless a paper uses
-            another.
+        metrics: names of metrics. A record's best epoch has the best first metric on the first
+            split of ``evaluation``. Tables select by the same metric, unless a paper uses another.
         evaluation: the splits that are scored.
         encoding: the encoding of text files; None means UTF-8 or UTF-16.
         sheet: the sheet of Excel files; None means the first.
@@ -83,7 +81,6 @@ class TaskSpec(HashableModel):
         return (self.label,) if isinstance(self.label, str) else self.label
 
     def columns_read(self, labelled: bool) -> tuple[str, ...]:
-        """Return the columns that are read from a file with or without labels."""
         if not labelled:
             return self.text
         return (*self.text, *self.label_columns, *filter(None, [self.group]))
@@ -160,10 +157,7 @@ class TaskSize(HashableModel):
         )
 
     def examples_per_row(self, max_length: int, doc_stride: int | None) -> int:
-        """Return the number of overlapping examples into which a row of average length is cut.
-
-        Their starts are ``doc_stride`` tokens apart; if it is None, each row is one example.
-        """
+        """Return the number of examples ``doc_stride`` tokens apart in a row of average length."""
         if doc_stride is None:
             return 1
         return 1 + math.ceil(max(0, self.tokens - max_length) / min(doc_stride, max_length))
@@ -177,7 +171,6 @@ class Task(TaskSpec):
     """A task, including fields that do not affect results and therefore are not part of ids.
 
     Attributes:
-        title: the name in tables and figures.
         test: the splits for which predictions are stored.
         size: the size of a built-in task, which is known before a download; None for other tasks.
         predictions: pairs of the name of a system and the file with its external predictions.
@@ -240,10 +233,7 @@ class ScoreColumn:
 
 
 def list_score_columns(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[ScoreColumn]:
-    """List the columns of scores in the order of the tasks; the first of each task decides.
-
-    ``metrics`` maps names of tasks to metrics. Other tasks use their first metric.
-    """
+    """List the columns of scores of tasks, for the metric in ``metrics`` or else the first."""
     columns = []
     for task in tasks:
         for position, (split, title) in enumerate(task.columns()):

@@ -63,18 +63,15 @@ class TaskKind(ABC):
     """Interface for everything that differs between kinds of tasks.
 
     Attributes:
-        value_type: the type of the values that metrics compare, a key of
-            `subtune.tasks.metrics.METRICS`.
+        value_type: the type of compared values, a key of `subtune.tasks.metrics.METRICS`.
         metrics: the metrics that a task can use.
         default_metrics: the metrics of a task that lists none. If empty, a task must list metrics.
         text: the text columns of all tasks of this kind. If empty, a task lists its own columns.
         text_columns: the allowed numbers of text columns.
         label: the default label column.
-        has_label_columns: true if a row may have any number of labels. The labels may then be in
-            one column for each label word.
+        has_label_columns: true if a row may have any number of labels, also in one column each.
         outputs: the number of outputs ``o`` of the head; None means the number of label words.
-        labels_are: the end of the error message if all labels of a split are equal. Empty if equal
-            labels are allowed.
+        labels_are: the end of the error message for equal labels; empty if they are allowed.
         head: the type of the head, a name in `subtune.models.families`.
         problem_type: the ``problem_type`` of exported models in transformers.
         overlaps: true if long rows are cut into overlapping examples.
@@ -101,7 +98,6 @@ class TaskKind(ABC):
 
     @property
     def has_numbers(self) -> bool:
-        """True if labels are numbers, as in regression."""
         return self.value_type == "numbers"
 
     def loss_to_nats_factor(self, outputs: int) -> float:
@@ -137,19 +133,12 @@ class TaskKind(ABC):
 
     @abstractmethod
     def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
-        """Read the values of a row, in the order of `column_types`.
-
-        Raises:
-            SubtuneError: the row at ``place`` does not fit the task.
-        """
+        """Read the values of a row, in the order of `column_types`, or raise a `SubtuneError`."""
 
     def require_different_labels(
         self, task: TaskSpec, split: str, path: Path, columns: Columns
     ) -> None:
-        """Check that a split has at least two different labels, if it is used for training.
-
-        Evaluation splits are checked if a metric of the task is undefined for equal labels.
-        """
+        """Check that a split has two different labels, if training or a metric requires them."""
         if split != "train" and metrics.COEFFICIENTS.isdisjoint(task.metrics):
             return
         labels = set(np.hstack(columns["label"]).tolist())
@@ -200,10 +189,8 @@ class TaskKind(ABC):
     def balanced_weights(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
         """Compute the weight of each label word ``[o]``, like ``balanced`` weights in scikit-learn.
 
-        The mean weight over ``labels`` is 1.
-
-        Raises:
-            SubtuneError: a label word has no example, or all examples have the same label word.
+        The mean weight over ``labels`` is 1. A `SubtuneError` is raised if none or all examples
+        have a label word.
         """
         counts = np.bincount(labels, minlength=task.outputs)
         require_weightable_labels(task, counts, len(labels))
@@ -231,10 +218,7 @@ class TaskKind(ABC):
 
 
 def require_weightable_labels(task: TaskSpec, counts: np.ndarray, labels: int) -> None:
-    """Check that each label word occurs in some of ``labels`` examples but not in all.
-
-    Otherwise, it has no weight. ``counts`` has the number of examples of each label word ``[o]``.
-    """
+    """Check that each label word occurs in some of ``labels`` examples, not in none or all."""
     for word, count in zip(task.labels or (), counts, strict=True):
         if count in (0, labels):
             raise SubtuneError(

@@ -77,10 +77,7 @@ class Tokens(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Tokenize texts into examples of whole words; a word longer than an example is truncated.
-
-        The column ``reads`` has the position of the first subword token of each word.
-        """
+        """Tokenize whole words. The column ``reads`` has the position of a word's first token."""
         room = max_length - tokenizer.num_special_tokens_to_add(is_pair=False)
         space = space_before_word(tokenizer)
 
@@ -236,10 +233,7 @@ class Span(TaskKind):
     def losses(
         self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None
     ) -> Tensor:
-        """Sum the losses of each run, from logits ``[k, q, 2]`` and labels ``[n, 2]``.
-
-        The loss of a window is the mean of the cross-entropies for start and end.
-        """
+        """Sum the mean loss for start and end, from logits ``[k, q, 2]`` and labels ``[n, 2]``."""
         numbers = labels.new_ones(len(labels)).cumsum(0) - 1
         # Each window has its own softmax, and windows differ in length.
         outside = example != numbers[:, None]

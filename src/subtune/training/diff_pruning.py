@@ -100,14 +100,11 @@ class GateTraining:
 
         The second training is an ordinary run. As in the published code, the initial value of an
         entry is its pretrained value plus ``w``; the gate is dropped. If ``keeper`` has a
-        checkpoint of an earlier attempt, training continues from it.
+        checkpoint of an earlier attempt, training continues from it; it may raise a `StoppedError`.
 
         Returns:
-            The selected entries and the initial tensors of the second training, both by tensor
-                name, and the seconds that all attempts of the first training took.
-
-        Raises:
-            StoppedError: the job was asked to stop.
+            The selected entries and initial tensors, both by tensor name, and the seconds of all
+            attempts.
         """
         earlier = keeper.read_newest() if keeper else None
         if earlier is not None:
@@ -164,10 +161,7 @@ class GateTraining:
         return total
 
     def select_entries(self) -> tuple[Entries, dict[str, Tensor]]:
-        """Select the classifier and the entries with the largest differences (section 3.2).
-
-        The gates are drawn anew. The initial tensors of the second training are returned, too.
-        """
+        """Select the classifier and the entries with the largest differences (section 3.2)."""
         with torch.no_grad():
             differences = self._draw_differences()
         sizes = torch.cat([differences[name].abs().flatten() for name in self._alpha])
@@ -188,7 +182,6 @@ class GateTraining:
         return entries, values
 
     def _step_optimizer(self, optimizer: AdamW, learning_rate: float) -> None:
-        """Update the leaves of an optimizer, and clear their gradients."""
         gradients = [leaf.grad for leaf in optimizer.leaves]
         optimizer.step(gradients, learning_rate, self._recipe.max_grad_norm)
         for leaf in optimizer.leaves:
@@ -203,7 +196,6 @@ class GateTraining:
         return [state]
 
     def restore(self, state: State) -> None:
-        """Continue from a state that `states` returned."""
         self.step, self.seconds = state["step"], state["seconds"]
         self._gate_generator.set_state(state["draws"])
         self._masks.restore(*state["masks"])

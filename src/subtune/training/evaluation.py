@@ -156,10 +156,7 @@ def evaluate_runs(
     weights: Mapping[str, Weight],
     unit: Unit,
 ) -> list[Evaluation]:
-    """Evaluate several runs on all evaluation splits in ``examples``, in one pass per split.
-
-    ``unit`` has the mean and standard deviation of the labels before they were standardised.
-    """
+    """Evaluate several runs in one pass per split; ``unit`` restores the unit of the labels."""
     computed = {}
     for split in filter(examples.__contains__, task.evaluation):
         logits = compute_split_logits(model, examples[split], precision, weights)
@@ -198,18 +195,16 @@ class TrainingResult:
 
     Attributes:
         trainable: the number of trained parameters.
-        history: one mapping per epoch, with the keys ``epoch`` (from 1), ``train_loss``,
-            ``seconds`` and, for each score, ``<split>/<metric>``. The loss is a mean over examples
-            or, in token classification, over words. The time of runs that train side by side is
-            divided equally among them.
+        history: one mapping per epoch, with the keys ``epoch`` (from 1), ``train_loss`` (a mean
+            over examples or, in token classification, words), ``seconds`` (divided equally among
+            runs side by side) and, for each score, ``<split>/<metric>``.
         evaluations: one evaluation per epoch.
         best_epoch: the first epoch with the highest `Evaluation.first_score`, or the last epoch
             without evaluation splits; None if the run diverged.
         delta: the tensors that the run changed, at the end of the best epoch. When the run ends,
             they are on the CPU, and the head predicts labels in their original unit. Empty after
             divergence.
-        changes: maps the name of a tensor to its mean absolute change and its size; empty until the
-            run ends.
+        changes: maps each tensor to its mean absolute change and its size, when the run ends.
     """
 
     trainable: int
@@ -239,7 +234,6 @@ class TrainingResult:
     def end_epoch(
         self, epoch: int, train_loss: float, seconds: float, evaluation: Evaluation
     ) -> None:
-        """Add the results of an epoch, and update the best epoch."""
         row = {"epoch": epoch, "train_loss": train_loss, "seconds": seconds}
         for split, by_metric in evaluation.scores.items():
             row |= {f"{split}/{metric}": score for metric, score in by_metric.items()}
@@ -262,7 +256,6 @@ class TrainingResult:
         }
 
     def restore(self, state: State) -> None:
-        """Continue from a state that `state` returned."""
         self.history, self.best_epoch = state["history"], state["best_epoch"]
         self.delta = state["delta"]
         for scores, by_split in state["evaluations"]:

@@ -58,10 +58,9 @@ class Fisher:
     """Fisher information of entries and of tensors.
 
     Attributes:
-        entries: maps the name of a vector (LayerNorm or bias) or of a requested matrix to the
-            information of its entries, in the shape of the tensor.
-        sums: a table with one row per tensor. Its columns are ``parameter`` (the tensor's name),
-            ``size``, and ``information`` (the sum over the tensor's entries).
+        entries: maps the name of a vector or requested matrix to the information of its entries.
+        sums: a table with a row per tensor, and the columns ``parameter`` (its name), ``size``, and
+            ``information`` (the sum over its entries).
     """
 
     entries: dict[str, np.ndarray]
@@ -123,10 +122,7 @@ def fisher_information(
 def _sum_by_module(
     model: Encoder, examples: Examples, nats: Nats, totals: Totals, tokens_per_batch: int
 ) -> None:
-    """Compute ``totals`` in batches, from each module's input and the gradient of its output.
-
-    If a batch does not fit into memory, the computation starts again with batches half as large.
-    """
+    """Compute ``totals`` from inputs and gradients of modules, in batches that fit into memory."""
     for total in totals.values():
         total.zero_()
     try:
@@ -236,10 +232,7 @@ def _summed_matrix_squares(x: Tensor, g: Tensor, packed: _PackedTokens) -> Tenso
 
 
 def _matrix_squares(x: Tensor, g: Tensor, packed: _PackedTokens) -> Tensor:
-    """Compute Σ_n (Σ_t g[n, t, o]·x[n, t, i])², ``[o, i]``, in tiles of `TILE` or `GPU_TILE`.
-
-    A tile has as many rows of the matrix as fit. If all rows fit, it has as many examples as fit.
-    """
+    """Compute Σ_n (Σ_t g[n, t, o]·x[n, t, i])², ``[o, i]``, in tiles of `TILE` or `GPU_TILE`."""
     x, g = _pad_examples(x, packed), _pad_examples(g, packed)
     if x.shape[1] == 1:
         return g[:, 0].square().mT @ x[:, 0].square()

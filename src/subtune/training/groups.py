@@ -201,15 +201,10 @@ def train_runs(
     report: Report,
     checkpoints: Checkpoints | None = None,
 ) -> Iterator[tuple[str, TrainingResult, Mapping[str, Examples]]]:
-    """Train runs that share a pretrained model and the splits of a task.
+    """Train runs that share a pretrained model and a task, and yield each result when it is known.
 
-    Args:
-        specs: the specs of the runs, by the name of the run in the log.
-        rankings: rankings by id, for runs with masks. A ranking maps the name of a tensor to the
-            rank of each of its entries.
-
-    Yields:
-        The name, the result and the examples of each run, as soon as the result is known.
+    ``specs`` maps the names of runs in the log to specs; ``rankings`` maps the ids of rankings to
+    mappings from tensor names to the ranks of entries.
     """
     ranked = {id: WholeTensors(parameters=tuple(ranks)) for id, ranks in rankings.items()}
     # Folds are cached, because splitting off a fold takes as long as a short training.
@@ -286,11 +281,7 @@ def _resolve_entries(
 
 
 def add_adapter_modules(spec: RunSpec, pretrained: Encoder) -> Encoder:
-    """Add the adapters or PEFT modules of a run's selection, if any, to the pretrained model.
-
-    Raises:
-        SubtuneError: the modules cannot be added to the model.
-    """
+    """Add the adapters or PEFT modules of a run's selection, if any, to the pretrained model."""
     match spec.selection:
         case Adapter(adapter=settings) if pretrained.transformers is None:
             return add_adapters(pretrained, settings, spec.seed)

@@ -81,16 +81,11 @@ def train(
     continue.
 
     Args:
-        examples: the training split and the evaluation splits, if any, by name.
         runs: the runs. Their seed determines the initial classifier, the initial low-rank updates,
             the order of examples, and dropout.
         report: receives a line per run and epoch, which begins with the run's name.
-        keeper: writes checkpoints between steps. If an earlier attempt left a checkpoint, training
-            continues from it. On a CPU, the results are then bit-identical to those of an
-            uninterrupted training.
-
-    Returns:
-        The result of each run, in the order of ``runs``.
+        keeper: writes checkpoints between steps. Training continues from that of an earlier
+            attempt, on a CPU with bit-identical results.
 
     Raises:
         StoppedError: the job was asked to stop.
@@ -309,7 +304,6 @@ class _Group:
         self.graphs = self.graphs and self.graphs.copy_for_fewer_runs(len(left))
 
     def states(self) -> list[State]:
-        """Return the state of each run, from which `restore` continues."""
         shared: State = {"epoch": self.epoch, "step": self.step, "seconds": self._seconds}
         shared |= {"order": self._order_state, "masks": self._masks.state()}
         states = [shared | result.state() for result in self.results]

@@ -57,8 +57,7 @@ def train_and_record(
     """Train the runs of a sweep that are not recorded yet, and record each run when it has ended.
 
     Args:
-        specs: the specs of the runs, which share the model and the token ids. Repeated specs are
-            trained once.
+        specs: the specs of the runs, which share the model and the token ids.
         store: the directory of records.
         tokens: the token ids of the task, by split.
         rankings: as in `subtune.training.groups.train_runs`.
@@ -68,7 +67,6 @@ def train_and_record(
 
     Raises:
         StoppedError: the job was asked to stop.
-        SubtuneError: a record cannot be written.
     """
     reads = _tokens_read(specs[0], model)
     splits = filter(tokens.__contains__, specs[0].tokens.data.task.labelled_splits)
@@ -97,7 +95,6 @@ def train_and_record(
 
 
 def _tokens_read(spec: RunSpec, model: Encoder) -> Reads:
-    """Return which tokens the run's head or regression reads."""
     return pooled_tokens(spec.model, model) if isinstance(spec.recipe, Fit) else model.tokens_read
 
 
@@ -108,10 +105,7 @@ def write_record(
     examples: Mapping[str, Examples],
     origin: Mapping[str, Any],
 ) -> None:
-    """Write the record of a run to the directory ``store``, unless the record exists.
-
-    ``origin`` is the content of ``provenance.json``.
-    """
+    """Write a run's record to the directory ``store``, with ``origin`` as ``provenance.json``."""
     task = spec.tokens.data.task
     # TF-IDF reads whole texts, so no text is truncated.
     share_read = None if spec.reads_texts else examples["train"].share_read
@@ -139,10 +133,6 @@ def write_record(
 
 
 def _scores_content(result: TrainingResult, share_read: float | None) -> dict[str, Any]:
-    """Return the content of ``scores.json``.
-
-    ``share_read`` is the share of the texts' tokens left after truncation; None if unknown.
-    """
     # JSON has no NaN.
     scores = {
         split: {metric: v if math.isfinite(v) else None for metric, v in by_metric.items()}
@@ -160,7 +150,6 @@ def _write_json(path: Path, content: Any) -> None:
 def _merge_predictions(
     task: TaskSpec, by_split: Mapping[str, np.ndarray], examples: Mapping[str, Examples]
 ) -> pd.DataFrame:
-    """Merge the predictions of all splits into one table, with a column ``split``."""
     if not by_split:
         return pd.DataFrame(columns=["split", "idx", "label"])
     parts = []
@@ -174,10 +163,9 @@ def _merge_predictions(
 def provenance(device: torch.device) -> dict[str, Any]:
     """Describe the device and the software of this process, for the records of its runs.
 
-    Returns:
-        A mapping with the keys ``device`` (its name), ``threads`` (of torch), ``commit`` (of
-            subtune's repository, with ``-dirty`` at the end if files were changed; None without a
-            repository), and ``versions`` (of Python and of the packages that affect results).
+    The keys are ``device`` (its name), ``threads`` (of torch), ``commit`` (of subtune's repository,
+    with ``-dirty`` at the end if files were changed; None without a repository), and ``versions``
+    (of Python and of the packages that affect results).
     """
     versions = {"python": platform.python_version(), "subtune": VERSION}
     versions |= {name: version(name) for name in PACKAGES}
@@ -220,12 +208,8 @@ def predict_test_rows(
 ) -> pd.DataFrame:
     """Predict the test splits ``tokens`` (by split, may be empty) with recorded runs.
 
-    Returns:
-        A table with the columns ``run`` (the run's id), ``split``, and those of the task kind's
-            ``prediction_table``, except the labels.
-
-    Raises:
-        SubtuneError: the delta of a run cannot be read, or the run diverged.
+    The table has the columns ``run`` (the run's id), ``split``, and those of the task kind's
+    ``prediction_table``, except labels. A `SubtuneError` is raised if a run diverged.
     """
     parts = [NO_PREDICTIONS]
     for spec in specs:
@@ -241,11 +225,7 @@ def predict_test_rows(
 def predict_logits(
     store: Path, spec: RunSpec, model: Encoder, split: datasets.Dataset
 ) -> tuple[Examples, np.ndarray]:
-    """Return the examples of a split, and a recorded run's logits with one column per output.
-
-    Raises:
-        SubtuneError: the delta of the run cannot be read, or the run diverged.
-    """
+    """Return the examples of a split, and a recorded run's logits with one column per output."""
     examples = Examples(split, _tokens_read(spec, model))
     return examples, _compute_logits(spec, model, records.read_delta(store, spec.id), examples)
 
@@ -269,7 +249,6 @@ def with_delta(spec: RunSpec, model: Encoder, delta: Mapping[str, Any]) -> Encod
 def _compute_logits(
     spec: RunSpec, model: Encoder, delta: Mapping[str, Any], examples: Examples
 ) -> np.ndarray:
-    """Compute the logits of a run from the pretrained model and the run's delta."""
     if isinstance(spec.recipe, Fit):
         # A regression on embeddings uses the pretrained model without changes.
         bias, weight = (np.asarray(values) for _, values in sorted(delta.items()))

@@ -80,11 +80,7 @@ class TextRegression:
 def fit_tf_idf(
     examples: Mapping[str, Examples], task: TaskSpec, recipe: Fit, seed: int
 ) -> TrainingResult:
-    """Fit a regression to the texts of the training set, and evaluate it.
-
-    The ``examples`` of each split must contain texts (`subtune.data.load.read_examples`). The delta
-    is empty, because no pretrained model is changed.
-    """
+    """Fit a regression to the texts of the training set, and evaluate it."""
     started = time.monotonic()
     regression, features, index = fit_texts(examples["train"], task, recipe, seed)
     computed = {

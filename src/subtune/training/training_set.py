@@ -32,7 +32,6 @@ class TrainingSet:
     """The examples on which a run is trained.
 
     Attributes:
-        examples: the training split; its labels are raw or standardised.
         index: the indices of the drawn examples.
         unit: the mean and standard deviation of the labels before they were standardised.
         label_weights: the weight of each class in the loss, ``[outputs]``; None if all are equal.
@@ -51,11 +50,7 @@ def draw_training_set(
     generator: np.random.Generator,
     device: torch.device,
 ) -> TrainingSet:
-    """Draw the training examples of a run, and prepare their labels and label weights.
-
-    Raises:
-        SubtuneError: the labels cannot be standardised or weighted.
-    """
+    """Draw the training examples of a run, and prepare their labels and label weights."""
     index = draw_training_indices(train, recipe, generator)
     examples, unit = to_training_labels(train, index, recipe.labels)
     weights = compute_label_weights(task, examples, index, recipe, device)
@@ -74,10 +69,8 @@ def to_training_labels(
 ) -> tuple[Examples, Unit]:
     """Standardise the labels of a training split, if ``labels`` is ``standard``.
 
-    The mean and standard deviation of the labels at ``index`` are used, and returned.
-
-    Raises:
-        SubtuneError: all labels are equal, so they cannot be standardised.
+    The mean and standard deviation of the labels at ``index`` are used, and returned. A
+    `SubtuneError` is raised if these labels are equal.
     """
     if labels == "raw":
         return examples, Unit()
@@ -114,12 +107,10 @@ def compute_label_weights(
     recipe: Recipe | Fit,
     device: torch.device | None = None,
 ) -> Tensor | None:
-    """Compute the weight of each class in the loss, ``[outputs]`` in float64, from the recipe.
+    """Compute the weight of each class in the loss, ``[outputs]`` in float64, or None if equal.
 
-    The labels at ``index`` are counted. The result is None if the recipe has no class weights.
-
-    Raises:
-        SubtuneError: a label occurs in none or in all of the training examples.
+    The labels at ``index`` are counted. A `SubtuneError` is raised if a label occurs in none or
+    all.
     """
     if recipe.class_weights is None:
         return None

@@ -64,16 +64,12 @@ class AdamW:
 
     @torch.no_grad()
     def restore(self, state: Sequence[Tensor]) -> None:
-        """Continue from a state that `state` returned."""
         for tensor, saved in zip(self.state(), state, strict=True):
             tensor.copy_(saved)
 
 
 def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:
-    """Compute the learning rate after ``step`` of ``steps`` steps.
-
-    It rises linearly from 0 during the warmup, then is constant or falls linearly to 0.
-    """
+    """Compute the learning rate after ``step`` of ``steps`` steps, from warmup and schedule."""
     warmup = math.ceil(recipe.warmup * steps)
     if step < warmup:
         return recipe.learning_rate * step / warmup

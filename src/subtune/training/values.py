@@ -18,12 +18,9 @@ file::
                                               vector                                    NAME.lora_B,
                                                                                         NAME.lora_scale
 
-Terms in this file:
-
-* *leaf*: a tensor of trained values that the optimizer of one run updates.
-* *delta*: the tensors changed by one run, as a mapping with the keys of the saved file.
-
-Shapes: ``k`` runs, ``p`` elements of a flat vector, ``e`` trained entries.
+A *leaf* is a tensor of trained values that the optimizer of one run updates. A *delta* maps the
+keys of the saved file to the tensors that one run changed. Shapes: ``k`` runs, ``p`` elements of a
+flat vector, ``e`` trained entries.
 """
 
 import copy
@@ -126,7 +123,6 @@ class TrainedValues:
         return [part.gradient(position) for part in self._parts]
 
     def clear_gradients(self) -> None:
-        """Clear the gradients of all runs."""
         for part in self._parts:
             part.clear_gradients()
 
@@ -149,7 +145,6 @@ class TrainedValues:
         return {key: values for part in self._parts for key, values in part.delta(position).items()}
 
     def select_runs(self, positions: Sequence[int]) -> Self:
-        """Return the trained values of the runs at these positions only."""
         kept = copy.copy(self)
         kept._parts = [part.select_runs(positions) for part in self._parts]
         return kept
