@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_PANELS, MOST_ROWS, LONGEST_NAME = 5, 16, 32
 # The width of the panels of a line, of the numbers of parameters and of a character, and the height
 # of a method and of titles and labels, in inches.
-PANELS, NUMBERS, CHARACTER, ROW_HEIGHT, AROUND = 4.2, 0.7, 0.067, 0.175, 0.95
+PANELS, NUMBERS, CHARACTER, ROW_HEIGHT, AROUND = 3.6, 0.7, 0.067, 0.175, 0.95
 # The style of each kind of method. A marker is filled if the column ``sure`` is true.
 LOOKS: dict[str, dict[str, Any]] = {
     "method": {"color": "#0072b2", "marker": "o", "markersize": 5},

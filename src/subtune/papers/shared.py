@@ -257,9 +257,10 @@ SUSPECTS = Table(
     "The labels of these rows may be wrong, so check them first. The column 'probability' is the "
     "predicted probability of the given label (mean over seeds), from the method that the answer "
     "names. The runs were not trained on these rows. Each label has a threshold: its mean "
-    "predicted probability over the rows with that label. A row is listed if its label is neither "
-    "the most probable label nor the most probable of those that reach their thresholds (confident "
-    "learning). The least probable labels come first. If labels are numbers, the largest residuals "
+    "predicted probability over the rows with that label. A row is listed if at least one label "
+    "reaches its threshold, and its label is neither the most probable label nor the most probable "
+    "of those that reach their thresholds (confident learning). The least probable labels come "
+    "first. If labels are numbers, the largest residuals "
     "(prediction minus label) come first. The column 'row' is the row's line in a text file, or "
     "its number in another table.",
     make=suspect_labels_table,

@@ -209,7 +209,9 @@ def test_the_model_of_the_answer_predicts_unless_another_is_named(tmp_path, answ
     runs = pd.DataFrame(rows, columns=["model", "method", "run", "value"])
 
     class TwoModels(Comparison):
-        _chosen_runs = runs.assign(decides=True, encoder_size=10 * runs["method"].ne("tf-idf"))
+        _chosen_runs = runs.assign(
+            decides=True, task="mine", encoder_size=10 * runs["method"].ne("tf-idf")
+        )
 
         def _read(self, name):
             return pd.DataFrame([answer])
@@ -220,6 +222,9 @@ def test_the_model_of_the_answer_predicts_unless_another_is_named(tmp_path, answ
     assert found.best_run(method, "large") == {"layernorm": "l1", "bitfit": "l2"}[method]
     with pytest.raises(SubtuneError, match=r"^model: found 'medium', expected "):
         found.best_run(method, "medium")
+    TwoModels._chosen_runs = TwoModels._chosen_runs.assign(task=[*"aabaaa"])
+    with pytest.raises(SubtuneError, match=r"^method: layernorm was trained on a and b; "):
+        found.best_run("layernorm")
 
 
 @pytest.mark.parametrize("pair", ["one text", ("one text",), ("three", "texts", "here"), 1])
