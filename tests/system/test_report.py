@@ -202,7 +202,9 @@ def test_the_first_screen_is_a_sentence_what_to_do_next_and_a_plot(
             "BitFit is enough: 0.890 against 0.900 (> 99 %).",
             "No more runs are needed.",
         ]
-        assert page.locator("main > .scroll td").all_inner_texts()[:2] == ["BitFit", "400"]
+        assert page.locator("main > .scroll td").all_inner_texts()[:3] == [
+            *("BitFit", "bitfit", "400")
+        ]
         place = page.locator("main > figure img").bounding_box()
         assert place["y"] + place["height"] < 900
         assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -223,7 +223,9 @@ def test_the_model_of_the_answer_predicts_unless_another_is_named(tmp_path, answ
     with pytest.raises(SubtuneError, match=r"^model: found 'medium', expected "):
         found.best_run(method, "medium")
     TwoModels._chosen_runs = TwoModels._chosen_runs.assign(task=[*"aabaaa"])
-    with pytest.raises(SubtuneError, match=r"^method: layernorm was trained on a and b; "):
+    with pytest.raises(
+        SubtuneError, match=r"^method: layernorm was trained on several tasks \(a, b\); "
+    ):
         found.best_run("layernorm")
 
 
