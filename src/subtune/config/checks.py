@@ -23,7 +23,7 @@ from subtune.core.errors import (
 )
 from subtune.data.sources import MINI_TASKS, OFFICIAL_NAMES, REPOSITORIES
 from subtune.methods import is_built_in
-from subtune.methods.added import FittedRegression
+from subtune.methods.added import RegressionSelection
 from subtune.methods.selection import require_whole
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS, Task
@@ -134,7 +134,7 @@ def _check_methods(config: Config, path: str, experiment: Experiment) -> Iterato
     for key, names in methods.items():
         for method in names:
             try:
-                if isinstance(config.selection(method), FittedRegression):
+                if isinstance(config.selection(method), RegressionSelection):
                     without_training.add(method)
             except SubtuneError as error:
                 yield f"{path}.{key}: {error}"

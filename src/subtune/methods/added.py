@@ -195,7 +195,7 @@ class RegressionSettings(HashableModel):
     """The settings of a regression. There are none."""
 
 
-class FittedRegression(AbstractSelection):
+class RegressionSelection(AbstractSelection):
     """A regression that scikit-learn fits. The pretrained model is not trained."""
 
     usual_work = TrainingCost.NOTHING
@@ -204,7 +204,7 @@ class FittedRegression(AbstractSelection):
         return {}
 
 
-class Embeddings(FittedRegression):
+class Embeddings(RegressionSelection):
     """A regression on embeddings of the frozen model (`subtune.training.embeddings`)."""
 
     embeddings: RegressionSettings
@@ -213,7 +213,7 @@ class Embeddings(FittedRegression):
         return "nothing: logistic or ridge regression on frozen embeddings"
 
 
-class TfIdf(FittedRegression):
+class TfIdf(RegressionSelection):
     """A regression on TF-IDF features of words and characters (`subtune.training.tf_idf`)."""
 
     tf_idf: RegressionSettings
