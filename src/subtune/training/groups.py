@@ -119,7 +119,7 @@ def _compute_gradients(
         for position in range(len(runs)):
             for leaf in trained.leaves(position):
                 leaf.add_(0.1 * (first + position + 1))
-        trained.update_weights()
+        trained.copy_leaves()
     masks = DropoutMasks(seed, model.device)
     # An earlier run may have chosen a precision whose rounding errors exceed the tolerance.
     with autocast(model.device, "fp32"):

@@ -238,7 +238,7 @@ class _Group:
             gradients, norm = values.gradients(position), self._recipe.max_grad_norm
             self._optimizers[position].step(gradients, rate, norm)
         values.clear_gradients()
-        values.update_weights()
+        values.copy_leaves()
 
     def passes_left(self) -> list[list[int]]:
         """List the positions of the runs in each remaining evaluation pass of this epoch."""
@@ -328,7 +328,7 @@ class _Group:
         for position, number in enumerate(self.running):
             self._optimizers[position].restore(states[number]["optimizer"])
             self._losses[position] = states[number]["loss"]
-        self.values.update_weights()
+        self.values.copy_leaves()
         line = f"continues from step {self.step} of {self.steps}"
         self._masks.restore(*shared["masks"])
         was, now = shared["masks"][0]["device"], self.device.type

@@ -127,10 +127,10 @@ class TrainedValues:
             part.clear_gradients()
 
     @torch.no_grad()
-    def update_weights(self) -> None:
+    def copy_leaves(self) -> None:
         """Copy the values of the leaves to the tensors that the forward pass reads."""
         for part in self._parts:
-            part.update_weights()
+            part.copy_leaves()
 
     def weights(self, positions: Sequence[int] | None = None) -> dict[str, Weight]:
         """Return the weights of the runs at ``positions`` (None: all) for the forward pass."""
@@ -197,7 +197,7 @@ class FlatTensors:
         for leaf in self.leaves:
             leaf.grad = None
 
-    def update_weights(self) -> None:
+    def copy_leaves(self) -> None:
         """Do nothing, because `weights` reads the leaves directly."""
 
     def weights(self, positions: Sequence[int]) -> dict[str, Weight]:
@@ -266,7 +266,7 @@ class StackedMatrix:
 
     The *master weights* of a run are the matrix in the dtype of the model. If a run trains the
     whole matrix, its leaf is the master weights. If a run trains only some entries, its leaf is a
-    vector ``[e]`` of these entries, and `update_weights` copies the leaf to the master weights.
+    vector ``[e]`` of these entries, and `copy_leaves` copies the leaf to the master weights.
 
     The forward pass reads the *working copies*, a tensor ``[k, …]`` in the dtype of matrix
     products. Autograd computes the gradient of the working copies. If the model also has the dtype
@@ -321,7 +321,7 @@ class StackedMatrix:
     def clear_gradients(self) -> None:
         self._working_copies.grad = None
 
-    def update_weights(self) -> None:
+    def copy_leaves(self) -> None:
         for master, leaf, index in zip(
             self._master_weights, self.leaves, self._indices, strict=True
         ):

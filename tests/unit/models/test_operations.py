@@ -87,7 +87,7 @@ def values_of(model, entries, runs):
         for run in range(runs):
             for leaf in values.leaves(run):
                 leaf += 0.1 * torch.randn(leaf.shape, generator=generator, dtype=leaf.dtype)
-    values.update_weights()
+    values.copy_leaves()
     return values
 
 
