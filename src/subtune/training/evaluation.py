@@ -172,7 +172,7 @@ def score_splits(
 ) -> Evaluation:
     """Compute predictions and scores from the logits of each split; NaN if one is not finite."""
     if not all(np.isfinite(logits).all() for logits in computed.values()):
-        return make_empty_evaluation(task)
+        return make_nan_evaluation(task)
     kind, scores, predictions = task.of_kind, {}, {}
     for split, values in computed.items():
         predictions[split] = kind.predict(examples[split], values)
@@ -181,7 +181,7 @@ def score_splits(
     return Evaluation(scores, predictions)
 
 
-def make_empty_evaluation(task: TaskSpec) -> Evaluation:
+def make_nan_evaluation(task: TaskSpec) -> Evaluation:
     """Return the evaluation of a run that diverged, in which every score is NaN."""
     return Evaluation({split: dict.fromkeys(task.metrics, math.nan) for split in task.evaluation})
 

@@ -29,7 +29,7 @@ from subtune.training.evaluation import (
     cast_frozen_weights,
     epoch_line,
     evaluate_runs,
-    make_empty_evaluation,
+    make_nan_evaluation,
 )
 from subtune.training.training_set import draw_training_set, restore_label_unit
 from subtune.training.training_step import AdamW, Graphs, learning_rate_at
@@ -263,7 +263,7 @@ class _Group:
         for position, number, evaluation in zip(positions, numbers, evaluations, strict=True):
             result, mean = self.results[number], means[position] * unit.standard_deviation**2
             if not math.isfinite(mean):
-                evaluation = make_empty_evaluation(self._task)
+                evaluation = make_nan_evaluation(self._task)
             result.end_epoch(self.epoch, mean, seconds, evaluation)
             if result.best_epoch == self.epoch:
                 result.delta = self.values.delta(position)

@@ -25,7 +25,7 @@ from subtune.training.evaluation import (
     TrainingResult,
     autocast,
     compute_split_logits,
-    make_empty_evaluation,
+    make_nan_evaluation,
 )
 from subtune.training.fisher_information import fisher_information
 from subtune.training.recipe import train
@@ -185,7 +185,7 @@ def test_a_run_that_diverges_later_has_no_best_epoch(loss):
     good = Evaluation({"validation": {"accuracy": 0.9}}, {"validation": np.zeros((3, 2))})
     result.end_epoch(1, 0.5, 1.0, good)
     assert not result.diverged
-    result.end_epoch(2, loss, 1.0, make_empty_evaluation(SST2))
+    result.end_epoch(2, loss, 1.0, make_nan_evaluation(SST2))
     assert result.diverged and result.best_epoch is None
     assert not result.best.predictions
     scores = [row["validation/accuracy"] for row in result.history]
