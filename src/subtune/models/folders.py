@@ -10,7 +10,7 @@ CONFIG, ADAPTER, SPEC = "config.json", "adapter_config.json", "subtune.json"
 SUBFOLDER_PATTERNS = ("*", "*/*", "*/*/*")
 
 
-def explain_missing_config(directory: Path) -> str:
+def format_missing_config(directory: Path) -> str:
     """Say what a folder without ``config.json`` contains, and which folder to name as the model."""
     if (directory / ADAPTER).is_file():
         base = _read_field(directory / ADAPTER, "base_model_name_or_path")

@@ -27,7 +27,7 @@ from subtune.models.families import (
     SEQUENCE_CLASSIFICATION,
     Dimensions,
 )
-from subtune.models.folders import CONFIG, explain_missing_config
+from subtune.models.folders import CONFIG, format_missing_config
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +59,7 @@ def read_model_config(directory: Path) -> dict[str, Any]:
     """Read the fields of a model's ``config.json``, and check that subtune can train the model."""
     path = directory / CONFIG
     if not path.is_file():
-        raise SubtuneError(explain_missing_config(directory))
+        raise SubtuneError(format_missing_config(directory))
     with convert_errors(f"{path} is not a model's configuration"):
         fields = json.loads(path.read_text())
         model_type = fields.get("model_type")
