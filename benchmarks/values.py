@@ -135,7 +135,7 @@ class WithoutGraphs:
     def __init__(self, *_: Any):
         self._device = inputs.device()
 
-    def copy_for_fewer_runs(self, runs: int) -> "WithoutGraphs":
+    def recreate(self, runs: int) -> "WithoutGraphs":
         return self
 
     def take(self, step: Any, batches: Any, rates: Sequence[float]) -> None:

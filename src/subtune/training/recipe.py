@@ -301,7 +301,7 @@ class _Group:
         for position, optimizer in enumerate(self._optimizers):
             optimizer.leaves = self.values.leaves(position)
         self._losses = torch.zeros(len(left), device=self.device)
-        self.graphs = self.graphs and self.graphs.copy_for_fewer_runs(len(left))
+        self.graphs = self.graphs and self.graphs.recreate(len(left))
 
     def states(self) -> list[State]:
         shared: State = {"epoch": self.epoch, "step": self.step, "seconds": self._seconds}

@@ -105,7 +105,7 @@ class Graphs:
         self._pool = torch.cuda.graph_pool_handle()
         self._can_capture = True
 
-    def copy_for_fewer_runs(self, runs: int) -> "Graphs":
+    def recreate(self, runs: int) -> "Graphs":
         """Return a copy for fewer runs. Captured steps are not copied: they compute all runs."""
         fewer = Graphs(runs, self._generators, self._report)
         fewer._can_capture = self._can_capture

@@ -112,7 +112,7 @@ def test_a_step_of_several_batches_is_one_graph(graphs, made, sums):
 
 
 def test_fewer_runs_have_graphs_of_their_own(graphs, made):
-    fewer, moved = graphs.copy_for_fewer_runs(1), torch.zeros(1)
+    fewer, moved = graphs.recreate(1), torch.zeros(1)
     for rate in (1.0, 2.0, 3.0):
         fewer.take_step(lambda batches, rates: moved.add_(rates[0]), [batch_of(1)], [rate])
     assert moved.item() == 6 and [graph.replays for graph in made] == [2]
@@ -140,7 +140,7 @@ def test_fewer_runs_do_not_try_again_what_cannot_be_captured(graphs, lines, made
     reads = Reads()
     for _ in range(2):
         graphs.take_step(reads.step, [batch_of(1)], RATES)
-    fewer = graphs.copy_for_fewer_runs(RUNS)
+    fewer = graphs.recreate(RUNS)
     for _ in range(3):
         fewer.take_step(reads.step, [batch_of(1)], RATES)
     assert len(lines) == len(made) == 1
