@@ -12,7 +12,7 @@ import pandas as pd
 
 from subtune import tasks
 from subtune.config.schema import Config, Experiment
-from subtune.data.load import make_split, tokenize
+from subtune.data.load import build_dataset, tokenize
 from subtune.methods import METHODS, Selection
 from subtune.methods.roles import split_name
 from subtune.methods.single_entries import Ranked, Top
@@ -60,7 +60,7 @@ def rows_of(task: Task, rows: int = 12, evaluation: int = 6) -> datasets.Dataset
 def split_of(task: Task, rows: Iterable[dict], source: str = "example") -> datasets.Dataset:
     """Build a split from labelled rows, which map column names to cells."""
     placed = pair_with_places(rows)
-    return make_split(task, task.of_kind.from_rows(task, placed, labelled=True, source=source))
+    return build_dataset(task, task.of_kind.from_rows(task, placed, labelled=True, source=source))
 
 
 @cache

@@ -30,7 +30,9 @@ def load_rows(spec: DataSpec, paths: Mapping[str, Path] | None = None) -> datase
     if spec.source == "hub":
         return _download_rows(task, spec.version, spec.splits)
     columns = read_columns(task, paths or {}, spec.source)
-    splits = {split: make_split(task, columns[split]) for split in spec.splits if split in columns}
+    splits = {
+        split: build_dataset(task, columns[split]) for split in spec.splits if split in columns
+    }
     return datasets.DatasetDict(splits)
 
 
@@ -66,7 +68,7 @@ def read_hub_split(
     if repository.row is not None:
         placed = pair_with_places(map(repository.row, rows))
         kind, name = task.of_kind, repository.name
-        return make_split(task, kind.from_rows(task, placed, labelled=labelled, source=name))
+        return build_dataset(task, kind.from_rows(task, placed, labelled=labelled, source=name))
     # GLUE's labels on the hub are already numbers.
     new_names = dict(zip(task.text, ("text_a", "text_b"), strict=False))
     new_names |= dict.fromkeys(task.label_columns, "label")
@@ -74,10 +76,10 @@ def read_hub_split(
     columns = rows.select_columns(["idx", *task.of_kind.column_types(task)])[:]
     columns[PLACE] = [where for where, _ in pair_with_places(columns["idx"])]
     columns[SET] = find_sets(task.of_kind.texts(columns), repeat(None, len(rows)))
-    return make_split(task, columns)
+    return build_dataset(task, columns)
 
 
-def make_split(task: TaskSpec, columns: Columns) -> datasets.Dataset:
+def build_dataset(task: TaskSpec, columns: Columns) -> datasets.Dataset:
     """Build the dataset of one split from its columns, which `TaskKind.from_rows` returns."""
     types = {"idx": "int32", PLACE: "string", **task.of_kind.column_types(task), SET: "int32"}
     features = {}

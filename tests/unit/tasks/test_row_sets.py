@@ -7,7 +7,7 @@ import datasets
 import numpy as np
 import pytest
 
-from subtune.data.load import make_split, tokenize
+from subtune.data.load import build_dataset, tokenize
 from subtune.models.families import HEADS
 from subtune.runs.spec import Fold
 from subtune.tasks import Task
@@ -81,7 +81,7 @@ def make_rows(task, count=90):
 def test_all_methods_models_and_lengths_are_scored_on_the_same_rows(task, tiny_bert, minilm):
     placed = pair_with_places(make_rows(task))
     columns = task.of_kind.from_rows(task, placed, labelled=True, source="rows")
-    rows = datasets.DatasetDict({"train": make_split(task, columns)})
+    rows = datasets.DatasetDict({"train": build_dataset(task, columns)})
     apart = len(task.text) > 1
     tokens = [
         tokenize(task, rows, tiny_bert, 24),
