@@ -240,7 +240,7 @@ class Estimates:
         """Return the megabytes of main memory that the token ids of a task need."""
         # An example has two NumPy arrays of 64-bit integers (one if the model has no token
         # types, such as RoBERTa), each with about 100 bytes of overhead.
-        examples = self.plan.task_size(tokens).all_rows * self.plan.examples_per_row(tokens)
+        examples = self.plan.task_size(tokens).total_rows * self.plan.examples_per_row(tokens)
         return examples * 2 * (100 + 8 * self._mean_length(tokens)) / 1e6
 
     def _mean_length(self, tokens: TokensSpec) -> float:

@@ -138,7 +138,7 @@ class TaskSize(HashableModel):
     sample: tuple[str, ...] = ()
 
     @property
-    def all_rows(self) -> int:
+    def total_rows(self) -> int:
         return self.train_rows + self.evaluation_rows + self.test_rows
 
     def most_folds(self, most: int) -> int:

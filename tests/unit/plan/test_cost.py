@@ -106,7 +106,7 @@ def test_glues_sizes_are_those_of_its_files(task, glue_dir, minilm):
     size = TASKS[task].size
     assert size.train_rows == len(rows["train"])
     assert size.evaluation_rows == sum(len(rows[split]) for split in TASKS[task].evaluation)
-    assert size.all_rows == sum(map(len, rows.values()))
+    assert size.total_rows == sum(map(len, rows.values()))
     # Every n-th row, because STS-B's rows are ordered by source.
     some = rows["train"][:: len(rows["train"]) // 400 or 1]
     texts = [[row[column] for row in some] for column in TASKS[task].text]
@@ -117,7 +117,7 @@ def test_glues_sizes_are_those_of_its_files(task, glue_dir, minilm):
 @pytest.mark.parametrize("task", ["rte", "ud_ewt", "squad"])
 def test_a_mini_tasks_size_is_counted(task, minilm):
     size = task_size(TASKS[task], "builtin", {})
-    assert (size.train_rows, size.evaluation_rows, size.all_rows) == (200, 100, 340)
+    assert (size.train_rows, size.evaluation_rows, size.total_rows) == (200, 100, 340)
     rows = load_rows(DataSpec(task=TASKS[task], source="builtin", version="1"))
     ids = tokenize(TASKS[task], rows, minilm, 256)["train"]["input_ids"]
     # A punctuation mark is a word with one token.
