@@ -205,7 +205,7 @@ def read_texts(task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow
 
     def is_labelled_row(cells: dict[str, str]) -> bool:
         with contextlib.suppress(KeyError, SubtuneError):
-            kind.read_cells(task, cells, labelled, "")
+            kind.parse_row(task, cells, labelled, "")
             return labelled and all(
                 cells[column] == cells[column].strip() for column in task.label_columns
             )

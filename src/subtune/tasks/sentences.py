@@ -196,7 +196,7 @@ class Sentences(TaskKind):
     def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
         return dict.fromkeys(TEXT_COLUMNS[: len(task.text)], "string") | {"label": self.label_type}
 
-    def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
+    def parse_row(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
         texts = [self._read_text_cell(row, column, place) for column in task.text]
         if not "".join(texts).strip():
             raise SubtuneError(f"{place}: found no text, expected a non-empty text")

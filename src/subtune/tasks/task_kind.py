@@ -122,7 +122,7 @@ class TaskKind(ABC):
             for column in task.columns_read(labelled):
                 if column not in row:
                     raise SubtuneError(f"{place}: {format_missing_column(column, row)}")
-            table.append((number, where, *self.read_cells(task, row, labelled, place)))
+            table.append((number, where, *self.parse_row(task, row, labelled, place)))
             group = row.get(task.group) if task.group else None
             groups.append(None if group is None else str(group))
         if not table:
@@ -132,7 +132,7 @@ class TaskKind(ABC):
         return found | {SET: find_sets(self.texts(found), groups)}
 
     @abstractmethod
-    def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
+    def parse_row(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
         """Read the values of a row, in the order of `column_types`, or raise a `SubtuneError`."""
 
     def require_different_labels(

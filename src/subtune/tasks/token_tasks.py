@@ -53,7 +53,7 @@ class Tokens(TaskKind):
     def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
         return {"words": ["string"], "label": ["int32"]}
 
-    def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
+    def parse_row(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
         """Read the words and the numbers of their labels, which are -1 in unlabelled rows."""
         read = {column: row[column] for column in task.columns_read(labelled)}
         with explain_pydantic_errors(place):
@@ -187,7 +187,7 @@ class Span(TaskKind):
         texts = {"question": "string", "context": "string", "answers": ["string"]}
         return texts | {"label": ["int32"]}
 
-    def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
+    def parse_row(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
         """Read the question, its context, and the texts and starts of the accepted answers."""
         accepted = row[self.label] if labelled else {"text": [], "answer_start": []}
         return (*(row[text] for text in task.text), accepted["text"], accepted["answer_start"])
