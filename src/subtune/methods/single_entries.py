@@ -241,7 +241,7 @@ def rank_entries(information: Information) -> dict[str, np.ndarray]:
     return dict(zip(information, np.split(rank, ends[:-1]), strict=True))
 
 
-def read_entry_values(path: Path) -> dict[str, np.ndarray]:
+def read_entry_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read the tensors of a file with Fisher information or a ranking, by name."""
     with convert_errors(f"{path} is damaged; delete it, and run snakemake again"):
         return safetensors.numpy.load_file(path)
@@ -251,7 +251,7 @@ def rank_entries_in_files(ranked: WholeTensors, paths: Sequence[Path]) -> dict[s
     """Rank the entries of a selection by Fisher information, given one file per task."""
     per_task = []
     for path in paths:
-        entries = read_entry_values(path)
+        entries = read_entry_arrays(path)
         shapes = {name: values.shape for name, values in entries.items()}
         names = sorted(ranked.names(shapes))
         per_task.append({name: entries[name] for name in names})

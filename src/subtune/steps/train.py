@@ -76,7 +76,7 @@ def make_trainer(
         scored_selections: ids of selections whose runs are also scored on their training set.
     """
     from subtune.data.load import read_examples
-    from subtune.methods.single_entries import read_entry_values
+    from subtune.methods.single_entries import read_entry_arrays
     from subtune.models.encoder import load_spec_encoder
     from subtune.training.recorded_runs import train_and_record
 
@@ -89,7 +89,7 @@ def make_trainer(
             if not all(spec.reads_texts for spec in specs):
                 model = model.to(device)
             paths = map(Path, inputs["rankings"])
-            rankings = {path.stem: read_entry_values(path) for path in paths}
+            rankings = {path.stem: read_entry_arrays(path) for path in paths}
             tokens = read_examples(inputs["tokens"], *inputs["texts"])
             read_once.extend([model, tokens, rankings])
         model, tokens, rankings = read_once

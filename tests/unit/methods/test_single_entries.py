@@ -19,7 +19,7 @@ from subtune.methods.single_entries import (
     Top,
     rank_entries,
     rank_entries_in_files,
-    read_entry_values,
+    read_entry_arrays,
     sum_information,
 )
 from tests.helpers.examples import CLASSIFIER
@@ -136,4 +136,4 @@ def test_a_damaged_file_of_information_is_named_with_what_to_do(tmp_path):
     path = tmp_path / "sst2.safetensors"
     path.write_bytes(b"\x00" * 100)
     with pytest.raises(SubtuneError, match=r"sst2\.safetensors is damaged; delete it, and"):
-        read_entry_values(path)
+        read_entry_arrays(path)
