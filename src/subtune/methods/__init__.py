@@ -16,7 +16,7 @@ from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.files import read_package_yaml
 from subtune.methods.added import Adapter, Embeddings, Lora, Peft, TfIdf
 from subtune.methods.selection import WholeTensors
-from subtune.methods.single_entries import DiffPruning, Draw, Random, Top
+from subtune.methods.single_entries import DiffPruning, Random, RandomEntries, Top
 
 
 def _find_kind_tag(value: Any) -> str:
@@ -79,7 +79,7 @@ def find_selection(name: str, own: Mapping[str, NamedSelection], model: str = ""
     """
     known = METHODS | dict(own)
     if name == "rand_uniform" and model in _METHODS_FILE["rand_uniform"]:
-        return Random(random=Draw(count=_METHODS_FILE["rand_uniform"][model]))
+        return Random(random=RandomEntries(count=_METHODS_FILE["rand_uniform"][model]))
     if name in known:
         return known[name]
     if strata := SPAFIT.fullmatch(name):

@@ -41,7 +41,7 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 Information = Mapping[str, np.ndarray]
 
 
-class Draw(HashableModel):
+class RandomEntries(HashableModel):
     """Entries that are drawn uniformly, without replacement.
 
     * ``count``: the number of drawn entries.
@@ -130,7 +130,7 @@ class Random(AbstractSelection):
 
     usual_work = TrainingCost.ENTRIES
     random: Annotated[
-        Annotated[Draw, Tag("[draw]")] | Annotated[Lines, Tag("[lines]")],
+        Annotated[RandomEntries, Tag("[draw]")] | Annotated[Lines, Tag("[lines]")],
         Discriminator(_draw_discriminator),
     ]
 

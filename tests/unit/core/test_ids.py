@@ -68,7 +68,7 @@ FIXED_DEFAULTS: dict[type[HashableModel], dict[str, Any]] = {
         "scope": None,
     },
     WholeTensors: {"without": None},
-    single_entries.Draw: {"as_many_as": None, "count": None, "within": ("**",)},
+    single_entries.RandomEntries: {"as_many_as": None, "count": None, "within": ("**",)},
     single_entries.Lines: {"whole": None},
     single_entries.Random: {},
     added.LoraSettings: {},

@@ -12,9 +12,9 @@ from subtune.core.errors import SubtuneError
 from subtune.methods import METHODS
 from subtune.methods.selection import Indices, WholeTensors, count_trained_parameters
 from subtune.methods.single_entries import (
-    Draw,
     Lines,
     Random,
+    RandomEntries,
     Ranked,
     Top,
     rank_entries,
@@ -42,7 +42,9 @@ def test_random_draws_as_many_as_layernorm_by_tensor_size(bert_large):
 
 def test_a_draw_has_its_count_and_depends_on_the_seed_alone(bert_large):
     def flat(seed):
-        drawn = Random(random=Draw(count=1234, within=("**.bias",))).resolve(bert_large, seed)
+        drawn = Random(random=RandomEntries(count=1234, within=("**.bias",))).resolve(
+            bert_large, seed
+        )
         assert all(name.endswith(".bias") for name in drawn.keys() - set(CLASSIFIER))
         return {name: index.tolist() for name, index in indices(drawn).items()}
 
@@ -66,7 +68,7 @@ def test_random_lines_are_whole_columns_or_as_many_entries_of_whole_rows():
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
-        (Draw(count=16), "cannot draw 16 entries; `within` matches only 15"),
+        (RandomEntries(count=16), "cannot draw 16 entries; `within` matches only 15"),
         (Lines(lines_of=("bias",)), "'bias' is not a matrix"),
     ],
 )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from subtune.methods.added import Lora, LoraSettings
 from subtune.methods.roles import is_embedding
 from subtune.methods.selection import WholeTensors, count_trained_parameters
-from subtune.methods.single_entries import Draw, Lines, Random, Ranked, Top
+from subtune.methods.single_entries import Lines, Random, RandomEntries, Ranked, Top
 from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.operations import LowRankUpdate, PerRun
@@ -111,10 +111,10 @@ def selections(draw, shapes):
         lora = LoraSettings(targets=targets, rank=draw(SIZES), alpha=draw(SIZES))
         return Lora(lora=lora, parameters=others), None
     if kind == "as many":
-        return Random(random=Draw(as_many_as=whole, within=("**",))), None
+        return Random(random=RandomEntries(as_many_as=whole, within=("**",))), None
     numbers = sum(math.prod(shapes[name]) for name in {*whole})
     if kind == "draw":
-        return Random(random=Draw(count=draw(st.integers(1, numbers)), within=whole)), None
+        return Random(random=RandomEntries(count=draw(st.integers(1, numbers)), within=whole)), None
     order = np.random.default_rng(draw(st.integers(0, 99))).permutation(numbers).astype(np.int32)
     ends = np.cumsum([math.prod(shapes[name]) for name in dict.fromkeys(whole)])
     pieces = np.split(order, ends[:-1])
