@@ -25,7 +25,7 @@ from benchmarks import inputs
 from benchmarks.measurements import JsonLines
 from subtune.core.errors import error_reason
 from subtune.methods import Selection, find_selection
-from subtune.methods.added import Adapter, Peft
+from subtune.methods.added import Adapters, Peft
 from subtune.methods.single_entries import Ranked, Top
 from subtune.models.encoder import Encoder, add_adapters
 from subtune.training import recipe
@@ -158,7 +158,7 @@ def _random_ranks(model: Encoder) -> dict[str, np.ndarray]:
 
 def _add_modules(model: Encoder, selection: Selection) -> Encoder:
     match selection:
-        case Adapter(adapter=settings):
+        case Adapters(adapter=settings):
             return add_adapters(model, settings, 0)
         case Peft(peft=settings):
             # Importing PEFT takes seconds.

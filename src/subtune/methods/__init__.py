@@ -14,7 +14,7 @@ from pydantic import Discriminator, Tag, TypeAdapter
 
 from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.files import read_package_yaml
-from subtune.methods.added import Adapter, Embeddings, Lora, Peft, TfIdf
+from subtune.methods.added import Adapters, Embeddings, Lora, Peft, TfIdf
 from subtune.methods.selection import WholeTensors
 from subtune.methods.single_entries import DiffPruning, Random, RandomEntries, Top
 
@@ -30,7 +30,7 @@ NamedSelection = Annotated[
     Annotated[Random, Tag("[random]")]
     | Annotated[Lora, Tag("[lora]")]
     | Annotated[Peft, Tag("[peft]")]
-    | Annotated[Adapter, Tag("[adapter]")]
+    | Annotated[Adapters, Tag("[adapter]")]
     | Annotated[DiffPruning, Tag("[diff_pruning]")]
     | Annotated[Embeddings, Tag("[embeddings]")]
     | Annotated[TfIdf, Tag("[tf_idf]")]

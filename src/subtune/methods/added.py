@@ -108,7 +108,7 @@ class AdapterSettings(HashableModel):
         return shapes
 
 
-class Adapter(AbstractSelection):
+class Adapters(AbstractSelection):
     """Adapters. With Houlsby adapters, every LayerNorm is trained too."""
 
     usual_work = TrainingCost.LOW_RANK

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from subtune.core.errors import SubtuneError, convert_errors
 from subtune.core.files import read_package_yaml
 from subtune.methods import Selection
-from subtune.methods.added import Adapter, Peft, PeftSettings
+from subtune.methods.added import Adapters, Peft, PeftSettings
 from subtune.methods.roles import (
     Shape,
     family_naming,
@@ -260,7 +260,7 @@ def shapes_of_selection(
     if isinstance(selection, Peft):
         return _peft_shapes(dimensions, selection.peft, outputs, head)
     shapes = dimensions.shapes(outputs, head)
-    if isinstance(selection, Adapter) and isinstance(dimensions, Dimensions):
+    if isinstance(selection, Adapters) and isinstance(dimensions, Dimensions):
         layers, width = dimensions.num_hidden_layers, dimensions.hidden_size
         return selection.adapter.parameter_shapes(layers, width) | shapes
     return shapes

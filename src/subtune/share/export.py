@@ -16,7 +16,7 @@ from transformers import AutoModel, PretrainedConfig
 
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout, new_directory
-from subtune.methods.added import Adapter, Lora, Peft, PeftSettings
+from subtune.methods.added import Adapters, Lora, Peft, PeftSettings
 from subtune.methods.roles import is_added, is_classifier, is_norm
 from subtune.models.encoder import Encoder, load_spec_encoder, silence_transformers
 from subtune.models.folders import ADAPTER, SPEC
@@ -235,7 +235,7 @@ def _load_run(
             "log says nothing of cut texts or stochastic gradient descent, with the code of "
             "docs/methods.md, section TF-IDF"
         )
-    if isinstance(spec.selection, Adapter):
+    if isinstance(spec.selection, Adapters):
         raise SubtuneError(
             f"run {run} trained Houlsby or Pfeiffer adapters, which neither transformers nor PEFT "
             "supports; choose a run of another method"

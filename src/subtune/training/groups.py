@@ -9,7 +9,7 @@ from torch import Tensor
 
 from subtune.core.errors import SubtuneError, error_reason
 from subtune.core.process import is_out_of_memory
-from subtune.methods.added import Adapter, Peft
+from subtune.methods.added import Adapters, Peft
 from subtune.methods.selection import Entries, WholeTensors
 from subtune.methods.single_entries import DiffPruning
 from subtune.models.encoder import Encoder, add_adapters, with_new_classifier
@@ -283,7 +283,7 @@ def _resolve_entries(
 def add_adapter_modules(spec: RunSpec, pretrained: Encoder) -> Encoder:
     """Add the adapters or PEFT modules of a run's selection, if any, to the pretrained model."""
     match spec.selection:
-        case Adapter(adapter=settings) if pretrained.transformers is None:
+        case Adapters(adapter=settings) if pretrained.transformers is None:
             return add_adapters(pretrained, settings, spec.seed)
         case Peft(peft=settings):
             # This import is local, because importing PEFT takes seconds and is rarely needed.

@@ -74,7 +74,7 @@ FIXED_DEFAULTS: dict[type[HashableModel], dict[str, Any]] = {
     added.LoraSettings: {},
     added.Lora: {"parameters": None},
     added.AdapterSettings: {"size": None, "reduction": None},
-    added.Adapter: {},
+    added.Adapters: {},
     single_entries.DiffPruningSettings: {
         "penalty": 1.25e-7,
         "structured": True,
