@@ -6,7 +6,7 @@ rule fisher:
         tokens=needs_made("fisher/{fisher}", "tokens"),
         model=needs_made("fisher/{fisher}", "model"),
     output:
-        multiext(PATHS.fisher("{fisher}"), entries=".safetensors", sums=".csv"),
+        multiext(PATHS.fisher_prefix("{fisher}"), entries=".safetensors", sums=".csv"),
     log:
         PATHS.log("fisher", "{fisher}"),
     cache: True

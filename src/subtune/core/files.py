@@ -76,15 +76,15 @@ class Layout:
         """Return the file that `compare` locks while it runs."""
         return f"{self.results}/.lock"
 
-    def fisher(self, fisher: str) -> str:
+    def fisher_prefix(self, fisher: str) -> str:
         """Return the path of the files with Fisher information, without the suffix."""
         return f"{self.results}/fisher/{fisher}"
 
     def fisher_entries(self, fisher: str) -> str:
-        return f"{self.fisher(fisher)}.safetensors"
+        return f"{self.fisher_prefix(fisher)}.safetensors"
 
     def fisher_sums(self, fisher: str) -> str:
-        return f"{self.fisher(fisher)}.csv"
+        return f"{self.fisher_prefix(fisher)}.csv"
 
     def ranking(self, ranking: str) -> str:
         return f"{self.results}/masks/{ranking}.safetensors"
