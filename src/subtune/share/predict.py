@@ -165,7 +165,7 @@ def _train_refit(layout: Layout, spec: RunSpec) -> None:
     threads, store = torch.get_num_threads(), Path(layout.records())
     with hold_gpu(print_line):
         make_trainer(inputs, store, checkpoints, lambda line: None, threads)([spec])
-    checkpoints.clear_recorded(store)
+    checkpoints.remove_recorded(store)
 
 
 def predict_table(

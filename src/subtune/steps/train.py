@@ -113,4 +113,4 @@ def open_training_function(job: Job, threads: int) -> "Iterator[Train]":
         checkpoints = Checkpoints(Path(needed["checkpoints"]), seconds, stopping)
         store, scored_selections = Path(needed["store"]), needed["scored_selections"]
         yield make_trainer(job.inputs, store, checkpoints, log_line, threads, scored_selections)
-        checkpoints.clear_recorded(store)
+        checkpoints.remove_recorded(store)

@@ -58,7 +58,7 @@ class Checkpoints:
             by_step.setdefault(newest, []).append(run)
         return list(by_step.values())
 
-    def clear_recorded(self, store: Path) -> None:
+    def remove_recorded(self, store: Path) -> None:
         """Remove the checkpoints of all runs recorded in ``store``, as those of a killed job."""
         for folder in self.folder.glob("*"):
             if records.is_recorded(store, folder.name):
@@ -107,7 +107,7 @@ class CheckpointStore:
             start = "here" if written else "an older checkpoint"
             raise StoppedError(f"stopped by {reason}: the next attempt continues from {start}")
 
-    def clear(self) -> None:
+    def remove(self) -> None:
         """Remove the checkpoints of these runs, after the runs are recorded."""
         for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)

@@ -173,7 +173,7 @@ def train_side_by_side(
             continue
         yield from zip(ids, results, strict=True)
         if keeper:
-            keeper.clear()
+            keeper.remove()
 
 
 def _split_in_half(
