@@ -52,7 +52,7 @@ def train_and_record(
     rankings: Mapping[str, Mapping[str, np.ndarray]],
     report: Callable[[str], None],
     checkpoints: Checkpoints | None = None,
-    scored_runs: Collection[str] = (),
+    runs_scored_on_training_set: Collection[str] = (),
 ) -> None:
     """Train the runs of a sweep that are not recorded yet, and record each run when it has ended.
 
@@ -63,7 +63,7 @@ def train_and_record(
         rankings: as in `subtune.training.groups.train_runs`.
         report: receives a line per epoch and per record.
         checkpoints: where checkpoints are written. If None, an interrupted run starts anew.
-        scored_runs: ids of the runs that are also scored on their training examples.
+        runs_scored_on_training_set: ids of the runs that are also scored on their training examples.
 
     Raises:
         StoppedError: the job was asked to stop.
@@ -87,7 +87,7 @@ def train_and_record(
     for number, (name, result, run_examples) in enumerate(trained, 1):
         spec = by_name[name]
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        if spec.id in scored_runs:
+        if spec.id in runs_scored_on_training_set:
             scores = score_training_examples(spec, model, result.delta, run_examples["train"])
             result.best.scores[records.TRAIN] = scores
         write_record(store, spec, result, run_examples, origin | {"recorded": now})

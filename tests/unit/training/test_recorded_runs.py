@@ -37,7 +37,13 @@ def specs_of(task, method):
 def train(store, specs, model, tokens, is_scored=False):
     scored = [spec.id for spec in specs if is_scored]
     recorded_runs.train_and_record(
-        specs, store, model, tokens, {}, lambda line, name=None: None, scored_runs=scored
+        specs,
+        store,
+        model,
+        tokens,
+        {},
+        lambda line, name=None: None,
+        runs_scored_on_training_set=scored,
     )
 
 
