@@ -178,8 +178,8 @@ class Comparison:
         if runs["task"].nunique() > 1:
             tasks = join_names(runs["task"].unique())
             raise SubtuneError(
-                f"method: {method} was trained on several tasks ({tasks}); list the runs of one with "
-                "`subtune runs --task`, and give the id of one"
+                f"method: {method} was trained on several tasks ({tasks}); give the id of a run, "
+                "which `subtune runs` lists"
             )
         models = [*runs["model"].unique()]
         # TF-IDF has no model.

@@ -77,17 +77,21 @@ def draw_forest_plot(methods: pd.DataFrame, task_titles: Mapping[str, str]) -> "
     for line, chosen, panels in zip(lines, shown, axes, strict=True):
         for (task, model, rows), panel in zip(line, panels, strict=False):
             title = task_titles[task] + (f", {model}" if has_models else "")
-            panel.set_title(textwrap.fill(title, letters), fontweight="bold")
-            metric = textwrap.fill(TITLES[rows["metric"].iloc[0]], letters)
+            panel.set_title(_wrap(title, letters), fontweight="bold")
+            metric = _wrap(TITLES[rows["metric"].iloc[0]], letters)
             panel.set_xlabel(metric, fontsize=SMALL_LETTERS)
-            panel.locator_params(axis="x", nbins=max(2, letters // 8))
             _draw_panel(panel, rows[rows["name"].isin(chosen["name"])], list(chosen["name"]))
+            panel.set_xticks(_choose_ticks(panel.get_xlim(), most=max(2, letters // 8)))
         _write_names(panels[0], chosen)
         for spare in panels[len(line) :]:
             spare.remove()
     rows = pd.concat([panel.rows for line in lines for panel in line])
     figure.supxlabel(_explain_marks(rows), fontsize=SMALL_LETTERS)
     return figure
+
+
+def _wrap(text: str, width: int) -> str:
+    return textwrap.fill(text, width, break_on_hyphens=False)
 
 
 def _list_lines(methods: pd.DataFrame) -> list[list[Panel]]:
@@ -175,9 +179,19 @@ def _draw_panel(panel: "Axes", rows: pd.DataFrame, names: Sequence[str]) -> None
     panel.set_axisbelow(True)
 
 
+def _choose_ticks(limits: tuple[float, float], most: int) -> list[float]:
+    """Choose ticks between the limits, few enough that their labels do not overlap."""
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = limits
+    values = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(low, high)
+    ticks = [value for value in values if low <= value <= high]
+    return ticks[:: max(1, math.ceil((len(ticks) - 1) / (most - 1)))]
+
+
 def _write_names(panel: "Axes", methods: pd.DataFrame) -> None:
     """Write the names and the numbers of parameters of methods to the left of a panel."""
-    names = [textwrap.fill(name, LONGEST_NAME) for name in methods["name"]]
+    names = [_wrap(name, LONGEST_NAME) for name in methods["name"]]
     panel.set_yticks(range(len(names)), names, fontsize=LETTERS, linespacing=0.9)
     panel.tick_params(axis="y", length=0, pad=NAMES_AT)
     for label, kind in zip(panel.get_yticklabels(), methods["kind"], strict=True):

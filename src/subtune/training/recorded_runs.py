@@ -63,7 +63,7 @@ def train_and_record(
         rankings: as in `subtune.training.groups.train_runs`.
         report: receives a line per epoch and per record.
         checkpoints: where checkpoints are written. If None, an interrupted run starts anew.
-        runs_scored_on_training_set: ids of the runs that are also scored on their training examples.
+        runs_scored_on_training_set: ids of runs that are also scored on their training examples.
 
     Raises:
         StoppedError: the job was asked to stop.
