@@ -152,7 +152,7 @@ def test_init_says_which_command_runs_its_configuration(tmp_path, monkeypatch, c
 
 
 def test_the_answer_shown_is_that_of_the_recorded_scores(tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "96")
+    monkeypatch.setenv("COLUMNS", "84")
     example = ROOT / "results" / "example" / "ten_minutes"
     chosen = read_table(example / "chosen.csv", "scores")
     row_scores = pd.read_csv(example / "row_scores.csv", dtype={"run": str})
