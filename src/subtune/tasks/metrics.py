@@ -107,7 +107,7 @@ def word_f1(prediction: str, answers: Sequence[str]) -> float:
 
 
 # Maps each type of compared values to the metrics for this type, by name. Sets of labels are
-# compared as arrays of 0 and 1, and answers as text.
+# compared as 0/1 arrays, and answers as text.
 METRICS = {
     "classes": {
         "accuracy": Metric("accuracy", accuracy),

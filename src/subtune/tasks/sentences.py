@@ -54,7 +54,7 @@ DECIMAL_COMMA = re.compile(r"[+-]?(?![1-9]\d{0,2},\d{3}$)\d+,\d+")
 INTEGER_AS_FLOAT = re.compile(r"^([+-]?\d+)\.0$")
 # Characters that may separate the labels in a cell, the most likely first.
 SEPARATORS = ("|;", ",", "#")
-# The cells of a column of 0 and 1. In such a column, 1 means that the row has the label.
+# The cells of a 0/1 column, in which 1 means that the row has the label.
 FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 # Words and marks that mean the same.
 MARKS = FLAGS | dict.fromkeys(("no", "n", "nein", "non"), 0)
@@ -112,7 +112,7 @@ def find_label_index(text: str, task: TaskSpec, place: str) -> int:
 
 
 def parse_flag(cell: Any) -> int | None:
-    """Parse a cell in a column of 0 and 1, or return None if the cell has another value."""
+    """Parse a cell in a 0/1 column, or return None if the cell has another value."""
     return MARKS.get(str(cell).strip().casefold())
 
 

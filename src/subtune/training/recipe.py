@@ -144,8 +144,8 @@ class _Group:
             examples["train"], task, recipe, self._order_generator, model.device
         )
         # The loss of an epoch is a mean over examples or, in token classification, over words. So
-        # the summed losses are divided by the number of labels or, in single-label tasks with class
-        # weights, by the sum of the labels' weights.
+        # the summed losses are divided by the number of labelled examples (or words) or, in
+        # single-label tasks with class weights, by the sum of their weights.
         training = self._training
         labels = torch.from_numpy(training.examples.select_labels(training.index)).to(self.device)
         self._loss_divisor = task.of_kind.loss_divisor(labels, training.label_weights)
