@@ -34,7 +34,7 @@ def hold_gpu(
     """Wait for a free GPU, and make it PyTorch's current device. Without GPUs, do nothing.
 
     Under Slurm, processes wait only for other processes of the same Slurm job, because Slurm may
-    let different jobs share a GPU. The other arguments and errors are those of `reserve_gpu`.
+    let different jobs share a GPU. Arguments and errors are those of `reserve_gpu`.
     """
     import torch
 

@@ -1,7 +1,7 @@
 """Sources of the data of a task: the package (mini tasks), files or the hub.
 
-A mini task has a few hundred English examples in the format of a real task. No text occurs twice,
-so the splits do not overlap. One label in twenty is wrong, so that no method is perfect.
+A mini task has a few hundred English examples in the format of a real task. No example occurs
+twice, so the splits do not overlap. One label in twenty is wrong, so that no method is perfect.
 """
 
 import hashlib

@@ -134,7 +134,7 @@ def adapter_layers(part: str) -> tuple[str, str]:
 
 
 class PeftSettings(HashableModel):
-    """The settings of a PEFT config, which `subtune.models.peft` checks, as PEFT imports slowly.
+    """The settings of a PEFT config. `subtune.models.peft` checks them, as importing PEFT is slow.
 
     Attributes:
         type: the PEFT type, such as ``IA3``.

@@ -115,7 +115,7 @@ def is_norm(name: str) -> bool:
 
 
 class Component(NamedTuple):
-    """The role of a module (outside the layers, its name), its layer or None, and its part."""
+    """A module's role (outside the layers, its name), its layer or None, and the last part."""
 
     component: str
     layer: int | None

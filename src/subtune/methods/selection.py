@@ -74,10 +74,11 @@ def count_trained_parameters(entries: Entries, shapes: Shapes) -> int:
 
 
 class TrainingCost(Enum):
-    """The most expensive kind of parameter that is trained, valued ``step / forward pass``.
+    """The most expensive kind of parameter that a selection trains.
 
-    The backward pass computes the gradients of the layers' inputs and, if matrices are trained, the
-    gradients of the matrices. A frozen encoder needs no backward pass.
+    Its value is ``cost of a training step / cost of a forward pass``. The backward pass computes
+    the gradients of the layers' inputs and, if matrices are trained, the gradients of the matrices.
+    A frozen encoder needs no backward pass.
     """
 
     NOTHING = 1.0

@@ -253,7 +253,7 @@ def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
 def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> float:
     """Compute the proportion of unknown tokens at the start of each text; 0 for a byte-level BPE.
 
-    It must be below 1: transformers builds a tokenizer without tokens if files are missing.
+    A proportion of 1 raises a `SubtuneError`: the tokenizer may lack files.
     """
     starts = [text[:MAX_LETTERS] for text in texts if text.strip()]
     with convert_errors(f"{model}: the tokenizer fails on the texts"):

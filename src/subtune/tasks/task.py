@@ -213,8 +213,8 @@ class ScoreColumn:
     Attributes:
         key: the name of the column in results.
         decides: true if epochs and learning rates are selected by this column.
-        judges: true if methods are compared by this column. This is the column that decides, except
-            in user-defined tasks with a test set, which judges.
+        judges: true if methods are compared by this column. It is the deciding column, except that
+            a user-defined task with a test set is judged on the test set.
         title: the heading in tables.
     """
 
