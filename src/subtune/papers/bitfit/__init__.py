@@ -177,7 +177,7 @@ def log_ratio_of_rates(chosen: pd.DataFrame, printed: pd.DataFrame, method: str)
 
 PAPER = Paper(
     name="bitfit",
-    citation="BitFit (Ben-Zaken et al., 2021)",
+    citation="BitFit (Ben-Zaken et al., 2022)",
     exhibits=EXHIBITS,
     # Table 3's random parameters in models of another size.
     more_methods="rand_uniform",
