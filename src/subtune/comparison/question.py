@@ -113,7 +113,7 @@ def compare(
             two methods can be compared.
     """
 
-    def say_in_python(line: str) -> None:
+    def say_with_argument_names(line: str) -> None:
         (say or partial(print, flush=True))(name_arguments(line))
 
     try:
@@ -123,7 +123,7 @@ def compare(
         asked = Options(**options)
         clock = loop.Clock.start_now(asked.minutes)
         question = normalise_arguments(train, dev, test, revision, asked)
-        return run_comparison(question, results, say_in_python, clock)
+        return run_comparison(question, results, say_with_argument_names, clock)
     except SubtuneError as error:
         raise SubtuneError(name_arguments(str(error))) from None
 
