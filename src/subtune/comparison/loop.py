@@ -209,7 +209,7 @@ def train_within_time_limit(context: Context, clock: Clock, workers: Workers) ->
     # If nothing was left to train, the results are all that this call is for.
     seconds = max(clock.remaining_seconds + SECONDS_LATE, 0)
     seconds = threading.TIMEOUT_MAX if is_complete else min(seconds, threading.TIMEOUT_MAX)
-    if not state.progress.find_recorded():
+    if not state.progress.find_recorded_specs():
         workers.stop(min(SECONDS_TO_STOP, seconds))
         if interrupted:
             raise KeyboardInterrupt
@@ -235,7 +235,7 @@ def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], s
     clock, next_line = state.clock, float(SECONDS_BETWEEN_LINES)
     while clock.elapsed_seconds < state.seconds_of_training and not stopping():
         # Which methods are unlikely decides what starts, also after an earlier call.
-        before, recorded = state.answer, len(state.progress.find_recorded())
+        before, recorded = state.answer, len(state.progress.find_recorded_specs())
         until = state.seconds_of_training - state.seconds_of_answer
         if recorded > state.recorded and clock.elapsed_seconds < until:
             _update_answer(state, recorded)
@@ -328,7 +328,7 @@ def _update_answer(state: Loop, recorded: int) -> None:
 
 def _format_progress(state: Loop) -> str:
     """Format the elapsed time, the number of recorded runs, and the answer so far as one line."""
-    found = state.progress.find_recorded()
+    found = state.progress.find_recorded_specs()
     recorded = {run.id for run in found.values()}
     times = map(tqdm.format_interval, (state.clock.elapsed_seconds, state.clock.time_limit))
     # Runs of learning curves, which are fitted on fewer examples, are not counted.

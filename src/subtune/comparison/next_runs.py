@@ -63,7 +63,7 @@ class Progress(NamedTuple):
         """Return the scores of a search so far, by learning rate."""
         return recorded_scores(self.searches[search], lambda run: self.scores.get(run.id))
 
-    def find_recorded(self) -> dict[str, RunSpec]:
+    def find_recorded_specs(self) -> dict[str, RunSpec]:
         """Map the key of each planned run that has a record to the spec of the recorded run.
 
         All runs that share a search use the rate with the best score in the search. A rate is

@@ -24,7 +24,7 @@ Finished = dict[str, Any]
 
 def join_recorded_runs(planned: Sequence[Finished], progress: Progress) -> list[Finished]:
     """Select the planned runs that are recorded, as `subtune.analysis.tables.join_run_ids`."""
-    recorded, joined = progress.find_recorded(), []
+    recorded, joined = progress.find_recorded_specs(), []
     for entry in planned:
         if entry["key"] in recorded:
             run, search = recorded[entry["key"]], entry["search"]

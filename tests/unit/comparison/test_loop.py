@@ -135,7 +135,7 @@ def test_an_answer_that_lacks_the_last_runs_says_so(monkeypatch, lines):
     monkeypatch.setattr(Loop, "read_scores", lambda state: state.progress.scores.update(a=1, b=1))
     monkeypatch.setattr(Loop, "next_jobs", lambda state: [TOKENS])
     monkeypatch.setattr(loop, "_train_until_stopped", stop)
-    monkeypatch.setattr(loop.Progress, "find_recorded", lambda progress: {"a": 1})
+    monkeypatch.setattr(loop.Progress, "find_recorded_specs", lambda progress: {"a": 1})
     monkeypatch.setattr(loop.ResultsWriter, "finish", lambda *_: False)
     workers = SimpleNamespace(stop=lambda seconds: None)
     loop.train_within_time_limit(context, Clock(0, 60), workers)
