@@ -28,7 +28,7 @@ from scipy import stats
 
 from subtune.analysis import intervals
 from subtune.analysis.answer import choose_method
-from subtune.analysis.candidates import NO_DIFFERENCE, SURE, Candidate, Compared
+from subtune.analysis.candidates import NO_DIFFERENCE, SURE, Candidate, MethodComparison
 from subtune.analysis.intervals import Study
 
 MARGIN, MOST = 0.02, 5
@@ -149,7 +149,7 @@ def judge_answer(
         better += [one for one, chance in enumerate(above, 1) if chance >= SURE]
     # Full fine-tuning is the reference, unless other methods surely beat it by the margin.
     reference = max(better[1:] or better, key=lambda one: scores[one].mean())
-    compared = Compared(TITLES[reference], TITLES[0], compare(reference), with_full)
+    compared = MethodComparison(TITLES[reference], TITLES[0], compare(reference), with_full)
     decision, candidate = choose_method(compared, MARGIN)
     named = truth[TITLES.index(candidate.title)] if candidate else 0
     return {

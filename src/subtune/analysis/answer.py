@@ -14,7 +14,7 @@ from subtune.analysis.candidates import (
     QUESTION,
     SURE,
     Candidate,
-    Compared,
+    MethodComparison,
     are_scored_on_folds,
     compare_with_reference,
     select_scored_runs,
@@ -58,7 +58,7 @@ class Answer:
     full: str
     decision: Decision | None
     candidate: Candidate | None
-    compared: Compared
+    compared: MethodComparison
     full_diverged: bool
     full_learnt_nothing: bool
     more_seeds: int | None
@@ -112,7 +112,9 @@ def _build_answer(
     )
 
 
-def choose_method(compared: Compared, margin: float) -> tuple[Decision | None, Candidate | None]:
+def choose_method(
+    compared: MethodComparison, margin: float
+) -> tuple[Decision | None, Candidate | None]:
     """Choose the method to train, by the first of these rules that applies.
 
     1. *Train* the smallest method that is surely within the margin of the best method. This rule
@@ -151,7 +153,7 @@ def choose_method(compared: Compared, margin: float) -> tuple[Decision | None, C
     return ("undecided" if nearest else None), best or nearest
 
 
-def _chance_of_reference(compared: Compared) -> float:
+def _chance_of_reference(compared: MethodComparison) -> float:
     """Compute a lower bound of the probability that no smaller method is within the margin."""
     key = compared.methods[compared.reference].sort_key
     return 1 - sum(c.chance for c in compared.methods.values() if c.sort_key < key)

@@ -97,7 +97,7 @@ class Candidate(NamedTuple):
         return self.encoder_size, self.trained
 
 
-class Compared(NamedTuple):
+class MethodComparison(NamedTuple):
     """All methods of one answer, by title: compared with the reference and with full fine-tuning.
 
     Methods are sorted by size. ``reference`` and ``full``, the best fully fine-tuned model, are
@@ -141,7 +141,7 @@ def are_scored_on_folds(runs: pd.DataFrame) -> bool:
     return bool((runs["fold"].notna() & runs["decides"]).all())
 
 
-def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Compared:
+def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> MethodComparison:
     """Choose the reference, and compare all methods with the reference and with full fine-tuning.
 
     The reference is full fine-tuning of the best model. If other methods surely beat it by at least
@@ -169,9 +169,9 @@ def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> C
     else:
         full, reference = "", _find_best(runs[runs["encoder_size"].notna()])
     if reference == full:
-        return Compared(reference, full, with_full, with_full)
+        return MethodComparison(reference, full, with_full, with_full)
     methods = _compare_methods(runs, runs_of, reference, pseudo_values)
-    return Compared(reference, full, methods, with_full)
+    return MethodComparison(reference, full, methods, with_full)
 
 
 def _find_best(runs: pd.DataFrame) -> str:
