@@ -205,7 +205,7 @@ class Plan:
 
     def task_size(self, tokens: TokensSpec, fold: Fold | None = None) -> TaskSize:
         """Return the size of a task for a run that is scored on a fold, if there is one."""
-        return _task_size_of_fold(self.sizes[tokens.data.key], tokens, fold)
+        return _task_size_with_fold(self.sizes[tokens.data.key], tokens, fold)
 
     def examples_per_row(self, tokens: TokensSpec) -> int:
         """Return the mean number of examples per row of the dataset."""
@@ -281,7 +281,7 @@ def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Pl
                     tests[tokens.key] = make_tokens_spec(rows, experiment, model)
                     known[tests[tokens.key].data.key] = known[tokens.data.key]
                 fold = experiment.find_fold(experiment.seeds[0])
-                size = _task_size_of_fold(known[tokens.data.key], tokens, fold)
+                size = _task_size_with_fold(known[tokens.data.key], tokens, fold)
                 grid = Grid(config, experiment, model_name, task_name, fishers, size)
                 rankings |= {ranking.id: ranking for ranking in grid.rankings.values()}
                 weighted = set[Fold]()
@@ -315,7 +315,7 @@ def _plan_fisher(
     )
 
 
-def _task_size_of_fold(size: TaskSize, tokens: TokensSpec, fold: Fold | None) -> TaskSize:
+def _task_size_with_fold(size: TaskSize, tokens: TokensSpec, fold: Fold | None) -> TaskSize:
     """Return the size of a task whose first evaluation split is replaced by a fold, if any."""
     if fold is None:
         return size
