@@ -132,7 +132,7 @@ def comparison_table(
     runs = runs[of_printed_models] if of_printed_models.any() else runs
     runs = runs[~runs["method"].isin(_methods_printed_elsewhere(every, printed, [*tasks]))]
     averaged = averaged_tasks(printed)
-    means = _columns_of_averages(averaged, [*tasks])
+    means = _map_averages_to_columns(averaged, [*tasks])
     rows = _format_reproduced_rows(runs, [*tasks], means.values(), source, scale)
     titles = {method: method_title(method) for method in printed["method"]} | dict(quoted or {})
     printed = printed.assign(title=printed["method"].map(titles))
@@ -174,7 +174,7 @@ def _methods_printed_elsewhere(
     return set(every.loc[on_tasks, "method"]) - set(shown["method"])
 
 
-def _columns_of_averages(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
+def _map_averages_to_columns(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
     """Map the headings of the paper's average and of that over the run tasks to score columns."""
     if not averaged:
         return {}
