@@ -49,12 +49,12 @@ class Comparison:
         """The answer and the recommended next step: two sentences in one line for each task."""
         from subtune.exhibits.answer_tables import list_answers
 
-        return "\n".join(map(" ".join, list_answers(self._read("answers"))))
+        return "\n".join(map(" ".join, list_answers(self._read_summary_table("answers"))))
 
     @property
     def summary(self) -> pd.DataFrame:
         """A table with one row per method: score, loss of score with an interval, and size."""
-        return self._read("summary")
+        return self._read_summary_table("summary")
 
     @property
     def runs(self) -> pd.DataFrame:
@@ -77,7 +77,7 @@ class Comparison:
 
             select_figure_formats(get_ipython(), {"png"})
         row_scores = read_row_scores(find_table_files(self.results, "row_scores"))
-        titles = self._read("answers").set_index("task")["title"].to_dict()
+        titles = self._read_summary_table("answers").set_index("task")["title"].to_dict()
         return draw_forest_plot(summarise_methods(self._chosen_runs, row_scores), titles)
 
     def export(
@@ -193,7 +193,7 @@ class Comparison:
     @property
     def _answer_model(self) -> str:
         """The name of the answer's model; with a single model, any text."""
-        answer = self._read("answers").iloc[0]
+        answer = self._read_summary_table("answers").iloc[0]
         # If everything should be trained, the answer is the reference. TF-IDF has no model.
         is_named = not answer["decision"].endswith("everything") and answer["encoder_size"] != 0
         return answer["model"] if is_named else str(answer["reference"]).rpartition(" of ")[2]
@@ -207,7 +207,7 @@ class Comparison:
         paths = find_table_files(self.results, "chosen")
         return merge_experiments([read_table(path, "scores") for path in paths])
 
-    def _read(self, name: str) -> pd.DataFrame:
+    def _read_summary_table(self, name: str) -> pd.DataFrame:
         return read_table(self._layout.summary(name, "csv"))
 
     def __repr__(self) -> str:

@@ -213,7 +213,7 @@ def test_the_model_of_the_answer_predicts_unless_another_is_named(tmp_path, answ
             decides=True, task="mine", encoder_size=10 * runs["method"].ne("tf-idf")
         )
 
-        def _read(self, name):
+        def _read_summary_table(self, name):
             return pd.DataFrame([answer])
 
     found = TwoModels(tmp_path)
