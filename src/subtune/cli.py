@@ -111,7 +111,7 @@ def compare(
     from subtune.exhibits.answer_tables import format_answers
 
     asked = replace(options, kind=kind.kind)
-    clock = loop.Clock.start_now(asked.minutes, is_process=True)
+    clock = loop.TimeLimit.start_now(asked.minutes, is_process=True)
     request = question.normalise_arguments(train, dev, test, revision, asked)
     found = question.run_comparison(request, results, print, clock)
     answers = Layout(str(found.results)).summary("answers", "csv")

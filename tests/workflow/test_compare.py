@@ -84,7 +84,7 @@ def early(results, tiny_bert):
     with pytest.MonkeyPatch.context() as patch:
         # A clock that goes on by a minute with every run.
         elapsed_seconds = property(lambda clock: 60 * len(recorded(results)))
-        patch.setattr(loop.Clock, "elapsed_seconds", elapsed_seconds)
+        patch.setattr(loop.TimeLimit, "elapsed_seconds", elapsed_seconds)
         patch.setattr(loop, "print_line", lines.append)
         found = subtune.compare(FILE, model=tiny_bert, minutes=9, results=results, say=print)
     return found.answer, lines, recorded(results), snakemake(results, "-n")

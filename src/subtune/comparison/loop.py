@@ -42,7 +42,7 @@ SECONDS_TO_STOP = 10
 SECONDS_TO_EXIT, TIMES_THE_RESULTS, SECONDS_LATE = 1.5, 1.3, 3
 
 
-class Clock(NamedTuple):
+class TimeLimit(NamedTuple):
     """The start of a call, as a value of `time.monotonic`, and its time limit in seconds.
 
     If ``is_process``, the process consists of this call, and may be ended.
@@ -82,7 +82,7 @@ class Loop:
     """
 
     context: Context
-    clock: Clock
+    clock: TimeLimit
     crashed: set[str] = field(default_factory=set)
     answer: str = ""
     unlikely: set[Method] = field(default_factory=set)
@@ -178,7 +178,7 @@ def _jobs_that_can_start(job: Job, jobs_by_output: Mapping[str, Job]) -> Iterato
         yield from _jobs_that_can_start(jobs_by_output[path], jobs_by_output)
 
 
-def train_within_time_limit(context: Context, clock: Clock, workers: Workers) -> None:
+def train_within_time_limit(context: Context, clock: TimeLimit, workers: Workers) -> None:
     """Train the runs of a comparison until the deadline, and write tables, figures and the report.
 
     At the deadline, or after an interrupt, the answer is computed from the recorded runs. In the

@@ -121,7 +121,7 @@ def compare(
             names = inspect.signature(compare).parameters
             raise SubtuneError(f"arguments: {format_allowed(unknown[0], names)}")
         asked = Options(**options)
-        clock = loop.Clock.start_now(asked.minutes)
+        clock = loop.TimeLimit.start_now(asked.minutes)
         question = normalise_arguments(train, dev, test, revision, asked)
         return run_comparison(question, results, say_with_argument_names, clock)
     except SubtuneError as error:
@@ -129,7 +129,7 @@ def compare(
 
 
 def run_comparison(
-    question: ComparisonRequest, results: str | Path | None, say: Say, clock: loop.Clock
+    question: ComparisonRequest, results: str | Path | None, say: Say, clock: loop.TimeLimit
 ) -> Comparison:
     """Run `compare` with messages that name options of the terminal, such as ``--minutes``."""
     default_name = f"{question.name}-{content_id(question.identity)[:6]}"
@@ -156,7 +156,7 @@ def run_comparison(
     return Comparison(place)
 
 
-def _say_in_time(say: Say, clock: loop.Clock, configuration: Path, line: str) -> None:
+def _say_in_time(say: Say, clock: loop.TimeLimit, configuration: Path, line: str) -> None:
     """Call ``say`` with a line in which paths become relative.
 
     If the time is over before the configuration is written, a `SubtuneError` is raised.

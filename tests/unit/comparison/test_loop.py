@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from subtune.comparison import loop
-from subtune.comparison.loop import Clock, Loop
+from subtune.comparison.loop import TimeLimit, Loop
 from subtune.comparison.next_runs import rank_missing_runs
 from subtune.comparison.workers import EndedJob, describe_exit
 from subtune.core.errors import SubtuneError
@@ -30,7 +30,7 @@ def made(*models: str) -> Loop:
     found = progress(models=models)
     plan = SimpleNamespace(experiments={"mine": found.planned}, searches=found.searches)
     context = SimpleNamespace(plan=plan, training_inputs=lambda runs: {"tokens": "t"})
-    state = Loop(context, Clock(0, 60))
+    state = Loop(context, TimeLimit(0, 60))
     state.jobs_by_output = {"t": TOKENS}
     return state
 
@@ -122,7 +122,7 @@ def test_a_second_interrupt_ends_the_call(monkeypatch, lines):
     monkeypatch.setattr(loop.ResultsWriter, "finish", interrupt)
     workers = SimpleNamespace(stop=lambda seconds: None)
     with pytest.raises(KeyboardInterrupt):
-        loop.train_within_time_limit(context, Clock(0, 60), workers)
+        loop.train_within_time_limit(context, TimeLimit(0, 60), workers)
     assert [line.split(":")[0] for line in lines] == ["stopping"]
 
 
@@ -138,7 +138,7 @@ def test_an_answer_that_lacks_the_last_runs_says_so(monkeypatch, lines):
     monkeypatch.setattr(loop.Progress, "find_recorded_specs", lambda progress: {"a": 1})
     monkeypatch.setattr(loop.ResultsWriter, "finish", lambda *_: False)
     workers = SimpleNamespace(stop=lambda seconds: None)
-    loop.train_within_time_limit(context, Clock(0, 60), workers)
+    loop.train_within_time_limit(context, TimeLimit(0, 60), workers)
     assert lines == [
         "the time is over: the answer below and report.html lack the last recorded runs; repeat "
         "the call to update them",
@@ -153,9 +153,9 @@ def test_time_is_kept_for_results_as_long_as_the_last_took(state):
 
 
 def test_the_shortest_time_limit_is_half_a_minute_and_counts_from_the_start_of_the_process():
-    assert Clock.start_now(0.1).time_limit == 30
+    assert TimeLimit.start_now(0.1).time_limit == 30
     age = process_age()
-    clock = Clock.start_now(1, is_process=True)
+    clock = TimeLimit.start_now(1, is_process=True)
     assert clock.time_limit == 60 and age <= clock.elapsed_seconds < age + 5
 
 

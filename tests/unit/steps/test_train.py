@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from subtune import steps
-from subtune.comparison.loop import Clock, Loop
+from subtune.comparison.loop import TimeLimit, Loop
 from subtune.config.checks import check_config
 from subtune.runs import records
 from subtune.steps import dataset, model, tokens, train
@@ -32,7 +32,7 @@ def test_a_run_goes_on_from_its_checkpoint_in_another_group_of_runs(
     for step in (dataset, model, tokens):
         for job in step.jobs(context):
             run_job(job)
-    state = Loop(context, Clock(0, 60))
+    state = Loop(context, TimeLimit(0, 60))
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(recorded_runs, "write_record", interrupt)
         run_job(state._make_training_job(state.progress.planned))
