@@ -49,7 +49,7 @@ class Context:
         tokens, model = self.paths.tokens(run.tokens.key), self.paths.model(run.model.id)
         return {"tokens": tokens, "model": model}
 
-    def model_resources(self, spec: RunSpec | FisherSpec, cost: Cost) -> dict[str, Any]:
+    def model_job_resources(self, spec: RunSpec | FisherSpec, cost: Cost) -> dict[str, Any]:
         memory, minutes = self.estimates.job_memory(spec), self.estimates.job_minutes(cost)
         return {"mem_mb": memory, "minutes": minutes, "gpu": 1, "store": self.paths.records()}
 
@@ -62,7 +62,7 @@ class Context:
 
     def training_resources(self, runs: Sequence[PlannedRun], cost: Cost) -> dict[str, Any]:
         scored = [run for run in runs if run.key in self.scored_on_training_set]
-        return self.model_resources(runs[0].spec, cost) | {
+        return self.model_job_resources(runs[0].spec, cost) | {
             "gpu": int(not all(run.spec.reads_texts for run in runs)),
             "checkpoints": self.paths.checkpoints(),
             "checkpoint_minutes": self.config.checkpoint_minutes,

@@ -16,7 +16,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     paths = context.paths
     for key, fisher in context.plan.fisher_specs.items():
         outputs = {"entries": paths.fisher_entries(key), "sums": paths.fisher_sums(key)}
-        needed = context.model_resources(fisher, context.estimates.fisher_cost(key))
+        needed = context.model_job_resources(fisher, context.estimates.fisher_cost(key))
         inputs = context.model_inputs(fisher)
         yield Job("fisher", key, fisher.to_json_types(), inputs, outputs, needed)
 

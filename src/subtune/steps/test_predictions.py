@@ -32,7 +32,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             cost = context.estimates.prediction_cost(chain(*runs))
             outputs = {"predictions": paths.test_predictions(name, model)}
             spec = {"model": model, "tasks": tasks}
-            needed = context.model_resources(largest, cost)
+            needed = context.model_job_resources(largest, cost)
             yield Job("test_predictions", f"{name}/{model}", spec, inputs, outputs, needed)
 
 
