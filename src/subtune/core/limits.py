@@ -39,7 +39,7 @@ def _read_number(lines: list[str], key: str = "", column: int = 0) -> float:
     return math.inf if word in ("max", "-1") else float(word)
 
 
-def read_quota_of_cores(root: Path = ROOT) -> float:
+def read_cpu_quota(root: Path = ROOT) -> float:
     """Return the number of cores whose time this process's control groups may use, or infinity."""
     quotas = [math.inf]
     for group in _list_control_groups("cpu", root):

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from subtune.core.errors import SubtuneError
 from subtune.core.gpus import count_gpus
-from subtune.core.limits import read_quota_of_cores
+from subtune.core.limits import read_cpu_quota
 
 # Importing torch takes a second, and planning does not need it.
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def count_cores() -> int:
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
     # A quota is rounded down, because the process that starts the jobs needs time, too.
-    return max(1, int(min(on_machine, read_quota_of_cores())))
+    return max(1, int(min(on_machine, read_cpu_quota())))
 
 
 def process_age() -> float:

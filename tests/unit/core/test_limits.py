@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from subtune.core import process
-from subtune.core.limits import read_free_memory, read_process_memory, read_quota_of_cores
+from subtune.core.limits import read_free_memory, read_process_memory, read_cpu_quota
 
 
 def write_files(root: Path, **files: str) -> Path:
@@ -59,12 +59,12 @@ MACHINE = "MemTotal:       24105000 kB\nMemAvailable:   8000000 kB"
     ],
 )
 def test_a_quota_of_cores_is_read_from_all_control_groups_of_the_process(tmp_path, files, cores):
-    assert read_quota_of_cores(write_files(tmp_path, **files)) == cores
+    assert read_cpu_quota(write_files(tmp_path, **files)) == cores
 
 
 @pytest.mark.parametrize(("quota", "cores"), [(math.inf, 64), (2.5, 2), (0.5, 1)])
 def test_a_quota_of_cores_is_rounded_down(monkeypatch, quota, cores):
-    monkeypatch.setattr(process, "read_quota_of_cores", lambda: quota)
+    monkeypatch.setattr(process, "read_cpu_quota", lambda: quota)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(64)}, raising=False)
     assert process.count_cores() == cores
 
