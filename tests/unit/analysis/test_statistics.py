@@ -21,7 +21,7 @@ from subtune.papers.bitfit import (
     agreement_of_models,
     change_beside_others,
     epochs_left,
-    log_ratio_of_rates,
+    log_rate_ratio_to_printed,
     measure_minus,
     minus_by_task_size,
     spread_minus,
@@ -140,7 +140,7 @@ def test_rates_are_compared_with_one_and_with_the_printed_ones():
     runs = scores([("rte", "a", 0.7), ("cola", "a", 0.7)])
     assert np.exp(log_rate_ratio(runs, "a", 5e-4)).tolist() == pytest.approx([2, 2])
     printed = runs.assign(learning_rate=[1e-3, 2e-3])
-    assert sorted(np.exp(log_ratio_of_rates(runs, printed, "a"))) == pytest.approx([0.5, 1])
+    assert sorted(np.exp(log_rate_ratio_to_printed(runs, printed, "a"))) == pytest.approx([0.5, 1])
 
 
 def test_one_method_is_set_beside_another_or_a_limit():

@@ -168,7 +168,9 @@ def epochs_left(chosen: pd.DataFrame, method: str, epochs: int) -> pd.Series:
     return epochs - rows.groupby(CELL)["best_epoch"].mean()
 
 
-def log_ratio_of_rates(chosen: pd.DataFrame, printed: pd.DataFrame, method: str) -> pd.Series:
+def log_rate_ratio_to_printed(
+    chosen: pd.DataFrame, printed: pd.DataFrame, method: str
+) -> pd.Series:
     """Compute ``log(reproduced / printed)`` of best rates; `minus_printed` compares only scores."""
     reproduced, papers = best_rates(chosen, method), best_rates(printed, method)
     is_unknown = reproduced.empty or papers.empty
@@ -189,7 +191,7 @@ PAPER = Paper(
         change_beside_others,
         measure_minus,
         epochs_left,
-        log_ratio_of_rates,
+        log_rate_ratio_to_printed,
     ),
     printed_data={"train_rows": "train_rows"},
     printed_learning_rates=("bitfit", "table6"),
