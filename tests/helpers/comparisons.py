@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from subtune.comparison.next_runs import Progress
 from subtune.methods import METHODS
-from subtune.runs.spec import Fit, Fold, PlannedRun, RunSpec, SearchSpec
+from subtune.runs.spec import FitRecipe, Fold, PlannedRun, RunSpec, SearchSpec
 from tests.helpers import examples
 
 RATES = (1e-4, 1e-3, 1e-2)
@@ -16,7 +16,7 @@ def run_of(method: str, fold: int, model: str = "a") -> RunSpec:
     spec = spec.replace(model=spec.model.replace(version=model))
     recipe = spec.recipe.replace(fold=Fold(of=2, number=fold))
     if method in ("embeddings", "tf-idf"):
-        recipe = Fit(fold=recipe.fold)
+        recipe = FitRecipe(fold=recipe.fold)
     return spec.replace(selection=METHODS[method], recipe=recipe, seed=fold)
 
 

@@ -12,7 +12,7 @@ from subtune.methods import METHODS
 from subtune.models.encoder import load_encoder
 from subtune.models.model_files import model_version
 from subtune.runs import records
-from subtune.runs.spec import Fit, RunSpec
+from subtune.runs.spec import FitRecipe, RunSpec
 from subtune.training import recorded_runs
 from tests.helpers import examples
 
@@ -58,7 +58,7 @@ def recorded_embeddings(results: Path, directory: Path, task="rte", pooling=None
         model=trained.model.replace(pooling=pooling),
         tokens=trained.tokens.replace(apart=is_pair),
         selection=METHODS["embeddings"],
-        recipe=Fit(),
+        recipe=FitRecipe(),
     )
     record(results / "runs", [spec], directory)
     shutil.copytree(directory, results / "models" / spec.model.id)
@@ -67,7 +67,7 @@ def recorded_embeddings(results: Path, directory: Path, task="rte", pooling=None
 
 def recorded_tf_idf(results: Path, directory: Path, task="rte", fold=None) -> RunSpec:
     """Record a regression on TF-IDF and its inputs in ``results``; return its spec."""
-    spec = examples.run_spec(METHODS["tf-idf"], task).replace(recipe=Fit(fold=fold))
+    spec = examples.run_spec(METHODS["tf-idf"], task).replace(recipe=FitRecipe(fold=fold))
     layout, rows = Layout(str(results)), examples.rows_of(examples.TASKS[task])
     paths = layout.tokens(spec.tokens.key), layout.dataset(spec.tokens.data.key)
     examples.tokens(examples.TASKS[task], directory).save_to_disk(paths[0])

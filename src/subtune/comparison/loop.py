@@ -24,7 +24,7 @@ from subtune.core.ids import content_id
 from subtune.core.process import print_line, process_age, stop_requests
 from subtune.plan.cost import Cost
 from subtune.runs.records import list_run_ids, read_outcome
-from subtune.runs.spec import Fit, PlannedRun
+from subtune.runs.spec import FitRecipe, PlannedRun
 from subtune.steps import dataset, fisher, model, ranking, tokens
 from subtune.steps.context import Context
 from subtune.steps.jobs import Job, Paths, list_files
@@ -140,7 +140,7 @@ class Loop:
         name = content_id([run.spec.id for run in runs])
         inputs = self.context.training_inputs(runs)
         needed = self.context.training_resources(runs, Cost())
-        is_fit = isinstance(runs[0].spec.recipe, Fit)
+        is_fit = isinstance(runs[0].spec.recipe, FitRecipe)
         needed["memory_kind"] = f"{runs[0].model_name} {'fit' if is_fit else 'train'}"
         spec = {"runs": [run.to_json_types() for run in runs]}
         return Job("train", name, spec, inputs | {"searches": []}, {}, needed)

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from subtune.runs.learning_rates import best_rate, choose_next_rates, first_rates, recorded_scores
-from subtune.runs.spec import Fit, PlannedRun, RunSpec, SearchSpec
+from subtune.runs.spec import FitRecipe, PlannedRun, RunSpec, SearchSpec
 
 # The reference method, full fine-tuning, which is trained first.
 FULL = "full"
@@ -89,7 +89,7 @@ class Progress(NamedTuple):
         for planned in self.planned:
             # TF-IDF does not use the model for which it is planned.
             if not planned.spec.reads_texts:
-                is_fit, name = isinstance(planned.spec.recipe, Fit), planned.model_name
+                is_fit, name = isinstance(planned.spec.recipe, FitRecipe), planned.model_name
                 score = self.scores.get(planned.spec.id, -math.inf) if is_fit else -math.inf
                 best_scores[name] = max(best_scores.get(name, -math.inf), score)
         return sorted(best_scores, key=lambda name: -best_scores[name])
@@ -133,7 +133,7 @@ def rank_missing_runs(
             model += len(order)
         first = Rank(model, Stage.FIRST_RUNS, 0, after_full)
         repeated = Rank(model, Stage.REPETITIONS, position, after_full)
-        if isinstance(planned.spec.recipe, Fit):
+        if isinstance(planned.spec.recipe, FitRecipe):
             first = first._replace(model=0)
             if planned.spec.recipe.train_rows is not None:
                 first = Rank(model, Stage.RATES, 1, after_full)

@@ -30,7 +30,7 @@ from subtune.models.model_config import (
     known_dimensions,
 )
 from subtune.plan.plan import RUNS_OF_A_SEARCH, Plan
-from subtune.runs.spec import FisherSpec, Fit, PlannedRun, RunSpec, TokensSpec
+from subtune.runs.spec import FisherSpec, FitRecipe, PlannedRun, RunSpec, TokensSpec
 from subtune.tasks.examples import CPU_TRAINING_TOKENS, EVALUATION_TOKENS, GPU_EVALUATION_TOKENS
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ class Estimates:
         """Estimate the cost of a run. ``sharing`` runs share its steps, including itself."""
         tokens, recipe = run.spec.tokens, run.spec.recipe
         evaluated = self.plan.task_size(tokens, recipe.fold).evaluation_rows
-        if isinstance(recipe, Fit):
+        if isinstance(recipe, FitRecipe):
             return self._fit_cost(run, evaluated)
         examples = run.train_rows * self.plan.examples_per_row(tokens)
         steps = math.ceil(examples / recipe.batch_size) * recipe.epochs

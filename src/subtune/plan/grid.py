@@ -17,7 +17,7 @@ from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs.spec import (
     FOLD_VERSION,
     FisherSpec,
-    Fit,
+    FitRecipe,
     Fold,
     PlannedRun,
     RankingSpec,
@@ -164,7 +164,7 @@ class Grid:
         """
         fisher = self.fisher_specs[self.task_name]
         embeds_pairs = len(fisher.tokens.data.task.text) > 1 and not isinstance(selection, TfIdf)
-        recipe = Fit(**self._data_settings(names["train_rows"], seed))
+        recipe = FitRecipe(**self._data_settings(names["train_rows"], seed))
         spec = RunSpec(
             model=fisher.model,
             tokens=fisher.tokens.replace(apart=embeds_pairs),

@@ -21,7 +21,7 @@ from subtune.plan.inputs import (
 from subtune.runs.spec import (
     DataSpec,
     FisherSpec,
-    Fit,
+    FitRecipe,
     Fold,
     ModelSpec,
     PlannedRun,
@@ -151,7 +151,7 @@ class Plan:
                 if not self.config.jobs_at_once:
                     jobs = self._split_within_limits(part)
                 else:
-                    is_fit = isinstance(part[0].spec.recipe, Fit)
+                    is_fit = isinstance(part[0].spec.recipe, FitRecipe)
                     jobs = [part] if is_fit else self.group_runs(part)
                 for job in jobs:
                     content = {"runs": [run.key for run in job], "task": job[0].task_name}
@@ -238,7 +238,7 @@ class Plan:
             run.method: run.key
             for run in self.experiments[experiment]
             if (run.model_name, run.task_name, run.scope) == (model_name, task_name, None)
-            and not isinstance(run.spec.recipe, Fit)
+            and not isinstance(run.spec.recipe, FitRecipe)
         }
 
     def runs_on_most_rows(self, experiment: str) -> list[PlannedRun]:

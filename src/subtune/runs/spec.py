@@ -188,7 +188,7 @@ class Recipe(HashableModel):
     class_weights: ClassWeights | None = None
 
 
-class Fit(HashableModel):
+class FitRecipe(HashableModel):
     """The hyperparameters of a run that fits a regression to texts or embeddings.
 
     Fields have the same meaning as in `Recipe`, and the same examples are drawn for the same seed.
@@ -214,7 +214,7 @@ class RunSpec(HashableModel):
     model: ModelSpec
     tokens: TokensSpec
     selection: Selection
-    recipe: Recipe | Fit
+    recipe: Recipe | FitRecipe
     seed: int
     recipe_version: int = RECIPE_VERSION
 
@@ -245,7 +245,7 @@ class RunSpec(HashableModel):
         """
         work = self.work(ranked)
         is_alone = work is TrainingCost.DIFFERENCES or (work.trains_matrices and not on_gpu)
-        if is_alone or isinstance(self.recipe, Fit):
+        if is_alone or isinstance(self.recipe, FitRecipe):
             return self.id
         recipe = self.recipe.model_dump_json(exclude={"learning_rate"})
         selection = None if work in (TrainingCost.NOTHING, TrainingCost.VECTORS) else self.selection

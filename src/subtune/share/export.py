@@ -24,7 +24,7 @@ from subtune.models.model_config import has_token_types, needs_one_end_token
 from subtune.models.model_files import OTHER_TOKENIZER_FILES, README, TOKENIZER, TOKENIZER_CONFIG
 from subtune.models.transformers_models import make_transformers_model, transposed_matrices
 from subtune.runs import records
-from subtune.runs.spec import Fit, RunSpec
+from subtune.runs.spec import FitRecipe, RunSpec
 from subtune.share.card import find_on_hub, model_card
 from subtune.share.predict import MINUTES, run_to_export
 from subtune.tasks import TaskSpec
@@ -80,7 +80,7 @@ def export_model(layout: Layout, run: str, target: Path, minutes: float = MINUTE
     spec, delta, model = _load_run(layout, run, minutes)
     length, pretrained = spec.tokens.max_length, Path(layout.model(spec.model.id))
     with new_directory(target) as draft, silence_transformers():
-        if isinstance(spec.recipe, Fit):
+        if isinstance(spec.recipe, FitRecipe):
             _write_encoder(draft, pretrained, model.config, {})
             bias, weight = (value for _, value in sorted(delta.items()))
             read, texts = pooled_tokens(spec.model, model), len(spec.tokens.data.task.text)

@@ -26,7 +26,7 @@ from subtune.data.table_files import is_file
 from subtune.models.encoder import load_spec_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
-from subtune.runs.spec import Fit, RunSpec
+from subtune.runs.spec import FitRecipe, RunSpec
 from subtune.steps.jobs import Job, run_job
 from subtune.steps.train import make_trainer
 from subtune.tasks import TaskSpec
@@ -309,7 +309,7 @@ def _fit_text_regression(layout: Layout, spec: RunSpec) -> TextRegression:
     """Fit the regression of a TF-IDF run again, because records do not contain the regression."""
     tokens, recipe = spec.tokens, spec.recipe
     examples = read_examples(layout.tokens(tokens.key), layout.dataset(tokens.data.key))
-    assert isinstance(recipe, Fit)
+    assert isinstance(recipe, FitRecipe)
     return fit_texts(Examples(examples["train"]), tokens.data.task, recipe, spec.seed)[0]
 
 

@@ -20,7 +20,7 @@ from subtune.core.process import log_line
 from subtune.models.encoder import Encoder
 from subtune.models.forward import compute_hidden_states
 from subtune.models.packing import pack_batch, split_into_micro_batches
-from subtune.runs.spec import Fit, ModelSpec
+from subtune.runs.spec import FitRecipe, ModelSpec
 from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.examples import Examples, Reads, evaluation_batches
 from subtune.tasks.row_sets import divide_rows
@@ -61,7 +61,7 @@ def pooled_tokens(spec: ModelSpec, model: Encoder) -> Reads:
 
 
 def fit_embedding_regression(
-    model: Encoder, examples: Mapping[str, Examples], task: TaskSpec, recipe: Fit, seed: int
+    model: Encoder, examples: Mapping[str, Examples], task: TaskSpec, recipe: FitRecipe, seed: int
 ) -> TrainingResult:
     """Fit a regression to embeddings of the training set, and evaluate it.
 
@@ -105,7 +105,7 @@ def make_fit_result(
     task: TaskSpec,
     examples: Mapping[str, Examples],
     index: np.ndarray,
-    recipe: Fit,
+    recipe: FitRecipe,
     logits: np.ndarray,
     computed: Mapping[str, np.ndarray],
     started: float,
@@ -187,7 +187,7 @@ def _fit_regression(
     labels: np.ndarray,
     sets: np.ndarray,
     task: TaskSpec,
-    recipe: Fit,
+    recipe: FitRecipe,
     seed: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Fit a logistic or ridge regression, and return its weight ``[o, f]`` and bias ``[o]``.

@@ -17,7 +17,7 @@ from subtune.models.forward import compute_logits
 from subtune.models.model_config import bytes_per_run
 from subtune.models.operations import DropoutMasks
 from subtune.models.packing import pack_batch
-from subtune.runs.spec import Fit, Fold, RunSpec
+from subtune.runs.spec import FitRecipe, Fold, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import CPU_TRAINING_TOKENS, Examples, split_off_fold
 from subtune.training import embeddings, tf_idf
@@ -211,7 +211,7 @@ def train_runs(
     split_off = cache(partial(split_off_fold, examples["train"]))
     by_step: dict[Hashable, dict[str, tuple[str, RunSpec]]] = {}
     for name, spec in specs.items():
-        if isinstance(spec.recipe, Fit):
+        if isinstance(spec.recipe, FitRecipe):
             task, splits = spec.tokens.data.task, _select_examples(spec, examples, split_off)
             if spec.reads_texts:
                 result = tf_idf.fit_tf_idf(splits, task, spec.recipe, spec.seed)

@@ -25,7 +25,7 @@ from subtune.core.process import device_name
 from subtune.models.encoder import Encoder
 from subtune.models.forward import compute_hidden_states
 from subtune.runs import records
-from subtune.runs.spec import Fit, RunSpec
+from subtune.runs.spec import FitRecipe, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples, Reads
 from subtune.training.checkpoints import Checkpoints
@@ -95,7 +95,11 @@ def train_and_record(
 
 
 def _tokens_read(spec: RunSpec, model: Encoder) -> Reads:
-    return pooled_tokens(spec.model, model) if isinstance(spec.recipe, Fit) else model.tokens_read
+    return (
+        pooled_tokens(spec.model, model)
+        if isinstance(spec.recipe, FitRecipe)
+        else model.tokens_read
+    )
 
 
 def write_record(
@@ -249,7 +253,7 @@ def with_delta(spec: RunSpec, model: Encoder, delta: Mapping[str, Any]) -> Encod
 def _compute_logits(
     spec: RunSpec, model: Encoder, delta: Mapping[str, Any], examples: Examples
 ) -> np.ndarray:
-    if isinstance(spec.recipe, Fit):
+    if isinstance(spec.recipe, FitRecipe):
         # A regression on embeddings uses the pretrained model without changes.
         bias, weight = (np.asarray(values) for _, values in sorted(delta.items()))
         model = check_padding(model, [examples], compute_hidden_states)

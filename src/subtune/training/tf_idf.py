@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from subtune.core.process import log_line
-from subtune.runs.spec import Fit
+from subtune.runs.spec import FitRecipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.tasks.sentences import TEXT_COLUMNS
@@ -78,7 +78,7 @@ class TextRegression:
 
 
 def fit_tf_idf(
-    examples: Mapping[str, Examples], task: TaskSpec, recipe: Fit, seed: int
+    examples: Mapping[str, Examples], task: TaskSpec, recipe: FitRecipe, seed: int
 ) -> TrainingResult:
     """Fit a regression to the texts of the training set, and evaluate it."""
     started = time.monotonic()
@@ -92,7 +92,7 @@ def fit_tf_idf(
 
 
 def fit_texts(
-    train: Examples, task: TaskSpec, recipe: Fit, seed: int
+    train: Examples, task: TaskSpec, recipe: FitRecipe, seed: int
 ) -> tuple[TextRegression, Any, np.ndarray]:
     """Fit a regression, and return it, its training features ``[n, f]`` and their indices."""
     index = draw_training_indices(train, recipe, np.random.default_rng(seed))
@@ -169,7 +169,7 @@ def _find_cut(lengths: Sequence[int]) -> int | None:
     return max(1, rest // (len(lengths) - short))
 
 
-def choose_logistic(work: int, rows: int, recipe: Fit, seed: int) -> Any:
+def choose_logistic(work: int, rows: int, recipe: FitRecipe, seed: int) -> Any:
     """Choose the solver of a logistic regression, where ``work`` is ``non-zero features * k``."""
     from sklearn.linear_model import LogisticRegression, SGDClassifier
 

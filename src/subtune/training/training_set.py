@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from subtune.core.errors import SubtuneError, locate_errors
-from subtune.runs.spec import Fit, Labels, Recipe
+from subtune.runs.spec import FitRecipe, Labels, Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.values import Delta
@@ -58,7 +58,7 @@ def draw_training_set(
 
 
 def draw_training_indices(
-    train: Examples, recipe: Recipe | Fit, generator: np.random.Generator
+    train: Examples, recipe: Recipe | FitRecipe, generator: np.random.Generator
 ) -> np.ndarray:
     """Draw the indices of a run's training examples: all examples of ``recipe.train_rows`` rows."""
     return train.indices_of_rows(generator.permutation(len(train.row_indices))[: recipe.train_rows])
@@ -104,7 +104,7 @@ def compute_label_weights(
     task: TaskSpec,
     examples: Examples,
     index: np.ndarray,
-    recipe: Recipe | Fit,
+    recipe: Recipe | FitRecipe,
     device: torch.device | None = None,
 ) -> Tensor | None:
     """Compute the weight of each class in the loss, ``[outputs]`` in float64, or None if equal.

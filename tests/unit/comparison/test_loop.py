@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from subtune.comparison import loop
-from subtune.comparison.loop import TimeLimit, Loop
+from subtune.comparison.loop import Loop, TimeLimit
 from subtune.comparison.next_runs import rank_missing_runs
 from subtune.comparison.workers import EndedJob, describe_exit
 from subtune.core.errors import SubtuneError

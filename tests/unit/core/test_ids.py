@@ -49,7 +49,7 @@ FIXED_DEFAULTS: dict[type[HashableModel], dict[str, Any]] = {
         "class_weights": None,
     },
     spec.Fold: {"partition": 0, "rows": None, "version": 1},
-    spec.Fit: {
+    spec.FitRecipe: {
         "train_rows": None,
         "fold": None,
         "refit": None,
@@ -159,7 +159,7 @@ RECIPES = [
     )
 ]
 EMBEDDINGS = METHODS["embeddings"]
-FITTED = run_spec().replace(selection=EMBEDDINGS, recipe=spec.Fit(train_rows=5))
+FITTED = run_spec().replace(selection=EMBEDDINGS, recipe=spec.FitRecipe(train_rows=5))
 SPECS = [
     *(MODEL, MODEL.replace(pooling="mean"), MODEL.replace(version="2")),
     MODEL.replace(initial_classifier="transformers"),

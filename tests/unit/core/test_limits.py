@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from subtune.core import process
-from subtune.core.limits import read_free_memory, read_process_memory, read_cpu_quota
+from subtune.core.limits import read_cpu_quota, read_free_memory, read_process_memory
 
 
 def write_files(root: Path, **files: str) -> Path:

@@ -13,7 +13,7 @@ from subtune.core.errors import SubtuneError
 from subtune.methods.single_entries import Top
 from subtune.plan.cost import Estimates
 from subtune.plan.plan import make_plan
-from subtune.runs.spec import Fit, Fold
+from subtune.runs.spec import FitRecipe, Fold
 from tests.helpers.plans import (
     BASE,
     embedded,
@@ -242,11 +242,11 @@ def test_the_largest_number_is_each_tasks_own(tmp_path):
 def test_seeds_of_embeddings_only_draw_rows():
     made, planned = embedded(tasks=["sst2"])
     assert {p.seed for p in planned} == {0, 1, 2}
-    assert [(p.spec.seed, p.spec.recipe) for p in planned] == 3 * [(0, Fit())]
+    assert [(p.spec.seed, p.spec.recipe) for p in planned] == 3 * [(0, FitRecipe())]
     assert len(made.runs) == 3 + 1
     _, planned = embedded(tasks=["sst2"], train_rows=100)
     assert [p.spec.seed for p in planned] == [p.seed for p in planned] == [0, 1, 2]
-    assert {p.spec.recipe for p in planned} == {Fit(train_rows=100)}
+    assert {p.spec.recipe for p in planned} == {FitRecipe(train_rows=100)}
 
 
 def test_embeddings_read_the_texts_of_a_pair_separately():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from subtune import steps
-from subtune.comparison.loop import TimeLimit, Loop
+from subtune.comparison.loop import Loop, TimeLimit
 from subtune.config.checks import check_config
 from subtune.runs import records
 from subtune.steps import dataset, model, tokens, train

@@ -18,7 +18,7 @@ from subtune.core.errors import SubtuneError
 from subtune.data.load import tokenize
 from subtune.models.encoder import Encoder, load_encoder
 from subtune.models.forward import compute_hidden_states
-from subtune.runs.spec import Fit, ModelSpec
+from subtune.runs.spec import FitRecipe, ModelSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.tasks.row_sets import SET, divide_rows
@@ -76,7 +76,7 @@ def fitted(name, directory, **recipe):
     train = embeddings.compute_features(model, rows["train"], rows["train"].indices_of_rows(order))
     held_out = rows[task.evaluation[0]]
     dev = embeddings.compute_features(model, held_out, np.arange(len(held_out)))
-    result = embeddings.fit_embedding_regression(model, rows, task, Fit(**recipe), SEED)
+    result = embeddings.fit_embedding_regression(model, rows, task, FitRecipe(**recipe), SEED)
     predicted = torch.tensor(result.best.predictions[task.evaluation[0]])
     labels = rows["train"].row_labels if task.kind != "multilabel" else rows["train"].labels
     loss = result.history[0]["train_loss"]
@@ -137,7 +137,7 @@ def test_any_number_of_labels_is_a_logistic_regression_for_each(tiny_bert):
 def test_recorded_changes_predict_the_recorded_predictions(tiny_bert):
     task = TASKS["rte"].spec()
     model, rows = read(task, tiny_bert)
-    result = embeddings.fit_embedding_regression(model, rows, task, Fit(), SEED)
+    result = embeddings.fit_embedding_regression(model, rows, task, FitRecipe(), SEED)
     dev = embeddings.compute_features(model, rows["validation"], np.arange(len(rows["validation"])))
     weight, bias = (result.delta[f"classifier.{name}"] for name in ("weight", "bias"))
     logits = torch.from_numpy(dev) @ weight.T + bias
@@ -150,11 +150,11 @@ def test_a_limit_takes_the_rows_that_train_a_run_of_the_same_seed(tiny_bert):
     rows = examples.rows_of(task, rows=60)
     chosen = np.random.default_rng(SEED).permutation(60)[:20]
     limited = embeddings.fit_embedding_regression(
-        *read(task, tiny_bert, rows=rows), task, Fit(train_rows=20), SEED
+        *read(task, tiny_bert, rows=rows), task, FitRecipe(train_rows=20), SEED
     )
     rows["train"] = rows["train"].select(chosen)
     alone = embeddings.fit_embedding_regression(
-        *read(task, tiny_bert, rows=rows), task, Fit(), SEED
+        *read(task, tiny_bert, rows=rows), task, FitRecipe(), SEED
     )
     predictions = [result.best.predictions["validation"] for result in (limited, alone)]
     np.testing.assert_allclose(*predictions, atol=1e-4)
@@ -224,7 +224,7 @@ def test_few_rows_of_a_class_are_enough(labels, tiny_bert):
     rows = examples.rows_of(task, rows=len(labels), evaluation=6)
     rows["train"] = rows["train"].remove_columns("label").add_column("label", labels)
     result = embeddings.fit_embedding_regression(
-        *read(task, tiny_bert, rows=rows), task, Fit(), SEED
+        *read(task, tiny_bert, rows=rows), task, FitRecipe(), SEED
     )
     predicted = result.best.predictions["validation_matched"]
     assert np.isfinite(predicted).all()
@@ -244,7 +244,7 @@ def test_rows_of_a_set_are_in_one_fold(tiny_bert, monkeypatch):
             divided.append((arguments[1], divide_rows(*arguments))) or divided[-1][1]
         ),
     )
-    embeddings.fit_embedding_regression(*read(task, tiny_bert, rows=rows), task, Fit(), SEED)
+    embeddings.fit_embedding_regression(*read(task, tiny_bert, rows=rows), task, FitRecipe(), SEED)
     [(sets, parts)] = divided
     assert all(set(sets[part]).isdisjoint(np.delete(sets, part)) for part in parts)
     assert len(set(sets)) == 20
@@ -265,14 +265,14 @@ def test_a_text_without_tokens_has_the_embedding_zero(directory_of, tmp_path):
     found = embeddings.compute_embeddings(model, by_split["train"], np.arange(120))
     assert not found[7].any()
     assert (np.linalg.norm(np.delete(found, 7, 0), axis=1) > 0.99).all()
-    result = embeddings.fit_embedding_regression(model, by_split, task, Fit(), SEED)
+    result = embeddings.fit_embedding_regression(model, by_split, task, FitRecipe(), SEED)
     assert np.isfinite(result.best.predictions["validation"]).all()
 
 
 def test_one_row_of_a_regression_is_predicted_everywhere(tiny_bert):
     task = TASKS["stsb"].spec()
     model, rows = read(task, tiny_bert)
-    result = embeddings.fit_embedding_regression(model, rows, task, Fit(train_rows=1), SEED)
+    result = embeddings.fit_embedding_regression(model, rows, task, FitRecipe(train_rows=1), SEED)
     assert set(result.best.predictions["validation"].ravel()) <= set(rows["train"].labels)
 
 
@@ -297,5 +297,5 @@ def test_embeddings_that_are_not_finite_are_refused_in_one_line(tiny_bert):
     broken = {name: value * torch.nan for name, value in model.parameters.items()}
     with pytest.raises(SubtuneError, match="a hidden state of the bert"):
         embeddings.fit_embedding_regression(
-            replace(model, parameters=broken), rows, task, Fit(), SEED
+            replace(model, parameters=broken), rows, task, FitRecipe(), SEED
         )

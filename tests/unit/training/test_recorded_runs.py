@@ -15,7 +15,7 @@ from subtune.data.load import load_rows, tokenize
 from subtune.methods import METHODS
 from subtune.models.encoder import load_encoder
 from subtune.runs import records
-from subtune.runs.spec import DataSpec, Fit, Fold
+from subtune.runs.spec import DataSpec, FitRecipe, Fold
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples, split_off_fold
 from subtune.training import recorded_runs
@@ -101,9 +101,9 @@ def test_embeddings_of_pairs_are_divided_by_rows(tmp_path, tiny_bert):
     model = load_encoder(tiny_bert, task.of_kind.head, task.outputs)
     tokens = tokenize(task, rows, tiny_bert, 24, apart=True)
     spec = examples.run_spec(task="rte")
-    spec = spec.replace(selection=METHODS["embeddings"], recipe=Fit())
+    spec = spec.replace(selection=METHODS["embeddings"], recipe=FitRecipe())
     spec = spec.replace(tokens=spec.tokens.replace(apart=True))
-    specs = [spec.replace(recipe=Fit(fold=fold)) for fold in FOLDS]
+    specs = [spec.replace(recipe=FitRecipe(fold=fold)) for fold in FOLDS]
     train(tmp_path, specs, model, tokens)
     reads = pooled_tokens(specs[0].model, model)
     judged: list = []
@@ -115,7 +115,7 @@ def test_embeddings_of_pairs_are_divided_by_rows(tmp_path, tiny_bert):
                 "validation": rows["train"].select(judging.row_indices),
             }
         )
-        plain = spec.replace(recipe=Fit())
+        plain = spec.replace(recipe=FitRecipe())
         store = tmp_path / f"by-hand-{spec.recipe.fold.number}"
         train(store, [plain], model, tokenize(task, by_hand, tiny_bert, 24, apart=True))
         pd.testing.assert_frame_equal(
@@ -143,8 +143,8 @@ def test_a_refit_is_a_run_on_all_rows_that_is_cut(method, tmp_path, model, token
 
 
 def test_a_refit_of_embeddings_is_a_regression_on_all_rows(tmp_path, model, tokens):
-    plain = examples.run_spec().replace(selection=METHODS["embeddings"], recipe=Fit())
-    refit = plain.replace(recipe=Fit(fold=FOLDS[1])).make_refit(1)
+    plain = examples.run_spec().replace(selection=METHODS["embeddings"], recipe=FitRecipe())
+    refit = plain.replace(recipe=FitRecipe(fold=FOLDS[1])).make_refit(1)
     train(tmp_path, [plain, refit], model, tokens)
     assert_same_files(tmp_path, plain.id, tmp_path, refit.id, CHANGES)
     assert records.read_outcome(tmp_path, refit.id)["scores"] == {}

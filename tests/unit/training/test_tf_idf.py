@@ -20,7 +20,7 @@ from subtune.data.load import load_rows, read_examples, tokenize
 from subtune.methods import METHODS
 from subtune.models.encoder import load_encoder
 from subtune.runs import records
-from subtune.runs.spec import DataSpec, Fit, Fold
+from subtune.runs.spec import DataSpec, FitRecipe, Fold
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import recorded_runs, tf_idf
@@ -41,7 +41,9 @@ def read(task, directory, folder, rows=None, max_length=24) -> dict[str, Example
 
 
 def predictions(task, rows, **recipe):
-    return tf_idf.fit_tf_idf(rows, task, Fit(**recipe), SEED).best.predictions[task.evaluation[0]]
+    return tf_idf.fit_tf_idf(rows, task, FitRecipe(**recipe), SEED).best.predictions[
+        task.evaluation[0]
+    ]
 
 
 def plain_vectorizer():
@@ -74,7 +76,7 @@ def test_sst2_has_the_score_of_plain_scikit_learn(glue_dir, tiny_bert, tmp_path)
     rows = glue_rows("sst2", glue_dir)
     rows["train"] = rows["train"].select(range(3000))
     read_rows = read(TASKS["sst2"].spec(), tiny_bert, tmp_path, rows)
-    result = tf_idf.fit_tf_idf(read_rows, TASKS["sst2"].spec(), Fit(train_rows=1000), SEED)
+    result = tf_idf.fit_tf_idf(read_rows, TASKS["sst2"].spec(), FitRecipe(train_rows=1000), SEED)
 
     train, dev = (table(glue_dir / "SST-2" / f"{file}.tsv")[1:] for file in FILES.values())
     train = [train[row] for row in np.random.default_rng(SEED).permutation(3000)[:1000]]
@@ -88,7 +90,7 @@ def test_sst2_has_the_score_of_plain_scikit_learn(glue_dir, tiny_bert, tmp_path)
 def test_stsb_has_the_score_of_plain_scikit_learn(glue_dir, tiny_bert, tmp_path):
     rows = glue_rows("stsb", glue_dir)
     read_rows = read(TASKS["stsb"].spec(), tiny_bert, tmp_path, rows)
-    result = tf_idf.fit_tf_idf(read_rows, TASKS["stsb"].spec(), Fit(train_rows=1000), SEED)
+    result = tf_idf.fit_tf_idf(read_rows, TASKS["stsb"].spec(), FitRecipe(train_rows=1000), SEED)
 
     train, dev = (table(glue_dir / "STS-B" / f"{file}.tsv")[1:] for file in FILES.values())
     train = [train[row] for row in np.random.default_rng(SEED).permutation(len(train))[:1000]]
@@ -167,7 +169,7 @@ def test_of_long_texts_the_first_characters_of_every_row_are_read(tiny_bert, tmp
     rows["train"] = rows["validation"] = examples.split_of(task, cells)
     by_split = read(task, tiny_bert, tmp_path, rows)
     monkeypatch.setattr(tf_idf, "MOST_CHARACTERS", 60 * 8)
-    regression, features, index = tf_idf.fit_texts(by_split["train"], task, Fit(), SEED)
+    regression, features, index = tf_idf.fit_texts(by_split["train"], task, FitRecipe(), SEED)
     assert regression.characters == 8
     assert features.shape[0] == len(index) == 60
     assert (predictions(task, by_split).argmax(1) == labels).all()
@@ -230,7 +232,7 @@ def test_class_weights_need_no_row_of_every_class(tiny_bert, tmp_path):
     rows = examples.rows_of(task, rows=6, evaluation=6)
     rows["train"] = rows["train"].remove_columns("label").add_column("label", [0, 0, 0, 2, 2, 2])
     by_split = read(task, tiny_bert, tmp_path, rows)
-    result = tf_idf.fit_tf_idf(by_split, task, Fit(class_weights="balanced"), SEED)
+    result = tf_idf.fit_tf_idf(by_split, task, FitRecipe(class_weights="balanced"), SEED)
     assert math.isfinite(result.history[0]["train_loss"])
 
 
@@ -246,7 +248,7 @@ def test_folds_are_those_of_runs_that_train(name, tiny_bert, tmp_path):
     model = load_encoder(tiny_bert, task.of_kind.head, task.outputs)
     trained = [examples.run_spec(task=name, fold=fold) for fold in FOLDS]
     fitted = [
-        spec.replace(selection=METHODS["tf-idf"], recipe=Fit(fold=spec.recipe.fold))
+        spec.replace(selection=METHODS["tf-idf"], recipe=FitRecipe(fold=spec.recipe.fold))
         for spec in trained
     ]
     recorded_runs.train_and_record(
@@ -275,7 +277,7 @@ def test_few_rows_of_a_class_are_enough(labels, tiny_bert, tmp_path):
     task = TASKS["mnli"].spec()
     rows = examples.rows_of(task, rows=len(labels), evaluation=6)
     rows["train"] = rows["train"].remove_columns("label").add_column("label", labels)
-    result = tf_idf.fit_tf_idf(read(task, tiny_bert, tmp_path, rows), task, Fit(), SEED)
+    result = tf_idf.fit_tf_idf(read(task, tiny_bert, tmp_path, rows), task, FitRecipe(), SEED)
     predicted = result.best.predictions["validation_matched"]
     assert np.isfinite(predicted).all()
     assert math.isfinite(result.history[0]["train_loss"])
