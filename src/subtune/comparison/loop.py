@@ -120,7 +120,7 @@ class Loop:
 
     def read_scores(self) -> None:
         """Read the scores of the runs that were recorded since the last call of this method."""
-        store, scores = Path(self.context.paths.records()), self.progress.scores
+        store, scores = Path(self.context.layout.records()), self.progress.scores
         task = self.progress.planned[0].spec.tokens.data.task
         for run_id in {*list_run_ids(store)} - scores.keys():
             outcome = read_outcome(store, run_id)
@@ -275,7 +275,7 @@ def _start_jobs(state: Loop, workers: Workers) -> None:
                 print_line(lack)
             state.lacks_memory = True
             return
-        workers.start(job, Path(state.context.paths.log(job.step, job.id)))
+        workers.start(job, Path(state.context.layout.log(job.step, job.id)))
 
 
 def _handle_ended_job(state: Loop, ended: EndedJob) -> None:

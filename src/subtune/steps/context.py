@@ -34,7 +34,7 @@ class Context:
     notes: Sequence[str] = ()
 
     @cached_property
-    def paths(self) -> Layout:
+    def layout(self) -> Layout:
         return Layout(self.config.results)
 
     @cached_property
@@ -43,28 +43,28 @@ class Context:
 
     @property
     def hub_resources(self) -> dict[str, str]:
-        return {"hub_cache": self.config.hub_cache or self.paths.hub_cache()}
+        return {"hub_cache": self.config.hub_cache or self.layout.hub_cache()}
 
     def model_inputs(self, run: RunSpec | FisherSpec) -> Paths:
-        tokens, model = self.paths.tokens(run.tokens.key), self.paths.model(run.model.id)
+        tokens, model = self.layout.tokens(run.tokens.key), self.layout.model(run.model.id)
         return {"tokens": tokens, "model": model}
 
     def model_job_resources(self, spec: RunSpec | FisherSpec, cost: Cost) -> dict[str, Any]:
         memory, minutes = self.estimates.job_memory(spec), self.estimates.job_minutes(cost)
-        return {"mem_mb": memory, "minutes": minutes, "gpu": 1, "store": self.paths.records()}
+        return {"mem_mb": memory, "minutes": minutes, "gpu": 1, "store": self.layout.records()}
 
     def training_inputs(self, runs: Sequence[PlannedRun]) -> Paths:
         rankings = {run.spec.selection.ranking for run in runs}
-        paths = [self.paths.ranking(id) for id in sorted(filter(None, rankings))]
+        paths = [self.layout.ranking(id) for id in sorted(filter(None, rankings))]
         reading = [run.spec for run in runs if run.spec.reads_texts]
-        texts = {self.paths.dataset(spec.tokens.data.key) for spec in reading}
+        texts = {self.layout.dataset(spec.tokens.data.key) for spec in reading}
         return self.model_inputs(runs[0].spec) | {"rankings": paths, "texts": sorted(texts)}
 
     def training_resources(self, runs: Sequence[PlannedRun], cost: Cost) -> dict[str, Any]:
         scored = [run for run in runs if run.key in self.scored_on_training_set]
         return self.model_job_resources(runs[0].spec, cost) | {
             "gpu": int(not all(run.spec.reads_texts for run in runs)),
-            "checkpoints": self.paths.checkpoints(),
+            "checkpoints": self.layout.checkpoints(),
             "checkpoint_minutes": self.config.checkpoint_minutes,
             "scored_selections": sorted({run.spec.selection.id for run in scored}),
         }
@@ -72,8 +72,8 @@ class Context:
     def sweep_inputs(self, sweeps: Iterable[str]) -> Paths:
         sweeps = [*sweeps]
         return {
-            "sweeps": [*map(self.paths.sweep, sweeps)],
-            "searches": [*map(self.paths.searches, self.plan.find_search_jobs(*sweeps))],
+            "sweeps": [*map(self.layout.sweep, sweeps)],
+            "searches": [*map(self.layout.searches, self.plan.find_search_jobs(*sweeps))],
         }
 
     @cached_property
@@ -82,7 +82,7 @@ class Context:
 
     def input_files(self) -> set[Path]:
         """Return all files and directories on which the plan depends."""
-        named = filter(None, [self.paths.pinned_commits(), self.config.test_scores])
+        named = filter(None, [self.layout.pinned_commits(), self.config.test_scores])
         found = {*map(Path, named)}
         for rows in self.plan.datasets.values():
             paths = {*find_files(self.config, rows.task, rows.source).values()}

@@ -18,7 +18,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     for key, rows in context.plan.datasets.items():
         paths = find_files(context.config, rows.task, rows.source)
         files = {split: str(path) for split, path in paths.items() if split in rows.splits}
-        outputs = {"rows": context.paths.dataset(key)}
+        outputs = {"rows": context.layout.dataset(key)}
         places = context.hub_resources | {"files": files}
         yield Job("dataset", key, rows.to_json_types(), {}, outputs, places)
 

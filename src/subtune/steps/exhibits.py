@@ -30,20 +30,22 @@ def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each experiment."""
     from subtune.papers import find_paper
 
-    plan, paths = context.plan, context.paths
+    plan, layout = context.plan, context.layout
     for name, experiment in context.config.experiments.items():
         # The order of these specs is that of the tasks.
         fishers = plan.experiment_fisher_specs[name].values()
         shown = find_paper(experiment.paper).shows_information()
-        inputs: Paths = {table: paths.data(name, table) for table in SCORE_TABLES} | {
+        inputs: Paths = {table: layout.data(name, table) for table in SCORE_TABLES} | {
             "test_scores": context.config.test_scores or [],
-            "fisher_sums": [paths.fisher_sums(fisher.key) for fisher in fishers if shown],
-            "models": [paths.model(plan.model_ids[model]) for model in experiment.models],
+            "fisher_sums": [layout.fisher_sums(fisher.key) for fisher in fishers if shown],
+            "models": [layout.model(plan.model_ids[model]) for model in experiment.models],
             # Texts of examples are only shown in experiments without a paper.
-            "datasets": [paths.dataset(f.tokens.data.key) for f in fishers if not experiment.paper],
+            "datasets": [
+                layout.dataset(f.tokens.data.key) for f in fishers if not experiment.paper
+            ],
         }
-        outputs: Paths = {"folder": paths.exhibits(name)}
-        places = {"store": paths.records()}
+        outputs: Paths = {"folder": layout.exhibits(name)}
+        places = {"store": layout.records()}
         yield Job("exhibits", name, _describe_experiment(context, name), inputs, outputs, places)
 
 

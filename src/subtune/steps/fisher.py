@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each task of each experiment, which runs only if its output is needed."""
-    paths = context.paths
+    layout = context.layout
     for key, fisher in context.plan.fisher_specs.items():
-        outputs = {"entries": paths.fisher_entries(key), "sums": paths.fisher_sums(key)}
+        outputs = {"entries": layout.fisher_entries(key), "sums": layout.fisher_sums(key)}
         needed = context.model_job_resources(fisher, context.estimates.fisher_cost(key))
         inputs = context.model_inputs(fisher)
         yield Job("fisher", key, fisher.to_json_types(), inputs, outputs, needed)

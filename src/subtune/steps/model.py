@@ -14,7 +14,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each model."""
     for id, model in context.plan.models.items():
         places = context.hub_resources | {"place": context.plan.locations[id]}
-        outputs = {"model": context.paths.model(id)}
+        outputs = {"model": context.layout.model(id)}
         yield Job("model", id, model.to_json_types(), {}, outputs, places)
 
 

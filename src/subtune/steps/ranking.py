@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each ranking."""
     for id, ranking in context.plan.rankings.items():
-        inputs = {"fishers": [context.paths.fisher_entries(f.key) for f in ranking.fishers]}
-        outputs = {"ranking": context.paths.ranking(id)}
+        inputs = {"fishers": [context.layout.fisher_entries(f.key) for f in ranking.fishers]}
+        outputs = {"ranking": context.layout.ranking(id)}
         yield Job("ranking", id, ranking.to_json_types(), inputs, outputs, {})
 
 

@@ -18,21 +18,21 @@ def jobs(context: "Context") -> Iterator[Job]:
     from subtune.steps.exhibits import describe_exhibit
     from subtune.tasks import TASKS
 
-    config, paths = context.config, context.paths
+    config, layout = context.config, context.layout
     # The summary is only shown if there are several experiments.
     answer = [
-        describe_exhibit(e, [paths.summary(e.name, ending) for ending in e.endings])
+        describe_exhibit(e, [layout.summary(e.name, ending) for ending in e.endings])
         for e in SUMMARIES
         if len(config.experiments) > 1
     ]
     submitted = [n for n, e in config.experiments.items() if list_submissions(config, e)]
     inputs: Paths = {
-        "runs": paths.table_of_runs(),
+        "runs": layout.table_of_runs(),
         "summary": [path for entry in answer for path in entry["files"]],
-        "exhibits": [*map(paths.exhibits, config.experiments)],
-        "submissions": [*map(paths.submission, submitted)],
-        "scores": [paths.data(name, "scores") for name in config.experiments],
-        "learning_curves": [paths.data(name, "learning_curves") for name in config.experiments],
+        "exhibits": [*map(layout.exhibits, config.experiments)],
+        "submissions": [*map(layout.submission, submitted)],
+        "scores": [layout.data(name, "scores") for name in config.experiments],
+        "learning_curves": [layout.data(name, "learning_curves") for name in config.experiments],
     }
     mini_tasks = {*TASKS} - {*config.tasks, *config.directories}
     spec = {
@@ -42,7 +42,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         "papers": {name: find_paper(e.paper).citation for name, e in config.experiments.items()},
         "config": config.model_dump(mode="json", exclude_defaults=True),
     }
-    yield Job("report_page", "report", spec, inputs, {"page": paths.report()}, {})
+    yield Job("report_page", "report", spec, inputs, {"page": layout.report()}, {})
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:

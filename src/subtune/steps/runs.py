@@ -14,14 +14,14 @@ def jobs(context: "Context") -> Iterator[Job]:
     """Yield the job."""
     from subtune.core.files import hash_text, read_package_text
 
-    plan, paths = context.plan, context.paths
+    plan, layout = context.plan, context.layout
     meanings = hash_text(read_package_text("subtune.analysis", "columns.csv"))
     planned, costs = [], context.estimates.run_costs
     for name, runs in plan.experiments.items():
         for run in runs:
             planned.append(run.columns() | {"experiment": name, "flops": costs[run.key].flops})
-    outputs = {"csv": paths.table_of_runs(), "columns": paths.columns_of_runs()}
-    inputs, resources = context.sweep_inputs(plan.sweeps), {"store": paths.records()}
+    outputs = {"csv": layout.table_of_runs(), "columns": layout.columns_of_runs()}
+    inputs, resources = context.sweep_inputs(plan.sweeps), {"store": layout.records()}
     spec = {"planned": planned, "meanings": meanings}
     yield Job("runs", "runs", spec, inputs, outputs, resources)
 

@@ -68,8 +68,8 @@ def jobs(context: "Context") -> Iterator[Job]:
                 for task in predicted
             },
         }
-        outputs = {table: context.paths.data(name, table) for table in SCORE_TABLES}
-        models = [context.paths.model(context.plan.model_ids[m]) for m in experiment.models]
+        outputs = {table: context.layout.data(name, table) for table in SCORE_TABLES}
+        models = [context.layout.model(context.plan.model_ids[m]) for m in experiment.models]
         inputs = context.sweep_inputs(context.plan.find_sweeps(name)) | {"models": models}
         # These paths are not in the spec, because its keys of runs and hashes of predictions depend
         # on the contents of the files.
@@ -77,7 +77,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             task.name: [str(scored_file(context.config, task, experiment.folds)), task.predictions]
             for task in predicted
         }
-        places = {"store": context.paths.records(), "files": files}
+        places = {"store": context.layout.records(), "files": files}
         yield Job("scores", name, spec, inputs, outputs, places)
 
 

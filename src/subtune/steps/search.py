@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each set of searches whose runs are trained together."""
-    plan, paths = context.plan, context.paths
+    plan, layout = context.plan, context.layout
     for key, ids in plan.search_jobs.items():
         runs = [run for run in plan.runs.values() if run.search in ids]
         inputs, cost = context.training_inputs(runs), context.estimates.search_cost(key)
         needed = context.training_resources(runs, cost)
         searches = [plan.searches[id] for id in ids]
         spec = {"searches": [search.to_json_types() for search in searches]}
-        yield Job("search", key, spec, inputs, {"searches": paths.searches(key)}, needed)
+        yield Job("search", key, spec, inputs, {"searches": layout.searches(key)}, needed)
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:

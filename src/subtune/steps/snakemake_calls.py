@@ -120,7 +120,7 @@ class CallEvents(logging.Handler):
             line = escape_control_characters(f"{names} failed: {reason}{alike[0][1]}")
             atexit.register(print, line, file=sys.stderr)
 
-    def print_answers(self, paths: Layout, papers: Mapping[str, str]) -> None:
+    def print_answers(self, layout: Layout, papers: Mapping[str, str]) -> None:
         """Print the answers of this call, and how many claims of the papers hold.
 
         A call that wrote the report prints all answers, even if an earlier call computed them.
@@ -129,16 +129,16 @@ class CallEvents(logging.Handler):
         from subtune.exhibits.answer_tables import format_answers
         from subtune.exhibits.finding_tables import format_papers
 
-        has_report = paths.report() in self._made
+        has_report = layout.report() in self._made
         claims: dict[str, list[Path]] = {}
         for name, citation in papers.items():
-            path = Path(paths.exhibits(name), "data", "claims.csv")
-            if (has_report or paths.exhibits(name) in self._made) and path.exists():
+            path = Path(layout.exhibits(name), "data", "claims.csv")
+            if (has_report or layout.exhibits(name) in self._made) and path.exists():
                 claims.setdefault(citation, []).append(path)
         if claims:
             print(f"\n{format_papers(claims)}", file=sys.stderr)
-        every = paths.summary("answers", "csv")
-        folders = sorted(path for path in self._made if path.startswith(paths.exhibits("")))
+        every = layout.summary("answers", "csv")
+        folders = sorted(path for path in self._made if path.startswith(layout.exhibits("")))
         single = [f"{folder}/answers.csv" for folder in folders]
         wanted = [every] if has_report or every in self._made else single
         for answers in filter(Path.exists, map(Path, wanted)):

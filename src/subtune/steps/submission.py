@@ -15,16 +15,16 @@ def jobs(context: "Context") -> Iterator[Job]:
     from subtune.exhibits.glue_server import list_submissions
     from subtune.papers.shared import SUBMISSION
 
-    paths = context.paths
+    layout = context.layout
     for name, experiment in context.config.experiments.items():
         if zips := list_submissions(context.config, experiment):
-            predicted = {model: paths.test_predictions(name, model) for model in experiment.models}
+            predicted = {model: layout.test_predictions(name, model) for model in experiment.models}
             described = [
                 {"name": zip, "predicted": predicted[model], "model": model, "method": method}
                 for zip, (model, method) in zips.items()
             ]
-            inputs = {"chosen": paths.data(name, "chosen"), "predicted": [*predicted.values()]}
-            outputs = {"folder": paths.submission(name)}
+            inputs = {"chosen": layout.data(name, "chosen"), "predicted": [*predicted.values()]}
+            outputs = {"folder": layout.submission(name)}
             spec = {"zips": described, "caption": [SUBMISSION.title, SUBMISSION.caption]}
             yield Job("submission", name, spec, inputs, outputs, {})
 

@@ -15,18 +15,18 @@ def jobs(context: "Context") -> Iterator[Job]:
     from subtune.methods import method_title
     from subtune.papers.shared import SUMMARIES
 
-    config, paths = context.config, context.paths
+    config, layout = context.config, context.layout
     names, tasks = config.experiments, config.all_tasks()
     asked = (tasks[task] for experiment in names.values() for task in experiment.tasks)
     described = {t.name: {"title": t.title, "metrics": t.metric_titles()} for t in asked}
     titles = {method: method_title(method) for e in names.values() for method in e.all_methods}
     read = "chosen", "row_scores"
-    inputs = {table: [paths.data(name, table) for name in names] for table in read}
+    inputs = {table: [layout.data(name, table) for name in names] for table in read}
     outputs = {
-        exhibit.name: [paths.summary(exhibit.name, ending) for ending in exhibit.endings]
+        exhibit.name: [layout.summary(exhibit.name, ending) for ending in exhibit.endings]
         for exhibit in SUMMARIES
     }
-    places = {"store": paths.records()}
+    places = {"store": layout.records()}
     spec = {"experiments": [*names], "tasks": described, "titles": titles}
     yield Job("summary", "summary", spec, inputs, outputs, places)
 

@@ -16,7 +16,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each model of each experiment on GLUE."""
     from subtune.exhibits.glue_server import list_submissions
 
-    config, plan, paths = context.config, context.plan, context.paths
+    config, plan, layout = context.config, context.plan, context.layout
     for name, experiment in config.experiments.items():
         tasks = [*filter(config.is_submitted, experiment.tasks)]
         for model in experiment.models if list_submissions(config, experiment) else ():
@@ -24,13 +24,13 @@ def jobs(context: "Context") -> Iterator[Job]:
             # All methods have the same model and token ids, so one run per task gives all inputs.
             firsts = [plan.runs[run].spec for run, *_ in runs]
             inputs = {
-                "chosen": paths.data(name, "chosen"),
-                "tokens": [paths.tokens(plan.tests[run.tokens.key].key) for run in firsts],
-                "model": paths.model(plan.model_ids[model]),
+                "chosen": layout.data(name, "chosen"),
+                "tokens": [layout.tokens(plan.tests[run.tokens.key].key) for run in firsts],
+                "model": layout.model(plan.model_ids[model]),
             }
             largest = max(firsts, key=context.estimates.job_memory)
             cost = context.estimates.prediction_cost(chain(*runs))
-            outputs = {"predictions": paths.test_predictions(name, model)}
+            outputs = {"predictions": layout.test_predictions(name, model)}
             spec = {"model": model, "tasks": tasks}
             needed = context.model_job_resources(largest, cost)
             yield Job("test_predictions", f"{name}/{model}", spec, inputs, outputs, needed)

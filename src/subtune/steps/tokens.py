@@ -16,10 +16,10 @@ MEMORY_MB = 1000
 
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each combination of task, maximum length and tokenizer."""
-    paths = context.paths
+    layout = context.layout
     for key, tokens in context.plan.tokens.items():
-        inputs = {"rows": paths.dataset(tokens.data.key), "model": paths.model(tokens.tokenizer)}
-        outputs = {"tokens": paths.tokens(key)}
+        inputs = {"rows": layout.dataset(tokens.data.key), "model": layout.model(tokens.tokenizer)}
+        outputs = {"tokens": layout.tokens(key)}
         memory = MEMORY_MB + context.estimates.examples_mb(tokens)
         needed = {"mem_mb": int(memory), "minutes": MINUTES}
         yield Job("tokens", key, tokens.to_json_types(), inputs, outputs, needed)

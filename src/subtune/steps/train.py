@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each sweep."""
-    plan, paths = context.plan, context.paths
+    plan, layout = context.plan, context.layout
     for key, sweep in plan.sweeps.items():
         inputs = context.training_inputs(sweep)
-        inputs["searches"] = [*map(paths.searches, plan.find_search_jobs(key))]
+        inputs["searches"] = [*map(layout.searches, plan.find_search_jobs(key))]
         needed = context.training_resources(sweep, context.estimates.sweep_cost(key))
         spec = {"runs": [run.to_json_types() for run in sweep]}
-        yield Job("train", key, spec, inputs, {"sweep": paths.sweep(key)}, needed)
+        yield Job("train", key, spec, inputs, {"sweep": layout.sweep(key)}, needed)
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:

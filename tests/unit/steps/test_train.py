@@ -37,7 +37,7 @@ def test_a_run_goes_on_from_its_checkpoint_in_another_group_of_runs(
         patch.setattr(recorded_runs, "write_record", interrupt)
         run_job(state._make_training_job(state.progress.planned))
     first, second = [run.spec.id for run in state.progress.planned]
-    folder, store = Path(context.paths.checkpoints()), Path(context.paths.records())
+    folder, store = Path(context.layout.checkpoints()), Path(context.layout.records())
     assert {path.name for path in folder.iterdir()} == {first, second}
     capsys.readouterr()
     run_job(state._make_training_job(state.progress.planned[:1]))
@@ -67,4 +67,4 @@ def test_a_job_that_only_reads_texts_holds_no_gpu(settings, monkeypatch):
     monkeypatch.setattr(train, "prepare_device", lambda threads: torch.device("cuda"))
     run_job(job)
     [run] = context.plan.runs.values()
-    assert records.is_recorded(Path(context.paths.records()), run.spec.id)
+    assert records.is_recorded(Path(context.layout.records()), run.spec.id)
