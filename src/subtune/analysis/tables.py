@@ -9,6 +9,7 @@ import contextlib
 import io
 import json
 import math
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cache
@@ -256,13 +257,21 @@ def run_names(store: Path, spec: RunSpec, names: Mapping[str, tuple[str, str]]) 
 
 
 def find_folds(store: Path, refit: RunSpec, run_ids: Iterable[str]) -> list[str]:
-    """Find the cross-validation runs that a refit repeats on the whole training set."""
-    found: list[str] = []
+    """Find the cross-validation runs that a refit repeats on the whole training set.
+
+    If none of them was trained on folds of the refit's training set, runs on folds of a sample of
+    it are returned. With several samples, these are the runs of the sample with the most runs.
+    """
+    found = defaultdict[str, list[str]](list)
     if epochs := refit.recipe.refit:
+        data = refit.tokens.data
         for run_id in run_ids:
             # A damaged record is skipped.
             with contextlib.suppress(SubtuneError):
                 fold = records.read_spec(store, run_id).replace(seed=refit.seed)
-                if fold.recipe.fold and fold.make_refit(epochs) == refit:
-                    found.append(run_id)
-    return found
+                sample = fold.tokens.data
+                same = sample.replace(version=data.version, splits=data.splits)
+                made = fold.make_refit(epochs).replace(tokens=fold.tokens.replace(data=same))
+                if fold.recipe.fold and made == refit:
+                    found[sample.version].append(run_id)
+    return found[refit.tokens.data.version] or max(found.values(), key=len)

@@ -19,7 +19,7 @@ from subtune.models.model_config import choose_head, has_token_types, read_model
 from subtune.models.model_files import README, TOKENIZER
 from subtune.models.transformers_models import AUTO_CLASSES
 from subtune.runs import records
-from subtune.runs.spec import FitRecipe, Fold, ModelSpec, RunSpec
+from subtune.runs.spec import FitRecipe, ModelSpec, RunSpec
 from subtune.tasks.token_tasks import LONGEST_ANSWER, space_before_word
 from subtune.training.embeddings import COSINE_FACTOR
 
@@ -53,7 +53,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     encodes = averages and not adapter
     # Pipelines on the hub have the same names as subtune's heads, except for "text-classification".
     pipeline = task.of_kind.head.replace("_", "-").replace("sequence", "text")
-    scores, folds = _list_scores(store, spec, outcome)
+    scores, averaged = _list_scores(store, spec, outcome)
     # The hub allows only these characters in the name of a dataset.
     dataset = re.sub(r"[^A-Za-z0-9_.-]+", "-", names["task"])
     repository, revision = find_on_hub(spec.model)
@@ -72,7 +72,9 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
         ],
     )
     facts: dict[str, Any] = {key: escape_markdown(name) for key, name in names.items()}
-    facts |= {"trainable": outcome["trainable"], "scores": scores, "folds": folds}
+    facts |= {"trainable": outcome["trainable"], "scores": scores}
+    facts |= {"folds": [run.recipe.fold for run in averaged]}
+    facts |= {"sampled": any(run.tokens != spec.tokens for run in averaged)}
     facts |= {"encodes": encodes, "averages": averages, "fitted": is_fitted, "adapter": adapter}
     facts |= {"place": place, "repository": repository, "revision": revision, "repr": repr}
     facts |= {"auto_class": AUTO_CLASSES[head].__name__, "token_types": has_token_types(config)}
@@ -86,8 +88,8 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
 
 def _list_scores(
     store: Path, spec: RunSpec, outcome: dict[str, Any]
-) -> tuple[list[tuple[str, str, float]], list[Fold | None]]:
-    """List split, metric and score of a run, and the folds of the runs that are averaged.
+) -> tuple[list[tuple[str, str, float]], list[RunSpec]]:
+    """List split, metric and score of a run, and the cross-validation runs that are averaged.
 
     A refit is not scored, so its cross-validation runs are averaged, except those that diverged.
     """
@@ -95,7 +97,7 @@ def _list_scores(
     runs = find_folds(store, spec, records.list_run_ids(store))
     outcomes = {run_id: records.read_outcome(store, run_id) for run_id in runs}
     averaged = {run_id: each for run_id, each in outcomes.items() if not each["diverged"]}
-    folds = [records.read_spec(store, run_id).recipe.fold for run_id in averaged]
+    folds = [records.read_spec(store, run_id) for run_id in averaged]
     scored = [each["scores"] for each in [*averaged.values()] or [outcome]]
     scores = []
     for split in filter(scored[0].__contains__, task.evaluation):

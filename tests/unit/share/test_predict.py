@@ -356,6 +356,18 @@ def test_the_card_of_a_refit_has_the_mean_score_of_its_folds(
     assert "mean over 2 of 3 folds" in model_card(layout, refit, "out")
 
 
+def test_the_card_of_a_refit_on_a_whole_table_has_the_score_of_the_folds_of_its_sample(
+    folds, choose, layout, tmp_path, tiny_bert
+):
+    choose(folds, [1, 1, 1])
+    data = folds[0].tokens.data.replace(version="more", splits=("train",))
+    refit = folds[0].make_refit(1).replace(tokens=folds[0].tokens.replace(data=data))
+    record(tmp_path / "runs", [refit], tiny_bert)
+    card = model_card(layout, refit.id, "out")
+    assert "| held-out folds | accuracy |" in card and "mean over 3 of 3 folds" in card
+    assert "more examples than those of the folds, which are a sample." in card
+
+
 def test_a_run_on_a_fold_of_an_unfinished_comparison_is_not_exported(folds, layout):
     with pytest.raises(SubtuneError, match="not finished; call `subtune compare` or"):
         run_to_export(layout, folds[0].id)
