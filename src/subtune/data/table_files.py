@@ -147,11 +147,11 @@ def _detect_delimiter(lines: list[str], path: Path) -> str:
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
     signs = [sign for sign in (usual, *OTHER_DELIMITERS) if sign in header]
     # Column names may contain another delimiter, as in `text;label (1=good, 2=bad)`.
-    fitting = (sign for sign in signs if len(signs) > 1 and _fits_rows(lines, sign))
+    fitting = (sign for sign in signs if len(signs) > 1 and _delimiter_fits_rows(lines, sign))
     return next(itertools.chain(fitting, signs), usual)
 
 
-def _fits_rows(lines: Sequence[str], delimiter: str) -> bool:
+def _delimiter_fits_rows(lines: Sequence[str], delimiter: str) -> bool:
     """Return whether all rows are as wide as the header if they are split at a delimiter."""
     with contextlib.suppress(csv.Error):
         header, *rows = filter(None, csv.reader(lines, delimiter=delimiter, strict=True))
