@@ -13,7 +13,7 @@ from subtune.data.sources import OF_GLUE, REPOSITORIES, TRIED, Repository, read_
 from subtune.models.model_config import (
     has_token_types,
     longest_text,
-    needs_one_end_token,
+    needs_single_eos_token,
     read_model_config,
 )
 from subtune.models.model_files import TOKENIZER, read_tokenizer, unknown_lines, unknown_share
@@ -155,7 +155,7 @@ def row_encoder(
 ) -> Callable[[Columns, Sequence[int]], dict[str, list]]:
     """Return a function that tokenizes rows, given the rows and their indices, like `tokenize`."""
     config = read_model_config(model_directory)
-    tokenizer = read_tokenizer(model_directory, needs_one_end_token(config, task.of_kind.head))
+    tokenizer = read_tokenizer(model_directory, needs_single_eos_token(config, task.of_kind.head))
 
     def encode(batch: Columns, numbers: Sequence[int]) -> dict[str, list]:
         set_of = dict(zip(numbers, batch[SET], strict=True))

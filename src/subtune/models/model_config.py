@@ -160,7 +160,7 @@ def has_token_types(config: Mapping[str, Any]) -> bool:
     return config.get("type_vocab_size", 1) > 1
 
 
-def needs_one_end_token(config: Mapping[str, Any], head: str) -> bool:
+def needs_single_eos_token(config: Mapping[str, Any], head: str) -> bool:
     """Return whether a text needs exactly one EOS token, which encoder-decoder classifiers read."""
     return config.get("is_encoder_decoder", False) and head == SEQUENCE_CLASSIFICATION
 

@@ -20,7 +20,7 @@ from subtune.methods.added import Adapters, Lora, Peft, PeftSettings
 from subtune.methods.roles import is_added, is_classifier, is_norm
 from subtune.models.encoder import Encoder, load_spec_encoder, silence_transformers
 from subtune.models.folders import ADAPTER, SPEC
-from subtune.models.model_config import has_token_types, needs_one_end_token
+from subtune.models.model_config import has_token_types, needs_single_eos_token
 from subtune.models.model_files import OTHER_TOKENIZER_FILES, README, TOKENIZER, TOKENIZER_CONFIG
 from subtune.models.transformers_models import make_transformers_model, transposed_matrices
 from subtune.runs import records
@@ -127,7 +127,7 @@ def _complete_tokenizer(directory: Path, config: PretrainedConfig, head: str) ->
         fields["pad_token"] = tokenizer.id_to_token(config.pad_token_id)
     # Without this field, transformers would use the tokenizer class of the model's family.
     fields.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
-    if needs_one_end_token(config.to_dict(), head):
+    if needs_single_eos_token(config.to_dict(), head):
         fields["split_special_tokens"] = True
     types = ["token_type_ids"] if has_token_types(config.to_dict()) else []
     fields["model_input_names"] = ["input_ids", *types, "attention_mask"]
