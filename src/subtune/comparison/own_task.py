@@ -154,7 +154,7 @@ def choose_rows(
 ) -> ChosenRows:
     """Collect a task's rows, and draw a share of the training set as the dev set if needed."""
     files = {split: part.path for split, part in look.facts.parts.items()}
-    by_split = sources.user_task_files(files, task, may_lack="validation")
+    by_split = sources.user_task_files(files, task, optional_split="validation")
     columns = sources.read_columns(task, by_split)
     # In a multi-label task, a row without a label has none of the labels.
     filled = () if look.facts.kind == "multilabel" else label_columns(look.facts.label)

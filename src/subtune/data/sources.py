@@ -79,17 +79,17 @@ def task_reader(task: TaskSpec) -> Reader:
     return READERS[task.of_kind.head]
 
 
-def user_task_files(files: Mapping[str, str], task: Task, may_lack: str = "") -> SplitFiles:
+def user_task_files(files: Mapping[str, str], task: Task, optional_split: str = "") -> SplitFiles:
     """Check the files of a user-defined task, and return their paths by split.
 
-    The labelled split ``may_lack`` may be missing from ``files``.
+    The labelled split ``optional_split`` may be missing from ``files``.
     """
     key, splits = f"tasks.{task.name}.files", (*task.labelled_splits, *task.test)
     for split in files:
         if split not in splits:
             raise SubtuneError(f"{key}: {format_allowed(split, splits)}")
     for split in task.labelled_splits:
-        if split not in files and split != may_lack:
+        if split not in files and split != optional_split:
             or_folds = ", or `folds` in the experiment" if split == task.evaluation[0] else ""
             raise SubtuneError(f"{key}: {split!r} is missing, expected a path{or_folds}")
     paths, endings = {split: Path(path) for split, path in files.items()}, task_reader(task).endings
