@@ -12,12 +12,13 @@ from subtune.core.ids import HashableModel
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.sentences import Classification, MultiLabel, Regression
 from subtune.tasks.task_kind import TaskKind
-from subtune.tasks.token_tasks import Span, Tokens
+from subtune.tasks.token_tasks import Span, TokenClassification
 
 # All kinds of tasks. Code outside this package uses this mapping, and does not refer to single
 # kinds.
 KINDS: dict[str, TaskKind] = {
-    kind.name: kind for kind in (Classification(), MultiLabel(), Regression(), Tokens(), Span())
+    kind.name: kind
+    for kind in (Classification(), MultiLabel(), Regression(), TokenClassification(), Span())
 }
 # The split on which a user-defined task is scored. A task without this split is scored on
 # `validation`.

@@ -36,7 +36,7 @@ OUTSIDE = -1
 LISTS_OF_WORDS = TypeAdapter(dict[str, Annotated[list[Text], Field(min_length=1)]])
 
 
-class Tokens(TaskKind):
+class TokenClassification(TaskKind):
     """Token classification: one label word for each word of a text, such as its part of speech.
 
     The label of a word is predicted from its first subword token. A text that is longer than the
