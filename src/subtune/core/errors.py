@@ -95,8 +95,10 @@ def format_missing_column(column: str, columns: Iterable[str]) -> str:
 
 def _format_choices(found: object, allowed: Iterable[str]) -> str:
     names = list(allowed)
-    near = difflib.get_close_matches(str(found), names, n=1, cutoff=0.5)
-    hint = f" (did you mean {shorten(near[0])!r}?)" if near else ""
+    # The closest name may differ only in case. Of names that differ only in case, the first counts.
+    by_folded = {name.casefold(): name for name in reversed(names)}
+    near = difflib.get_close_matches(str(found).casefold(), by_folded, n=1, cutoff=0.5)
+    hint = f" (did you mean {shorten(by_folded[near[0]])!r}?)" if near else ""
     return join_names(names) + hint
 
 

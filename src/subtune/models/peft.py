@@ -76,10 +76,10 @@ def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
     """Build a PEFT config, with the task type of the model's head."""
     supported = sorted(TYPES.keys() - UNSUPPORTED_TYPES)
     if settings.type not in supported:
-        reason = UNSUPPORTED_TYPES.get(settings.type)
+        reason = UNSUPPORTED_TYPES.get(settings.type.upper())
         message = f"{settings.type} is not supported, because {reason}"
         raise SubtuneError(
-            f"peft.type: {message if reason else format_allowed(settings.type.upper(), supported)}"
+            f"peft.type: {message if reason else format_allowed(settings.type, supported)}"
         )
     config_class = TYPES[settings.type]
     initialisation = settings.fields.get("init_lora_weights")

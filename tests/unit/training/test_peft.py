@@ -118,7 +118,9 @@ def test_a_plan_knows_what_trains_without_weights(of_type, family, directory):
     ("fields", "message"),
     [
         ({"type": "IA4"}, "peft.type: found 'IA4', expected one of BEFT, .*did you mean 'IA3'"),
+        ({"type": "lora"}, "peft.type: found 'lora', expected one of BEFT, .*did you mean 'LORA'"),
         ({"type": "ADALORA"}, "peft.type: ADALORA is not supported"),
+        ({"type": "adalora"}, "peft.type: adalora is not supported, because it changes its ranks"),
         ({"type": "IA3", "target_module": ["key"]}, "peft: IA3: .*argument 'target_module'"),
         ({"type": "LORA", "megatron_core": "os"}, "peft.megatron_core: this field cannot be set"),
         ({"type": "LORA", "r": "eight"}, "peft: LORA: '<=' not supported between"),
