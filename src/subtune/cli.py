@@ -88,8 +88,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 @_command(f"compare {FILES}")
 def compare(
-    *,
     train: Annotated[str, Parameter(metavar="TABLE")],
+    *,
     dev: Annotated[float | str | None, Parameter(metavar="TABLE")] = None,
     test: Annotated[str | None, Parameter(metavar="TABLE")] = None,
     revision: str | None = None,
@@ -141,8 +141,8 @@ def run(config: SnakemakeArgument, /, *others: SnakemakeArgument) -> None:
 
 @_command(f"init {FILES}")
 def init(
-    *,
     train: File,
+    *,
     dev: File | None = None,
     test: File | None = None,
     to: File | None = None,
@@ -404,9 +404,13 @@ def _find_run(layout: Layout, run: str) -> str:
     from subtune.comparison.results import Comparison
     from subtune.runs import records
 
-    is_id = all(character in "0123456789abcdef" for character in run)
-    if is_id or not Path(layout.summary("answers", "csv")).is_file():
+    if all(character in "0123456789abcdef" for character in run):
         return records.find_run_id(Path(layout.records()), run)
+    if not Path(layout.summary("answers", "csv")).is_file():
+        raise SubtuneError(
+            f"{layout.results}: found no answer, so {run!r} cannot be the method of a comparison; "
+            "call `subtune compare` first, give the id of a run, or use another --results directory"
+        )
     return Comparison(Path(layout.results)).best_run(run)
 
 

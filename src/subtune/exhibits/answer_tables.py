@@ -28,6 +28,7 @@ from subtune.exhibits.output import (
     wrap_text,
 )
 from subtune.methods import method_title
+from subtune.tasks.metrics import TITLES
 
 CHOSEN_BY_OTHERS = "Each example is scored at an epoch that was chosen on other examples."
 ON_SAME_EXAMPLES = "Epochs and learning rates were chosen on the dev examples that are scored here."
@@ -127,7 +128,10 @@ def loss_table(
     # There is one column per margin and unit, which is empty for methods with another one.
     table = pd.DataFrame(rows).fillna(EMPTY)
     line = "; ".join(f"({letter}) {text}" for text, letter in letters.items())
-    return (table, f"Marks: {line}.") if letters else (table.drop(columns="marks"), "")
+    notes = [f"Marks: {line}."] if letters else []
+    if methods["metric"].nunique() == 1:
+        notes.insert(0, f"Score: {TITLES[methods['metric'].iloc[0]]}.")
+    return (table if letters else table.drop(columns="marks")), " ".join(notes)
 
 
 def _letters_of_mark(number: int) -> str:

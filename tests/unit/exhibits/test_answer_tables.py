@@ -100,7 +100,9 @@ def test_lines_are_no_wider_than_the_terminal(tmp_path, monkeypatch, columns):
 def test_a_single_question_has_the_losses_below_its_answer(tmp_path):
     for name, make in (("answers", answers_table), ("summary", summary_table)):
         output.write_table(make(results(TITLES, chosen=runs(SCORES))), [tmp_path / f"{name}.csv"])
-    sentences, table, _ = format_answers(tmp_path / "answers.csv").strip().split("\n\n")
+    shown = format_answers(tmp_path / "answers.csv")
+    sentences, table, score, _ = shown.strip().split("\n\n")
+    assert score == "Score: accuracy."
     assert sentences.splitlines() == [
         "BitFit is enough: 0.890 against 0.900 (> 99 %).",
         "No more runs are needed.",
