@@ -228,7 +228,7 @@ def test_snakemake_is_refused_while_a_call_runs(results, completed):
         fcntl.flock(file, fcntl.LOCK_EX)
         done = subprocess.run(command, cwd=results, capture_output=True, text=True)
     assert done.returncode == 1
-    assert f"`subtune compare` is running in {results}; call again later" in done.stderr
+    assert f"`subtune compare` is running in {results}; run this command again later" in done.stderr
 
 
 @pytest.fixture

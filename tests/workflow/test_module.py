@@ -128,7 +128,7 @@ def test_jobs_of_a_module_and_a_comparison_do_not_share_results(other):
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(AssertionError) as error:
             other("--until", "subtune_dataset")
-    assert "`subtune compare` is running in results; call again later" in str(error.value)
+    assert "compare` is running in results; run this command again later" in str(error.value)
 
 
 def test_datasets_come_from_a_cache_that_folders_and_the_catalogs_workflow_share(

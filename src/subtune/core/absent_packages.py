@@ -31,8 +31,8 @@ class Absent(ModuleType):
     def __call__(self, *args: Any, **kwargs: Any) -> Never:
         package = self.__name__.split(".")[0]
         raise SubtuneError(
-            f"{package}: not installed in Snakemake's environment, and planning this configuration "
-            f"needs it ({self.__name__}); call Snakemake from an environment with subtune (`make "
+            f"{package}: not installed in Snakemake's environment, but planning this configuration "
+            f"needs it ({self.__name__}); run Snakemake in an environment with subtune (`make "
             "install`)"
         )
 

@@ -15,10 +15,10 @@ MOST_NAMES = 300
 # Maps pydantic's error types to descriptions of the expected value.
 EXPECTED = {
     "tuple_type": "a list",
-    "dict_type": "keys and values",
-    "model_type": "keys and values",
+    "dict_type": "a mapping (key: value)",
+    "model_type": "a mapping (key: value)",
     "string_type": "text",
-    "invalid_key": "a text key",
+    "invalid_key": "a string as key",
 }
 
 
@@ -30,7 +30,7 @@ class SubtuneError(Exception):
 
 
 def escape_control_characters(text: str) -> str:
-    """Escape the control characters of a text, except for line breaks."""
+    """Escape the control characters of a string, except for line breaks."""
     return "".join(
         letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in text
     )
@@ -89,13 +89,13 @@ def format_allowed(found: object, allowed: Iterable[str]) -> str:
 
 
 def format_missing_column(column: str, columns: Iterable[str]) -> str:
-    """Format the end of a message about a column that a table does not have."""
+    """Format the end of a message about a column that is missing from a table."""
     return f"no column {shorten(column)!r}, expected one of {_format_choices(column, columns)}"
 
 
 def _format_choices(found: object, allowed: Iterable[str]) -> str:
     names = list(allowed)
-    # The closest name may differ only in case. Of names that differ only in case, the first counts.
+    # Case is ignored. If names differ only in case, the first of them is suggested.
     by_folded = {name.casefold(): name for name in reversed(names)}
     near = difflib.get_close_matches(str(found).casefold(), by_folded, n=1, cutoff=0.5)
     hint = f" (did you mean {shorten(by_folded[near[0]])!r}?)" if near else ""
@@ -146,12 +146,12 @@ def key_path(steps: Iterable[object]) -> str:
 
 
 def shorten(text: str, most: int = LONGEST_NAME) -> str:
-    """Shorten a text to ``most`` characters, with ``...`` at the end if it was longer."""
+    """Shorten a string to ``most`` characters, with ``...`` at the end if it was longer."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def quote(value: Any) -> str:
-    """Format a value for a message: text in quotes, other types as JSON. Shorten long values."""
+    """Format a value for a message: strings in quotes, other types as JSON. Shorten long values."""
     if isinstance(value, str):
         return repr(shorten(value))
     return shorten(json.dumps(value, default=str))

@@ -31,8 +31,8 @@ CHECKPOINTS_KEPT = 2
 class Layout:
     """The paths of all files in a results directory.
 
-    Paths are text, so that they may contain Snakemake's wildcards. Arguments are the keys and ids
-    of a plan, or the name of an experiment.
+    Paths are strings, so that they may contain Snakemake's wildcards. Arguments are the keys and
+    ids of a plan, or the name of an experiment.
     """
 
     results: str
@@ -62,7 +62,7 @@ class Layout:
         return f"{self.results}/predictions"
 
     def given_predictions(self) -> str:
-        """Return the directory of these predictions for all rows, from which later calls draw."""
+        """Return the directory of the predictions for all rows, from which later calls sample."""
         return f"{self.results}/predictions/given"
 
     def hub_cache(self) -> str:
@@ -136,9 +136,9 @@ class Layout:
 
 
 def find_results(named: Path | None) -> Path:
-    """Return ``named`` or, if it is None, ``results`` or its only subdirectory with records.
+    """Return ``named``; if it is None, return ``results`` or its only subdirectory with records.
 
-    A `SubtuneError` is raised if ``results`` has no records, but several subdirectories have.
+    A `SubtuneError` is raised if ``results`` has no records but several of its subdirectories do.
     """
     default = Path("results")
     below = [path.parent for path in sorted(default.glob("*/runs")) if path.is_dir()]
@@ -211,7 +211,7 @@ def write_atomically(outputs: Mapping[str, str | list[str]]) -> Iterator[Any]:
 def _move_draft(draft: Path, target: Path) -> None:
     """Rename a draft to its target. Another process may do the same at any time."""
     while True:
-        # A directory can only get a name that is free.
+        # A directory cannot replace a file, nor a directory that contains files.
         if draft.is_dir() or target.is_dir():
             with suppress(FileNotFoundError):
                 _remove_path(target.rename(_make_draft_path(target)))
@@ -246,7 +246,7 @@ def keep_comparisons_away(results: str) -> None:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             raise SubtuneError(
-                f"results: `subtune compare` is running in {results}; call again later"
+                f"results: `subtune compare` is running in {results}; run this command again later"
             ) from None
 
 

@@ -34,7 +34,7 @@ def hold_gpu(
     """Wait for a free GPU, and make it PyTorch's current device. Without GPUs, do nothing.
 
     Under Slurm, processes wait only for other processes of the same Slurm job, because Slurm may
-    let different jobs share a GPU. Arguments and errors are those of `reserve_gpu`.
+    let different jobs share a GPU. For arguments and errors, see `reserve_gpu`.
     """
     import torch
 
@@ -98,8 +98,8 @@ def reserve_gpu(
 
 def _try_lock_gpu(name: str, held: ExitStack) -> bool:
     """Lock a GPU's file until ``held`` is closed. Return False if another process has the lock."""
-    # All users of the machine share its GPUs, and therefore this directory. None of them may use it
-    # to change files of another user, so symbolic links are refused.
+    # All users of the machine share its GPUs, and therefore this directory. Symbolic links are
+    # refused, because a user could create one to change the files of another user.
     folder = Path(tempfile.gettempdir()) / "subtune-gpus"
     try:
         folder.mkdir(exist_ok=True)

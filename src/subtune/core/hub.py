@@ -26,7 +26,7 @@ MODELS = {
     "google-bert/bert-large-cased": "06fa25dc1b6e034e91607fd67c247051ccaeff65",
     "FacebookAI/roberta-base": "e2da8e2f811d1448a5b465c236feacd80ffbac7b",
 }
-# The same for all repositories. A repository without an entry uses the branch `main`.
+# The same for models and datasets. A repository without an entry uses the branch `main`.
 COMMITS = MODELS | {
     GLUE: "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
     SQUAD: "7b6d24c440a36b6815f21b70d25016731768db1f",
@@ -35,7 +35,7 @@ COMMITS = MODELS | {
 }
 SECONDS_TO_ANSWER = 20
 COMMIT = re.compile(r"^[0-9a-f]{40}$")
-# The type of the file of stored answers. Answers are commits and kinds of pooling.
+# The content of the file of stored answers. An answer is a commit or a kind of pooling.
 KEPT = TypeAdapter(dict[str, Annotated[str, Field(pattern=r"^([0-9a-f]{40}|first|mean)$")]])
 
 

@@ -12,10 +12,10 @@ ROOT = Path("/")
 
 
 def _list_control_groups(controller: str, root: Path) -> Iterator[Path]:
-    """Yield the directories of this process's control groups, innermost first. All limits hold.
+    """Yield the directories of this process's control groups, innermost first.
 
-    Version 1 has one tree of groups for each controller, version 2 has one tree for all. In a
-    container, the outer groups may be invisible.
+    The limits of all groups apply. cgroup v1 has one hierarchy per controller; v2 has a single
+    hierarchy for all controllers. In a container, the outer groups may be invisible.
     """
     lines = _read_lines(root / "proc/self/cgroup")
     for _, controllers, path in (line.split(":", 2) for line in lines):
@@ -33,14 +33,14 @@ def _read_lines(path: Path) -> list[str]:
 
 
 def _read_number(lines: list[str], key: str = "", column: int = 0) -> float:
-    """Return word ``column`` after ``key`` in the first line that starts with it, or infinity."""
+    """Return number ``column`` after ``key`` in the first line that starts with it, or infinity."""
     words = next((line[len(key) :].split() for line in lines if line.startswith(key)), [])
     word = words[column] if column < len(words) else "max"
     return math.inf if word in ("max", "-1") else float(word)
 
 
 def read_cpu_quota(root: Path = ROOT) -> float:
-    """Return the number of cores whose time this process's control groups may use, or infinity."""
+    """Return the number of cores that the quotas of the control groups allow, or infinity."""
     quotas = [math.inf]
     for group in _list_control_groups("cpu", root):
         both = _read_lines(group / "cpu.max")
@@ -51,7 +51,7 @@ def read_cpu_quota(root: Path = ROOT) -> float:
 
 
 def read_free_memory(root: Path = ROOT) -> float:
-    """Return the bytes that processes can still allocate, including file caches; or infinity."""
+    """Return the free memory for processes in bytes, or infinity. File caches count as free."""
     free = [1024 * _read_number(_read_lines(root / "proc/meminfo"), "MemAvailable:")]
     for group in _list_control_groups("memory", root):
         for limit, usage, cache in (
@@ -73,7 +73,7 @@ def read_address_limit() -> float:
 
 
 def read_process_memory(process: int, root: Path = ROOT) -> tuple[int, int]:
-    """Return the main memory that a process uses and its maximum so far, in bytes; 0 if unknown."""
+    """Return the current and peak resident memory of a process in bytes, or 0 and 0 if unknown."""
     lines = _read_lines(root / "proc" / str(process) / "status")
     now, peak = (1024 * _read_number(lines, key) for key in ("VmRSS:", "VmHWM:"))
     return (int(now), int(peak)) if math.isfinite(now + peak) else (0, 0)

@@ -49,7 +49,7 @@ OUT_OF_MEMORY = (
 
 
 class Log(io.TextIOWrapper):
-    """The log of a job. On a full disk, lines are lost and the job goes on."""
+    """The log of a job. If the disk is full, lines are lost and the job continues."""
 
     def write(self, text: str) -> int:
         with suppress(OSError):
@@ -57,7 +57,7 @@ class Log(io.TextIOWrapper):
         return len(text)
 
     def close(self) -> None:
-        # A network file system may only now report that the disk was full.
+        # A network file system may report a full disk only when a file is closed.
         with suppress(OSError):
             super().close()
 
@@ -116,7 +116,7 @@ def end_process(status: int) -> NoReturn:
 
 @contextmanager
 def end_late_process(seconds: float, line: str) -> Iterator[None]:
-    """Print a line and end this process, even in a library's call, if the block takes too long."""
+    """If the block takes too long, print a line and end this process, even inside library code."""
 
     def end() -> None:
         print(line, file=sys.stderr, flush=True)

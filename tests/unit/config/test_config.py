@@ -114,7 +114,7 @@ MISTAKES = {
          "found f1, expected metrics for 'multilabel' tasks: f1_micro, f1_macro, accuracy"),
     ],
     "another type": [
-        ("selections.pooler", {"random": 3}, ".random", "found 3, expected keys and values"),
+        ("selections.pooler", {"random": 3}, ".random", "found 3, expected a mapping (key: value)"),
         ("tasks.mood.labels", ["yes", False], ".1", "found False, expected a number or text; in "
          "YAML, write 'yes', 'no' and 'on' with quotes"),
     ],
@@ -225,8 +225,8 @@ def test_a_text_longer_than_a_model_takes_is_found_out_before_any_work(tiny_bert
 
 NOT_A_CONFIGURATION = {
     "a: [1": "not valid YAML",
-    "# empty": "found nothing, expected keys and values",
-    "experiments: 3": "experiments: found 3, expected keys and values",
+    "# empty": "found nothing, expected a mapping (key: value)",
+    "experiments: 3": "experiments: found 3, expected a mapping (key: value)",
     "experiments: &a {x: *a}": "experiments.x",
     "results: é": "expected UTF-8",
     "mine:\n  epochs: 1\n  epochs: 2\n": "config.yaml: line 3: found 'epochs' a second time "

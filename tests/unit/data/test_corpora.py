@@ -153,7 +153,7 @@ AT_ANSWER = f"{AT_QUESTION}.answers[0]"
 REFUSED = [
     (b"", "not valid JSON (EOF while parsing a value at line 1 column 0)"),
     ({"version": "1.1"}, "data: missing, expected a value"),
-    (changed(data=["Bees"]), "data[0]: found 'Bees', expected keys and values"),
+    (changed(data=["Bees"]), "data[0]: found 'Bees', expected a mapping (key: value)"),
     (of_paragraph(context=" \n"), f"{AT_PARAGRAPH}.context: found ' \\n', expected text"),
     (of_question(id=1), f"{AT_QUESTION}.id: found 1, expected text"),
     (

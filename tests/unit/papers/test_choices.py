@@ -73,9 +73,9 @@ def test_a_mistake_is_refused_by_file_and_entry(change, message, tmp_path):
     ("text", "message"),
     [
         ("mine: {paper: x}", "mine.printed_in: missing, expected a value"),
-        ("mine: just text", "mine: found 'just text', expected keys and values"),
-        ("- paper", "found list, expected keys and values"),
-        ("", "found nothing, expected keys and values"),
+        ("mine: just text", "mine: found 'just text', expected a mapping \\(key: value\\)"),
+        ("- paper", "found list, expected a mapping \\(key: value\\)"),
+        ("", "found nothing, expected a mapping \\(key: value\\)"),
         ("mine: {paper: x", r"not valid YAML \(.* line 1"),
         ("mine: {}\nmine: {}", "line 2: found 'mine' a second time"),
     ],
