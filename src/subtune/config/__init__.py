@@ -20,7 +20,9 @@ def parse_config_file(path: Path) -> Mapping[str, Any]:
         ) from None
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
-        raise SubtuneError(f"{path}: not valid YAML ({reason}), expected a mapping (key: value)") from None
+        raise SubtuneError(
+            f"{path}: not valid YAML ({reason}), expected a mapping (key: value)"
+        ) from None
     if not isinstance(data, dict):
         kind = "nothing" if data is None else type(data).__name__
         raise SubtuneError(f"{path}: found {kind}, expected a mapping (key: value)")

@@ -29,7 +29,7 @@ from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS, Task
 from subtune.tasks.task import KINDS
 
-# Headings in tables of scores, which may not be the title of a task.
+# Headings in tables of scores, which a task may not have as its title.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
 
 
@@ -51,7 +51,7 @@ def read_config(path: Path) -> Config:
 
 
 def _list_problems(config: Config) -> Iterator[str]:
-    """Yield an error message for each inconsistency between sections that are valid alone."""
+    """Yield an error message for each inconsistency between individually valid sections."""
     tasks = dict(TASKS)
     for name, definition in config.tasks.items():
         if name in TASKS:
@@ -217,7 +217,7 @@ def _describe_problem(problem: ErrorDetails) -> str:
     value, kind, context = problem["input"], problem["type"], problem.get("ctx", {})
     if isinstance(value, bool):
         return (
-            f"found {value}, expected a number or text; in YAML, write 'yes', 'no' and 'on' with "
+            f"found {value}, expected a number or a string; in YAML, put 'yes', 'no' and 'on' in "
             "quotes"
         )
     if kind == "literal_error":

@@ -31,7 +31,7 @@ SEARCHED = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 HUB_MODELS = {repository.rpartition("/")[2]: repository for repository in MODELS}
 
 
-# Regular expressions for text settings, and their descriptions in error messages.
+# Regular expressions for string settings, and their descriptions in error messages.
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
 METHOD_NAME = r"^\S+( \S+)*$"
 LINE = r"^\S.*$"
@@ -69,7 +69,7 @@ def _require_one_of(name: str, allowed: Iterable[str]) -> str:
 def _parse_row_numbers(given: Any) -> tuple[int | str, ...]:
     """Parse the setting ``train_rows``: one number or a list. None means ``all``."""
     numbers = given if isinstance(given, list | tuple) else [ALL_ROWS if given is None else given]
-    # Values from profiles and the command line are always text.
+    # Values from profiles and the command line are always strings.
     numbers = [int(n) if isinstance(n, str) and n.isdecimal() else n for n in numbers]
     for number in numbers:
         if number != ALL_ROWS and not (isinstance(number, int) and number >= 1):
@@ -147,13 +147,13 @@ LearningRates = Annotated[
     ListOfRates | SearchOfUsualRates | Annotated[SearchOfRates, Tag(SEARCH)],
     Discriminator(_tag_of_rates),
 ]
-# Snakemake converts an empty value of a profile to the text None.
+# Snakemake converts an empty value of a profile to the string None.
 LearningRatesOfMethod = Annotated[
     LearningRates | None, BeforeValidator(lambda given: None if given == "None" else given)
 ]
 LearningRatesOfTask = Annotated[
     LearningRates | None,
-    Field(description="learning rates of methods and fractions that have none of their own"),
+    Field(description="default learning rates for methods and fractions"),
 ]
 LabelColumns = Annotated[
     Annotated[ColumnName, Tag(COLUMN)]
@@ -176,8 +176,8 @@ NumbersOfRows = Annotated[
 class Rate(NamedTuple):
     """The learning rate of a run, or a search for it.
 
-    ``searched`` has the learning rates from which a search starts. Without a search, it is empty.
-    With a search, ``value`` is the smallest of them.
+    ``searched`` contains the learning rates from which a search starts, and is empty without a
+    search. With a search, ``value`` is the smallest of these learning rates.
     """
 
     value: float

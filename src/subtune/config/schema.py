@@ -85,11 +85,11 @@ class OwnTask(Section):
     """kind of task; default: `classification` if the task has `labels`, else `regression`"""
     files: dict[str, str]
     """file of each split: `train`, `validation`, and optionally `test`. With `test`, scores are
-    those on the test set, and `validation` is only used to select epochs and learning rates. Files
-    of texts have the format .csv, .tsv, .jsonl, .json (a list), .xlsx or .parquet. In .csv and .tsv
-    files, a cell that begins with a quotation mark is quoted. Files of tokens have the format
-    .conllu, .conll, .txt or .jsonl (with lists as values). The columns of .conllu have names;
-    those of .conll and .txt are called 1, 2, …. Files of spans have the format .json (SQuAD)"""
+    computed on the test set, and `validation` is only used to select epochs and learning rates.
+    Formats for texts: .csv, .tsv, .jsonl, .json (a list), .xlsx and .parquet. In .csv and .tsv
+    files, a cell that begins with a quotation mark is quoted. Formats for tokens: .conllu, .conll,
+    .txt and .jsonl (with lists as values). The columns of .conllu files have names; the columns of
+    .conll and .txt files are called 1, 2, …. Format for spans: .json (SQuAD)"""
     encoding: str | None = None
     """encoding of .csv, .tsv, .conll and .txt files; default: UTF-16 if a file begins with the
     byte-order mark of UTF-16, else UTF-8"""
@@ -112,12 +112,12 @@ class OwnTask(Section):
     fold. A row with an empty cell is a group of its own"""
     metrics: Annotated[tuple[Metric, ...], DISTINCT] = ()
     """names of metrics. Epochs and learning rates are selected by the first metric. Default for
-    multi-label tasks, tokens and spans: the usual metrics of the kind of task"""
+    multi-label tasks, tokens and spans: the usual metrics for the kind of task"""
     predictions: dict[MethodName, str] = {}
     """external predictions, such as those of an LLM, which are compared with the methods on the
-    same examples. Keys are your names for the systems, values are files. A file has one row for
-    each labelled row of the file on which methods are scored, and either a column `prediction` with
-    labels or numbers, or a column of probabilities for each label"""
+    same examples. Keys are names of your choice for the systems; values are files. A file has one
+    row for each labelled row of the file on which methods are scored, and either a column
+    `prediction` with labels or numbers, or a column of probabilities for each label"""
     title: Annotated[str, Field(pattern=LINE)] | None = None
     """name in tables and figures; default: the task's key"""
 
@@ -136,7 +136,7 @@ class OwnTask(Section):
         return self.kind or default_kind(self.labels)
 
     def task(self, name: str) -> Task:
-        """Build the task. Settings that are left out have the default values of the task's kind."""
+        """Build the task. Settings that are left out get the defaults of the task's kind."""
         kind = KINDS[self.kind_name]
         return Task(
             name=name,
@@ -285,7 +285,7 @@ class Experiment(Section):
         return [*dict.fromkeys(m for model in self.models for m in self.methods_for(model))]
 
     def rates_for(self, method: str, model: str, task: str) -> list[Rate]:
-        """Return the learning rates of a method or else of the task; a search is one `Rate`."""
+        """Return a method's learning rates, or else those of the task. A search is one `Rate`."""
         own = self.methods_for(model).get(method)
         given = own or self.with_overrides(task).learning_rates
         if given == "search":
@@ -316,7 +316,10 @@ class Experiment(Section):
         return Fold(of=self.folds, number=number, partition=partition, version=FOLD_VERSION)
 
     def with_overrides(self, task: str, method: str = "") -> Self:
-        """Return a copy with the task's settings and, with higher priority, the method's."""
+        """Return a copy in which the task's settings override the experiment's.
+
+        The method's settings override both.
+        """
         own = [*self.by_task.get(task, TaskSettings())]
         if settings := self.by_method.get(method):
             # The method's `train_rows` add sizes of the training set, so they override nothing.
@@ -340,7 +343,7 @@ class Assumptions(Section):
     """The machine assumed in time estimates. Results do not depend on the machine."""
 
     device: str = "H100"
-    """machine: `H200`, `CPU core`, `H100`, `H100 tf32`, `A100`, or any name if there is a `pace`.
+    """machine: `H200`, `CPU core`, `H100`, `H100 tf32`, `A100`, or any name if `pace` is set.
     Training steps were timed on `H200` and `CPU core`. For the other three machines, the time of a
     step is estimated from these measurements and data sheets. A name with the word `core` denotes a
     CPU. Any other name denotes a GPU, on which more runs can share training steps"""

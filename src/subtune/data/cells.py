@@ -28,7 +28,7 @@ def cell_text(cell: Any) -> Any:
 
 
 def require_unique_columns(header: Sequence[Any], place: str) -> None:
-    """Check that no column occurs twice in a header, in which a missing name is None or empty."""
+    """Check that the names in a header are unique. A missing name is None or empty."""
     for name in filter(None, header):
         if header.count(name) > 1:
             raise SubtuneError(f"{place}: found column {name!r} twice, expected unique names")

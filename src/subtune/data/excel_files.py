@@ -41,7 +41,7 @@ def excel_rows(
     found, place = sheets[name], f"{path}: sheet {quote(name)}"
     with convert_errors(f"{path}: cannot be read, expected an .xlsx file"):
         _require_plain_cells(found, place)
-        # The size that a file states includes formatted cells without a value.
+        # The size of a sheet that a file states also counts formatted cells without a value.
         found.reset_dimensions()
         header: list[str | None] = []
         for number, cells in enumerate(found.iter_rows(), start=1):
@@ -60,7 +60,7 @@ def excel_rows(
                 require_unique_columns(header, f"{place}: row {number}")
         if not header and sheet is None and names[1:]:
             others = join_names(names[1:])
-            raise SubtuneError(f"{place}: found no cells, expected rows, as in {others}?")
+            raise SubtuneError(f"{place}: the sheet is empty; did you mean {others}?")
 
 
 def _convert_excel_cell(cell: Any, place: str) -> str | None:
@@ -97,8 +97,8 @@ def _require_plain_cells(sheet: Any, place: str) -> None:
                     element.clear()
                 case "mergeCell":
                     raise SubtuneError(
-                        f"{place}: found the merged cells {element.get('ref')}, expected a cell "
-                        "for each row; unmerge these cells"
+                        f"{place}: the cells {element.get('ref')} are merged, but each row needs "
+                        "its own cells; unmerge them"
                     )
 
 

@@ -89,15 +89,16 @@ def find_prediction_columns(
 ) -> list[str]:
     """Check that each row of the task has a prediction, and find the columns with predictions.
 
-    They are, in this order: columns of probabilities with a prefix in `BEFORE_LABEL`, a column with
-    a name in `NAMES`, columns named like the labels, a column with a name in `OTHER_NAMES`, the
-    only column. The columns of the task are not predictions, nor are other columns with the labels
-    of all rows, unless no column is left.
+    The first of these is returned: columns of probabilities with a prefix in `BEFORE_LABEL`, a
+    column with a name in `NAMES`, columns named like the labels, a column with a name in
+    `OTHER_NAMES`, the only column. Columns of the task, and other columns with the labels of all
+    rows, are not predictions, unless there is no other column.
 
     Args:
-        labelled: the rows of the task, in the same order as ``rows``, those of the predictions.
+        rows: the rows with predictions.
+        labelled: the rows of the task, in the same order.
         source: the beginning of error messages, such as the path of a file.
-        one_row: what a row of ``labelled`` is, for an error message.
+        one_row: the description of a row of ``labelled`` in an error message.
     """
     if len(rows) != len(labelled):
         expected = f"expected {len(labelled):,}, one for each {one_row}"
@@ -109,8 +110,8 @@ def find_prediction_columns(
         tells_apart = 2 * len({*wanted}) > len(wanted)
         if tells_apart and given != wanted and sorted(given) == sorted(wanted):
             raise SubtuneError(
-                f"{source}: column {name!r} has the cells of the table in another order, expected "
-                "predictions in the order of the table's rows"
+                f"{source}: column {name!r} has the cells of the table in another order; sort the "
+                "predictions like the rows of the table"
             )
     own = {*task.text, *task.label_columns}.difference(NAMES)
     by_folded = {column.strip().casefold(): column for column in reversed(columns)}
@@ -142,7 +143,7 @@ def find_prediction_columns(
 def _are_labels(
     task: TaskSpec, rows: Sequence[PlacedRow], labelled: Sequence[PlacedRow], columns: Sequence[str]
 ) -> bool:
-    """Return whether columns of a file of predictions have the labels of all labelled rows."""
+    """Return whether columns of a file of predictions contain the labels of all labelled rows."""
     has_label = [any(row.get(name) for name in task.label_columns) for _, row in labelled]
     with contextlib.suppress(SubtuneError):
         predicted, expected = (

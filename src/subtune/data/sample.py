@@ -22,8 +22,8 @@ WHOLE = "drawn_from.json"
 def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) -> np.ndarray:
     """Draw ``number`` of the rows with indices ``among``, stratified by label or range of labels.
 
-    Rows with equal texts or the same group may be drawn without one another, because the remaining
-    rows are not used. Each label keeps at least one row. The drawn indices are in ascending order.
+    Rows with equal texts or the same group need not be drawn together, because the remaining rows
+    are not used. Each label keeps at least one row. The drawn indices are in ascending order.
     """
     if number >= len(among):
         return among
@@ -37,15 +37,15 @@ def draw_dev_set(task: TaskSpec, columns: Columns, share: float) -> dict[str, np
     """Split a training set into a training and a dev set, and return the indices of their rows.
 
     The dev set receives ``share`` of the rows, stratified like the sample of `draw_rows`. Rows with
-    equal texts or the same group are on one side (`subtune.tasks.row_sets`), so the dev set has the
-    wanted size only as nearly as whole sets of rows allow.
+    equal texts or the same group stay together (`subtune.tasks.row_sets`), so the size of the dev
+    set can differ from ``share``.
     """
     strata = task.of_kind.strata(np.array(columns["label"]))
     rows = pd.DataFrame({"set": columns[SET], "stratum": strata})
     counts = rows.value_counts("stratum", sort=False)
     exact = counts * share
     missing = np.floor(exact)
-    # The strata with the largest remainders get one more row. Each stratum keeps a training row.
+    # The strata with the largest remainders get one more row. Each keeps at least one training row.
     added = max(1, round(share * len(rows))) - int(missing.sum())
     missing[(exact - missing).sort_values(ascending=False, kind="stable").index[:added]] += 1
     # The number of rows of each set in each stratum.
@@ -57,7 +57,7 @@ def draw_dev_set(task: TaskSpec, columns: Columns, share: float) -> dict[str, np
     room = wanted.sum()
 
     def distance_saved(number: int) -> int:
-        """Return by how much the set reduces the squared distance to the wanted numbers."""
+        """Return the decrease of the squared distance to the wanted numbers if the set is drawn."""
         return (in_stratum[number] * (2 * wanted - in_stratum[number])).sum()
 
     drawn, left = list[int](), list[int]()
@@ -67,7 +67,7 @@ def draw_dev_set(task: TaskSpec, columns: Columns, share: float) -> dict[str, np
         if fits:
             room -= in_stratum[number].sum()
             wanted = wanted - in_stratum[number]
-    # The last set may be too large, if the dev set is then nearer to the wanted size.
+    # The last set may exceed the wanted size, if the dev set then comes closer to it.
     nearest = max(left, key=distance_saved)
     if not drawn or (distance_saved(nearest) > 0 and len(left) > 1):
         drawn.append(nearest)
@@ -106,7 +106,7 @@ def write_drawn_rows(
 ) -> dict[str, str]:
     """Write the drawn rows of each split to a JSON-lines file, with their places in the table.
 
-    ``drawn`` has the indices of each split's rows. The result maps each split to its file.
+    ``drawn`` maps each split to the indices of its rows; the result maps each split to its file.
     """
     files = {}
     for split, rows in tables.items():

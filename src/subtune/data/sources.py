@@ -104,7 +104,7 @@ def user_task_files(files: Mapping[str, str], task: Task, optional_split: str = 
 
 
 def official_files(directory: str, task: TaskSpec, source: str = "files") -> SplitFiles:
-    """Map a built-in task's splits to official files, for ``tsv`` in GLUE's official layout."""
+    """Map a built-in task's splits to official files. For ``tsv``, they have GLUE's layout."""
     if source == "tsv":
         key, expected = "glue_dir", "GLUE's official layout"
         folder = TASKS[task.name].title
@@ -192,7 +192,7 @@ class Repository(NamedTuple):
     Attributes:
         files: the glob pattern of a split's files, with ``{task}`` and ``{split}``.
         instead: advice for users who cannot reach the hub.
-        row: converts a row on the hub to a row of the task; None for GLUE, whose rows fit.
+        row: converts a row on the hub to a row of the task; None if no conversion is needed.
     """
 
     name: str
@@ -208,7 +208,7 @@ class Repository(NamedTuple):
 
 def _convert_hub_sentence(row: Cells) -> Cells:
     """Return a sentence's words and tags, without multiword tokens and empty nodes."""
-    # Multiword tokens precede their words and have no tag. Heads of empty nodes are no numbers.
+    # Multiword tokens precede their words and have no tag. Heads of empty nodes are not numbers.
     cells = zip(row["tokens"], row["xpos"], row["head"], strict=True)
     words = [cell[:2] for cell in cells if cell[1] not in (None, "_") and str(cell[2]).isdecimal()]
     return {"form": [word for word, _ in words], "xpos": [tag for _, tag in words]}
@@ -232,7 +232,7 @@ REPOSITORIES = {
 
 
 def task_size(task: Task, source: str, paths: Mapping[str, Path]) -> TaskSize:
-    """Return the size of a task, counted in a user's files and mini tasks, otherwise as defined."""
+    """Return a task's size: counted for a user's files and mini tasks, else from its definition."""
     if source in ("builtin", "files"):
         return measure_columns(task, read_columns(task, paths, source))
     return task.size or USUAL_SIZE

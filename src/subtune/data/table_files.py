@@ -23,14 +23,14 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.sentences import parse_flag
 from subtune.tasks.task_kind import Cells, PlacedRow
 
-# In the JSON files that subtune writes, this key has the place of the row in the user's file. No
-# column of a user's file has this name, because files with NUL characters are refused.
+# In JSON files written by subtune, this key holds the row's position in the user's file. No column
+# of a user's file has this name, because files with NUL characters are refused.
 PLACE_KEY = "\0place"
 # Delimiters to try if the header does not contain the usual delimiter.
 OTHER_DELIMITERS = ";\t,|"
 # A line such as `sep=;`, with which Excel declares the delimiter at the top of a file.
 SEPARATOR = re.compile(rf'(?i)"?sep=([{OTHER_DELIMITERS}])"?\s*')
-# A name in quotation marks of MySQL or of a word processor, which CSV does not know.
+# A name in quotation marks of MySQL or of a word processor, which are not CSV syntax.
 OTHER_QUOTES = re.compile(r"\s*['`‘“„«].*['`’‘“”»]\s*", re.DOTALL)
 # The csv module rejects cells above this limit. The limit is a C long, which has 32 bits on
 # Windows.
@@ -66,7 +66,7 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         raise SubtuneError(
             f"{path}: line {line}: cannot decode the byte 0x{content[error.start]:02x}, expected "
-            f"a file in {name}; for another encoding of a table, set its `encoding`"
+            f"a file in {name}; if the table has another encoding, set its `encoding`"
         ) from None
     except (LookupError, ValueError):
         raise SubtuneError(
@@ -93,11 +93,11 @@ def delimited_rows(
 
     A cell that begins with ``"`` is quoted up to the next ``"``. A quoted cell may contain line
     ends, and ``""`` in it stands for a quotation mark. In other cells, ``"`` is an ordinary
-    character. Empty cells at the end of a row or of the header may be missing in the other.
+    character. The header and a row may differ in the number of empty cells at the end.
 
     ``is_row`` returns whether a mapping from columns to cells can be a complete row. If every line
-    of a multi-line row can be one, then a quotation mark is probably not closed. The other
-    arguments are those of `read_rows`.
+    of a multi-line row can be a complete row, then a quotation mark is probably not closed. For the
+    other arguments, see `read_rows`.
     """
     # Python's csv reader can be strict about quotation marks, and counts lines. The readers of
     # pandas and pyarrow silently fill short rows or drop quotation marks.
@@ -160,7 +160,7 @@ def _delimiter_fits_rows(lines: Sequence[str], delimiter: str) -> bool:
 
 
 def _is_as_wide(cells: Sequence[str], header: Sequence[str]) -> bool:
-    """Return whether a row has as many cells as the header, apart from empty ones at the end."""
+    """Return whether a row has as many cells as the header, not counting empty ones at the end."""
     return not any(cells[len(header) :]) and not any(header[len(cells) :])
 
 
@@ -171,7 +171,7 @@ def _require_width(cells: Sequence[str], header: Sequence[str], delimiter: str, 
     if len(cells) > len(header):
         hint = f"; put quotation marks around cells that contain {delimiter!r}"
     if len(cells) == len(header) + 1 and cells[0].isdecimal():
-        hint = "; if the first cells are row numbers, add a name for them to the first line"
+        hint = "; if the first column contains row numbers, add a name for it to the header"
     raise SubtuneError(
         f"{place}: found {len(cells)} cells, expected {len(header)} ({join_names(header)}){hint}"
     )
@@ -235,8 +235,8 @@ def read_rows(
     """Read the rows of a file in one of `FORMATS`. Files with other extensions are read as CSV.
 
     Args:
-        is_row: as in `delimited_rows`.
-        encoding: the encoding of a CSV or TSV file, as in `read_text`.
+        is_row: see `delimited_rows`.
+        encoding: the encoding of a CSV or TSV file; see `read_text`.
         sheet: the sheet of an Excel file; None means the first sheet that is not hidden.
         keep_empty: whether rows that have only empty cells are returned. In a CSV file with a
             single column, such a row is an empty line.
@@ -264,7 +264,7 @@ def _require_no_header(row: Cells, place: str) -> None:
         for line in (row, row.values())
     )
     if len(names) > 1 and sorted(cells) == sorted(names):
-        hint = "" if cells == names else ", and put the cells below it in the order of the first"
+        hint = "" if cells == names else ", and reorder the cells below it like the first header"
         raise SubtuneError(f"{place}: found a second header, expected a row; delete it{hint}")
     if any(cell.startswith(QUALTRICS) for cell in cells):
         raise SubtuneError(
@@ -288,11 +288,11 @@ def parquet_rows(path: Path) -> Iterator[PlacedRow]:
 def drop_incomplete_rows(
     rows: Sequence[PlacedRow], text: Collection[str], label: Collection[str]
 ) -> tuple[list[PlacedRow], list[str]]:
-    """Drop rows without text or label, unless more than the share `FEW` of all rows is incomplete.
+    """Drop rows without text or label, and return the other rows and the dropped rows' places.
 
-    So many incomplete rows are probably a mistake, which a later check reports. One text of a pair
-    may be empty. Without label columns ``label``, rows without a label are complete. The places of
-    the dropped rows are returned, too.
+    If more than the share `FEW` of all rows is incomplete, no row is dropped: this is probably a
+    mistake, which a later check reports. One text of a pair may be empty. If ``label`` is empty,
+    rows need no label.
     """
 
     def is_complete(cells: Cells) -> bool:
@@ -319,8 +319,8 @@ def fill_empty_flags(rows: Sequence[PlacedRow], columns: Collection[str]) -> lis
 def json_rows(path: Path) -> Iterator[PlacedRow]:
     """Read rows from JSON: one object per line, or a list, which may be the value of ``data``.
 
-    Numbers are kept as text, exactly as written. If subtune wrote the file, places are those of the
-    rows in the user's file.
+    Numbers are kept as text, exactly as written. In files written by subtune, a row's place is its
+    place in the user's file.
     """
     content, broken = read_text(path), f"{path}: not a readable {path.suffix} file"
     rows: Iterable[tuple[str, Any]]

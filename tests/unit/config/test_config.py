@@ -115,8 +115,8 @@ MISTAKES = {
     ],
     "another type": [
         ("selections.pooler", {"random": 3}, ".random", "found 3, expected a mapping (key: value)"),
-        ("tasks.mood.labels", ["yes", False], ".1", "found False, expected a number or text; in "
-         "YAML, write 'yes', 'no' and 'on' with quotes"),
+        ("tasks.mood.labels", ["yes", False], ".1", "found False, expected a number or a string; "
+         "in YAML, put 'yes', 'no' and 'on' in quotes"),
     ],
     "twice": [
         ("E.methods.full", [1e-5, 0.00001], "", "found 1e-05 twice, expected each value once"),

@@ -186,7 +186,7 @@ def empty_first(path):
 LAYOUT = "not a readable .json file: this JSON layout of pandas is not supported; write"
 # A function that writes a file, and the message about it.
 REFUSED = [
-    ("xlsx", merged, "sheet 'reviews': found the merged cells B2:B3, expected a cell for each row"),
+    ("xlsx", merged, "sheet 'reviews': the cells B2:B3 are merged, but each row needs its own"),
     (
         "xlsx",
         lambda path: workbook(path, B3="#N/A"),
@@ -219,7 +219,7 @@ REFUSED = [
     (
         "csv",
         lambda path: path.write_text('"text","label"\n"1","a","b"\n'),
-        "line 2: found 3 cells, expected 2 (text, label); if the first cells are row numbers, add",
+        "line 2: found 3 cells, expected 2 (text, label); if the first column contains row numbers",
     ),
     (
         "csv",
@@ -229,7 +229,7 @@ REFUSED = [
     (
         "xlsx",
         lambda path: empty_first(path),
-        "sheet 'empty': found no cells, expected rows, as in reviews?",
+        "sheet 'empty': the sheet is empty; did you mean reviews?",
     ),
     (
         "parquet",
@@ -349,7 +349,7 @@ def test_a_header_among_the_rows_is_refused_with_its_place(tmp_path, again, endi
         SubtuneError, match=r"[345]: found a second header, expected a row"
     ) as error:
         read(tmp_path / f"t.{ending}")
-    assert ("in the order of the first" in str(error.value)) == (again[0] == "Label")
+    assert ("like the first header" in str(error.value)) == (again[0] == "Label")
 
 
 def test_a_text_may_be_the_name_of_its_column(tmp_path):
