@@ -88,7 +88,7 @@ class Encoder:
         head: a key of `HEADS`.
         transformers: transformers' model; None for models that use subtune's own forward pass:
             BERT, RoBERTa and XLM-RoBERTa without PEFT.
-        adapters: the settings of the adapters, which need subtune's forward pass, if there are any.
+        adapters: the settings of the adapters, if any. Adapters need subtune's own forward pass.
         fused: the compiled operations of subtune's forward pass; None if they are not compiled, as
             on a CPU or for a short training.
     """
@@ -102,7 +102,7 @@ class Encoder:
 
     @property
     def family(self) -> Family:
-        """The model's family; a ``KeyError`` if subtune has no forward pass for it."""
+        """The model's family. Raises a ``KeyError`` if subtune has no forward pass for it."""
         return FAMILIES[self.config.model_type]
 
     @property
@@ -219,7 +219,7 @@ def read_transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
 
 @contextmanager
 def silence_transformers() -> Iterator[None]:
-    """Silence transformers' progress bars and warnings, such as that about a new classifier."""
+    """Silence transformers' progress bars and warnings, such as the one about a new classifier."""
     before, has_bars = logging.root.manager.disable, is_progress_bar_enabled()
     logging.disable(logging.WARNING)
     disable_progress_bar()
@@ -246,8 +246,8 @@ def load_encoder(
     Args:
         head: the head for the kind of task, a key of `HEADS`.
         outputs: the number of outputs of the head.
-        pooling: the tokens that a sequence classifier reads; None means those that transformers'
-            class reads.
+        pooling: the tokens that a sequence classifier reads; None means the same tokens as in
+            transformers' class.
     """
     fields = read_model_config(directory)
     head = choose_head(pooling, head, fields["model_type"])

@@ -1,7 +1,7 @@
 """The heads of models, and the families for which subtune has its own forward pass.
 
-They are BERT, RoBERTa and XLM-RoBERTa. All other families run transformers' code, and a `Naming`
-maps parameter names to roles.
+These families are BERT, RoBERTa and XLM-RoBERTa. All others run transformers' code; a `Naming`
+maps their parameter names to roles.
 """
 
 import math
@@ -34,8 +34,8 @@ class HeadLayer(NamedTuple):
     Attributes:
         module: the canonical name of the layer.
         exported: the name of the layer in transformers' model.
-        dropout: fields of ``config.json``; the first that is set has the input's dropout
-            probability.
+        dropout: fields of ``config.json``; the first that is set is the dropout probability of the
+            input.
         activation: transformers' name of the activation function after the layer.
     """
 

@@ -11,13 +11,13 @@ SUBFOLDER_PATTERNS = ("*", "*/*", "*/*/*")
 
 
 def format_missing_config(directory: Path) -> str:
-    """Say what a folder without ``config.json`` contains, and which folder to name as the model."""
+    """Say what a folder without ``config.json`` contains, and which folder to use as the model."""
     if (directory / ADAPTER).is_file():
         base = _read_field(directory / ADAPTER, "base_model_name_or_path")
         return (
-            f"{str(directory)!r} is a PEFT adapter, not a whole model; name its base model, "
-            f"{base or 'the pretrained model'}, or a folder that `subtune export` without "
-            "--adapter or PEFT's `merge_and_unload` wrote"
+            f"{str(directory)!r} is a PEFT adapter, not a whole model; use its base model"
+            f"{f' ({base})' if base else ''}, or a merged model written by `subtune export` "
+            "(without --adapter) or with PEFT's `merge_and_unload`"
         )
     models = [
         path.parent
@@ -25,13 +25,13 @@ def format_missing_config(directory: Path) -> str:
         for path in directory.glob(f"{depth}/{CONFIG}")
         if _read_field(path, "model_type")
     ]
-    advice = "expected a folder that transformers' `save_pretrained` wrote"
+    advice = "use a folder written by transformers' `save_pretrained`"
     if (directory / "runs").is_dir():
         advice = "these are subtune's results; `subtune export RUN --to FOLDER` writes a model"
     elif models:
         newest = max(models, key=lambda model: (model / CONFIG).stat().st_mtime)
         others = f" (and {len(models) - 1:,} more)" if len(models) > 1 else ""
-        advice = f"expected a folder inside it: {newest}{others}"
+        advice = f"use a model folder inside it: {newest}{others}"
     return f"found no {CONFIG} in {str(directory)!r}; {advice}"
 
 

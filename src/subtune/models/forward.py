@@ -62,7 +62,7 @@ def compute_logits(
     masks: DropoutMasks | None = None,
     watch: Watch | None = None,
 ) -> Tensor:
-    """Compute the logits of every run, ``[k, q, o]``. Other models run transformers' code.
+    """Compute the logits of every run, ``[k, q, o]``, with subtune's or transformers' code.
 
     Args:
         trained: maps canonical names to weights that replace the model's own tensors.
@@ -95,14 +95,14 @@ def _has_flash_attention(device: torch.device) -> bool:
     """Return whether attention on jagged batches uses flash attention, which supports dropout.
 
     With dropout, torch's other kernel, for float32 and old GPUs, treats a jagged batch as a batch
-    without keys, and its backward pass drops other attention weights than its forward pass.
+    without keys, and drops different attention weights in its forward and backward passes.
     """
     is_short = torch.is_autocast_enabled(device.type)
     return is_short and device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def compute_hidden_states(encoder: Encoder, batch: PackedBatch) -> Tensor:
-    """Compute the last hidden states ``[q, h]`` of ``batch.reads``, or else of the first tokens."""
+    """Compute the last hidden states ``[q, h]`` of ``batch.reads``, by default the first tokens."""
     if encoder.transformers is not None:
         from subtune.models.transformers_pass import transformers_hidden_states
 
@@ -151,7 +151,7 @@ def _look_up_rows(forward: _ForwardPass, module: str, ids: Tensor) -> Tensor:
 
 
 def _apply_layer(forward: _ForwardPass, layer: str, x: Tensor, first_only: bool) -> Tensor:
-    """Compute a layer's output ``[k, t, h]``; with ``first_only``, of first tokens and any tail."""
+    """Compute a layer's output ``[k, t, h]``; ``first_only`` means first tokens and any tail."""
     queries = x.index_select(1, forward.batch.starts) if first_only else x
     readers = (("attention.self.query", queries), (KEY, x), ("attention.self.value", x))
     projected = [
@@ -244,7 +244,7 @@ def bucket_attention(
     """Compute attention within the examples of a bucket, for keys and values ``[k, s, h]``.
 
     The query and the result are ``[k, s, h]``, or ``[k, m, h]`` for first tokens only. Attention
-    weights have the dropout probability ``p`` and ``masks``, which all runs share.
+    weights are dropped with probability ``p``. All runs share the ``masks``.
     """
     shape, examples_and_heads = query.shape, len(bucket.padding)
     first_only = query.shape[1] == bucket.examples
@@ -267,8 +267,8 @@ def jagged_attention(
     """Compute attention within sequences without padding, for keys and values ``[k, t, h]``.
 
     The query and the result are ``[k, t, h]``, or ``[k, n, h]`` for first tokens only. ``starts``
-    has the index of the first token of each sequence ``[n]``, none of which may be empty, and
-    ``longest`` is an upper bound of their lengths.
+    contains the index of each sequence's first token ``[n]``. No sequence may be empty or longer
+    than ``longest``.
     """
 
     def to_jagged(x: Tensor, starts: Tensor, longest: int) -> Tensor:

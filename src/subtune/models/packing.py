@@ -277,7 +277,7 @@ def make_bucket(lengths: Tensor, example: Tensor, longest: int, heads: int) -> A
 def make_single_bucket(batch: PackedBatch, heads: int) -> AttentionBucket:
     """Build one bucket with all examples of a batch. The tail counts as a further example.
 
-    Its shape depends only on the shape of the batch.
+    The bucket's shape depends only on the shape of the batch.
     """
     lengths = functional.pad(batch.starts, (0, 1), value=len(batch.ids)).diff()
     return make_bucket(lengths, batch.example, batch.longest, heads)

@@ -62,7 +62,7 @@ UNSUPPORTED_TYPES = {
 }
 # Fields of a PEFT config that users cannot set. Some are common to several PEFT types, such as
 # ``task_type``. Others depend on the model, load files, import code or need another training
-# procedure. So do all fields whose names end with `_config` or begin with `prompt_tuning_init`.
+# procedure. Names that end with `_config` or begin with `prompt_tuning_init` are refused, too.
 RESERVED = {field.name for field in dataclasses.fields(peft.PromptLearningConfig)}
 RESERVED -= {"modules_to_save", "num_virtual_tokens"}
 RESERVED |= {"alora_invocation_tokens", "fan_in_fan_out", "layer_replication", "megatron_core"}
@@ -123,7 +123,8 @@ def peft_shapes(
 ) -> dict[str, Shape]:
     """Map canonical parameter names to shapes, including the parameters that PEFT adds.
 
-    A module is left out if PEFT trains a copy. ``names`` maps canonical to transformers' names.
+    Modules of which PEFT trains a copy are left out. ``names`` maps canonical to transformers'
+    names.
     """
 
     def inject(device: str) -> tuple[peft.PeftModel, dict[str, str]]:

@@ -62,7 +62,7 @@ def load_transformers_encoder(
 
 
 def make_transformers_model(encoder: Encoder, **settings: Any) -> PreTrainedModel:
-    """Build transformers' model with an encoder's values and arguments of ``from_config``."""
+    """Build transformers' model with an encoder's values; pass ``settings`` to ``from_config``."""
     with silence_transformers():
         model = AUTO_CLASSES[encoder.head].from_config(encoder.config, **settings)
     exported = encoder.export_parameters()
@@ -200,7 +200,7 @@ def _load_module(
 
 
 def transformers_names(module: PreTrainedModel, lacks_head: bool = False) -> dict[str, str]:
-    """Map canonical parameter names to transformers' names, in order but with the classifier last.
+    """Map canonical parameter names to transformers' names. The classifier comes last.
 
     If the checkpoint lacks the pretrained layers below the classifier (``lacks_head``), these
     layers belong to the classifier.

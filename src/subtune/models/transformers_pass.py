@@ -130,7 +130,7 @@ def _compute_run_logits(
 ) -> Tensor:
     """Compute the logits ``[q, o]`` of one run.
 
-    Its ``own`` values replace the ``shared`` ones, both by transformers' parameter names.
+    ``shared`` and ``own`` map transformers' parameter names to values; ``own`` takes precedence.
     ``updates`` maps transformers' module names to the run's low-rank updates.
     """
     theirs, tensors = _require_transformers(encoder), {**shared, **own}

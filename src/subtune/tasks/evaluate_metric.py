@@ -1,6 +1,6 @@
 """The metrics of the tasks, in a module that ``evaluate.load`` can load by its path.
 
-``config_name`` is a key of `METRICS` and the name of a metric, as in ``classes.accuracy``.
+``config_name`` joins a key of `METRICS` and the name of a metric, as in ``classes.accuracy``.
 """
 
 import datasets

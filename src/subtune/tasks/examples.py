@@ -101,8 +101,8 @@ class Examples:
         if SET not in self._split.column_names:
             raise SubtuneError(
                 "the token ids are from an earlier version, which could score methods on different "
-                "rows of the same fold; delete the directories datasets and tokens of the results, "
-                "and repeat the call: runs on folds are trained again, and all others are kept"
+                "rows of the same fold; delete `datasets` and `tokens` in the results directory, "
+                "and run the command again: runs on folds are trained again, all others are kept"
             )
         return np.array(self.column(SET))[np.searchsorted(self.row, self.row_indices)]
 
@@ -169,7 +169,7 @@ def evaluation_batches(
 
 
 def split_off_fold(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Examples]:
-    """Split the training set into the examples outside of a fold and the examples of the fold."""
+    """Split the training set into the examples outside a fold and the examples of the fold."""
     scored = fold_rows(train, task, fold.of, fold.partition)[fold.number]
     others = np.setdiff1d(np.arange(len(train.row_indices)), scored)
     if fold.rows is not None:

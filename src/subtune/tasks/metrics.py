@@ -48,7 +48,7 @@ def sklearn_metric(name: str, **settings: Any) -> Callable[[Sequence, Sequence],
 
 
 def f1(average: str) -> Callable[[Sequence, Sequence], float]:
-    """Return a function that computes F1, or 0 without positive predictions and labels.
+    """Return a function that computes F1, which is 0 without positive predictions and labels.
 
     With ``average`` ``binary``, this is the F1 of class 1; with ``macro``, the mean over classes.
     For sets of labels ``[u, o]``, ``macro`` is the mean over labels, ``micro`` the F1 over all
@@ -58,7 +58,7 @@ def f1(average: str) -> Callable[[Sequence, Sequence], float]:
 
 
 def correlation(name: str) -> Callable[[Sequence, Sequence], float]:
-    """Return SciPy's correlation, which is NaN for equal predictions or a single example."""
+    """Return SciPy's correlation, which is NaN for constant predictions or a single example."""
 
     def compute(predictions: Sequence, labels: Sequence) -> float:
         from scipy import stats
@@ -83,7 +83,7 @@ def normalise_answer(text: str) -> str:
 def mean_over_questions(
     score: Callable[[str, Sequence[str]], float],
 ) -> Callable[[Sequence, Sequence], float]:
-    """Average `exact_match` or `word_f1` over pairs of a predicted and the accepted answers."""
+    """Average `exact_match` or `word_f1` over pairs of a predicted answer and accepted answers."""
     return lambda predictions, references: float(np.mean([*map(score, predictions, references)]))
 
 

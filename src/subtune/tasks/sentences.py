@@ -84,7 +84,7 @@ def parse_number(text: str) -> float | None:
 def plain_label(label: str) -> str:
     """Normalise a label to Unicode NFC, without invisible characters and needless white space.
 
-    An integer that was stored as a float, such as ``1.0``, becomes ``1``. Case is distinguished.
+    An integer that was stored as a float, such as ``1.0``, becomes ``1``. Case is kept.
     """
     letters = unicodedata.normalize("NFC", label)
     visible = (c for c in letters if c not in INVISIBLE and unicodedata.category(c) != "Cf")
@@ -131,7 +131,7 @@ def parse_label(cell: Any) -> Any:
 def parse_labels(cell: Any, separators: str = SEPARATORS[0]) -> list[str] | None:
     """Parse the labels in a cell, or return None if the cell is not valid.
 
-    The cell is a list; a list, set or tuple as text, in the syntax of JSON, Python, NumPy, R or
+    A cell can be a list; a list, set or tuple as text, in the syntax of JSON, Python, NumPy, R or
     PostgreSQL; an object with a single list, such as Label Studio's ``{"choices": ["a", "b"]}``;
     text with labels separated by ``separators``; or None, which means no label.
     """

@@ -36,11 +36,11 @@ class TaskSpec(HashableModel):
     """The fields of a task that affect results, validated for the kind of the task.
 
     Attributes:
-        label: the label column, or for each label word a 0/1 column.
+        label: the label column, or one 0/1 column for each label word.
         labels: the label words, numbered from 0; None for tasks without label words.
         kind: the kind of the task, a key of `KINDS`.
-        metrics: names of metrics. A record's best epoch has the best first metric on the first
-            split of ``evaluation``. Tables select by the same metric, unless a paper uses another.
+        metrics: names of metrics. The best epoch is selected by the first metric on the first split
+            of ``evaluation``. Tables select by the same metric, unless a paper uses another.
         evaluation: the splits that are scored.
         encoding: the encoding of text files; None means UTF-8 or UTF-16.
         sheet: the sheet of Excel files; None means the first.
@@ -123,9 +123,9 @@ class TaskSize(HashableModel):
         evaluation_rows: the number of examples in all evaluation splits.
         test_rows: the number of examples that are predicted but not scored.
         tokens: the mean number of tokens of a training example, often an estimate.
-        scarcest: the name and value of the smallest count that limits the number of folds, of
-            different texts, different groups, and rows with the most frequent label. None if
-            unknown.
+        scarcest: the name and value of the count that limits the number of folds: the smallest of
+            the numbers of different texts, different groups, and rows with the most frequent label.
+            None if unknown.
         weighting_error: the reason why labels cannot be weighted by frequency; None if they can.
         sample: some training texts, on which tokenizers are tested.
     """
@@ -187,7 +187,7 @@ class Task(TaskSpec):
         return TaskSpec(**{name: getattr(self, name) for name in TaskSpec.model_fields})
 
     def metric_titles(self) -> dict[str, str]:
-        """Map metrics to titles, which for a user's F1 of two labels include the positive label."""
+        """Map metrics to titles. For user-defined tasks, that of F1 names the positive label."""
         titles = {metric: TITLES[metric] for metric in self.metrics}
         if self.labels and "f1" in titles and self.name not in TASKS:
             titles["f1"] += f' of "{self.labels[-1]}"'
@@ -214,8 +214,8 @@ class ScoreColumn:
     Attributes:
         key: the name of the column in results.
         decides: true if epochs and learning rates are selected by this column.
-        judges: true if methods are compared by this column. It is the deciding column, except that
-            a user-defined task with a test set is judged on the test set.
+        judges: true if methods are compared by this column. It is the column that decides, except
+            in user-defined tasks with a test set, which are judged on the test set.
         title: the heading in tables.
     """
 
@@ -234,7 +234,7 @@ class ScoreColumn:
 
 
 def list_score_columns(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[ScoreColumn]:
-    """List the columns of scores of tasks, for the metric in ``metrics`` or else the first."""
+    """List the tasks' columns of scores. ``metrics`` maps tasks to metrics other than the first."""
     columns = []
     for task in tasks:
         for position, (split, title) in enumerate(task.columns()):

@@ -69,9 +69,10 @@ class TaskKind(ABC):
         text: the text columns of all tasks of this kind. If empty, a task lists its own columns.
         text_columns: the allowed numbers of text columns.
         label: the default label column.
-        has_label_columns: true if a row may have any number of labels, also in one column each.
+        has_label_columns: true if a row may have any number of labels, possibly in one column each.
         outputs: the number of outputs ``o`` of the head; None means the number of label words.
-        labels_are: the end of the error message for equal labels; empty if they are allowed.
+        labels_are: the end of the error message for equal labels; empty if equal labels are
+            allowed.
         head: the type of the head, a name in `subtune.models.families`.
         problem_type: the ``problem_type`` of exported models in transformers.
         overlaps: true if long rows are cut into overlapping examples.
@@ -106,7 +107,7 @@ class TaskKind(ABC):
 
     @abstractmethod
     def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
-        """Map the columns of a split that depend on the kind to types, or ``[type]`` for lists."""
+        """Map the columns that depend on the kind to types. The type of lists is ``[type]``."""
 
     def from_rows(
         self, task: TaskSpec, rows: Iterable[PlacedRow], *, labelled: bool, source: str
@@ -160,7 +161,7 @@ class TaskKind(ABC):
         """Tokenize rows, and return the resulting examples as columns.
 
         The columns are ``input_ids``, ``token_type_ids``, ``label`` and the columns that `predict`
-        needs. If a row can have several examples, ``row`` has the index of each example's row.
+        needs. If a row can have several examples, ``row`` contains the index of each example's row.
         """
 
     def losses(
@@ -189,8 +190,8 @@ class TaskKind(ABC):
     def balanced_weights(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
         """Compute the weight of each label word ``[o]``, like ``balanced`` weights in scikit-learn.
 
-        The mean weight over ``labels`` is 1. A `SubtuneError` is raised if none or all examples
-        have a label word.
+        The mean weight over ``labels`` is 1. A `SubtuneError` is raised if a label word occurs in
+        no example or in every example.
         """
         counts = np.bincount(labels, minlength=task.outputs)
         require_weightable_labels(task, counts, len(labels))
@@ -218,7 +219,7 @@ class TaskKind(ABC):
 
 
 def require_weightable_labels(task: TaskSpec, counts: np.ndarray, labels: int) -> None:
-    """Check that each label word occurs in some of ``labels`` examples, not in none or all."""
+    """Check that each label word occurs in some, but not in all, of ``labels`` examples."""
     for word, count in zip(task.labels or (), counts, strict=True):
         if count in (0, labels):
             raise SubtuneError(

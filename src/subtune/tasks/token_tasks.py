@@ -77,7 +77,7 @@ class TokenClassification(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Tokenize whole words. The column ``reads`` has the position of a word's first token."""
+        """Tokenize whole words. ``reads`` contains the position of the first token of each word."""
         room = max_length - tokenizer.num_special_tokens_to_add(is_pair=False)
         space = space_before_word(tokenizer)
 
@@ -290,10 +290,10 @@ class Span(TaskKind):
 
 
 def _find_answer_positions(places: np.ndarray, start: int, end: int) -> list[int]:
-    """Find the positions of an answer's first and last token; 0 and 0 if it is outside.
+    """Find the positions of an answer's first and last token; 0 and 0 without the whole answer.
 
-    The answer's characters are ``range(start, end)``; ``places`` has those of each token,
-    ``[tokens, 2]``.
+    The answer consists of the characters ``range(start, end)``. ``places`` contains the start and
+    the end of each token, ``[tokens, 2]``.
     """
     [inside] = np.nonzero(places[:, 0] != OUTSIDE)
     begins, ends = places[inside].T

@@ -50,7 +50,7 @@ def beside(name, like):
 
 LACKS, MORE = (
     "has no weights '{}', which the model needs",
-    "has weights '{}', which a model with this configuration does not have",
+    "has weights '{}', which the model's configuration does not define",
 )
 SHAPE = "{} has shape {}, expected [{}, 32] as in the model's configuration"
 

@@ -16,22 +16,22 @@ MODULES = [{"type": "sentence_transformers.models.Transformer", "path": "0_Trans
     [
         (
             {"adapter_config.json": BASE},
-            "PEFT adapter, not a whole model; name its base model, someone/",
+            "PEFT adapter, not a whole model; use its base model (someone/base), or",
         ),
         (
             {"refs/main": "abc", "snapshots/abc/config.json": {"model_type": "bert"}},
-            "; expected a folder inside it: HERE/snapshots/abc",
+            "; use a model folder inside it: HERE/snapshots/abc",
         ),
         (
             {"modules.json": MODULES, "0_Transformer/config.json": {"model_type": "bert"}},
-            "; expected a folder inside it: HERE/0_Transformer",
+            "; use a model folder inside it: HERE/0_Transformer",
         ),
         (
             {f"checkpoint-{n}/config.json": {"model_type": "bert"} for n in (10, 20)},
-            "in 'HERE'; expected a folder inside it: HERE/checkpoint-20 (and 1 more)",
+            "in 'HERE'; use a model folder inside it: HERE/checkpoint-20 (and 1 more)",
         ),
         ({"runs/1234/spec.json": {}}, "; these are subtune's results; `subtune export RUN"),
-        ({"model.gguf": ""}, "; expected a folder that transformers' `save_pretrained` wrote"),
+        ({"model.gguf": ""}, "; use a folder written by transformers' `save_pretrained`"),
     ],
     ids=["adapter", "cache", "old", "checkpoints", "results", "other"],
 )

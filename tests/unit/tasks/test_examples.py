@@ -144,7 +144,7 @@ def test_fewer_texts_than_folds_are_one_line():
 
 def test_token_ids_of_an_earlier_version_have_no_folds():
     old = datasets.Dataset.from_dict({"input_ids": IDS, "label": [0, 1, 0, 1]})
-    with pytest.raises(SubtuneError, match="delete the directories datasets and tokens"):
+    with pytest.raises(SubtuneError, match="delete `datasets` and `tokens`"):
         folds(Examples(old), TASKS["sst2"], 2)
 
 
