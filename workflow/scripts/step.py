@@ -12,7 +12,7 @@ try:
     from subtune.steps.jobs import read_plan, run_job
 except ImportError as error:
     # Snakemake keeps a copy of this script, which an update of subtune does not change.
-    line = f"subtune was updated during the call ({error}); start the call again\n"
+    line = f"subtune was updated during the call ({error}); run the command again\n"
     Path(snakemake.log[0]).write_text(line, encoding="utf-8")
     raise
 

@@ -155,7 +155,10 @@ def split_families(names: Iterable[str], first: str, second: str) -> tuple[list[
 
 
 def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Tabulate scores without masks by model, score column and seed, with a column per method."""
+    """Tabulate the scores of runs without a mask.
+
+    There is one row per model, score column and seed, and one column per method.
+    """
     return drop_masked_runs(chosen).groupby([*CELL, "method"])["value"].mean().unstack()
 
 

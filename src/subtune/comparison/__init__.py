@@ -100,7 +100,7 @@ class KindOptions:
 
     @property
     def kind(self) -> Kind | None:
-        """The kind of task that the user chose, or None; several raise a `SubtuneError`."""
+        """The kind of task that the user chose, or None. Several kinds raise a `SubtuneError`."""
         kinds = zip(vars(self), get_args(Kind), strict=True)
         named = [(option, kind) for option, kind in kinds if getattr(self, option)]
         if len(named) > 1:

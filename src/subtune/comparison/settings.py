@@ -101,7 +101,7 @@ class StartingModel(HashableModel):
             tokens = "the mean of all tokens" if pooling == "mean" else "one token of a text"
             notes.append(
                 f"used without {' and '.join(parts)} of sentence-transformers; its classifier "
-                f"and embeddings read {tokens}"
+                f"and embeddings are computed from {tokens}"
             )
         if lacks_head(self.directory):
             notes.append(
@@ -230,7 +230,10 @@ def find_starting_model(name: str | None) -> StartingModel:
 
 
 class EstimatedSeconds(NamedTuple):
-    """Estimated seconds of all runs and of the slowest run alone, including tables and figures."""
+    """Estimated seconds for all runs, and for the slowest run alone (``first``).
+
+    Both include the tables and figures.
+    """
 
     all: float
     first: float

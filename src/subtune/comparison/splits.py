@@ -42,7 +42,7 @@ class Split:
     """The rows of one split.
 
     Attributes:
-        identity: a text that identifies the rows. The text changes if the rows change.
+        identity: a string that identifies the rows. It changes if the rows change.
         read_frame: returns the rows, or None if a dataset on the hub has no dev split. The index of
             the rows has their places, such as ``line 3``. The argument is the directory of the
             results, where the dataset's commit is recorded.

@@ -25,7 +25,10 @@ from subtune.tasks.sentences import (
 )
 
 # Advice for tables of token classification, and for labels that are objects.
-HOW_WORDS = "labels of words need a configuration with `kind: tokens` (docs/own-data.md)"
+HOW_WORDS = (
+    "token classification (one label per word) needs a configuration with `kind: tokens` "
+    "(docs/own-data.md)"
+)
 OBJECTS = "nested lists, objects or bytes"
 HOW_OBJECTS = (
     "use labels that are text, numbers, or lists of these (in Label Studio, export as JSON-MIN or "

@@ -35,7 +35,7 @@ MOST_IN_MATRIX, MOST_WITH_NUMBERS, MOST_CONFUSIONS = 30, 12, 20
 
 
 def classes_table(results: ExperimentResults) -> StyledTable:
-    """Tabulate precision, recall and F1 of each label; of many labels, those with the lowest F1."""
+    """Tabulate precision, recall and F1 of each label, or only of the labels with the lowest F1."""
     table = results["classes"]
     shown = table
     if table["label"].nunique() > MOST_SHOWN:
@@ -97,7 +97,7 @@ def more_labels_table(results: ExperimentResults) -> StyledTable:
 
 
 def _describe_cut(shown: pd.DataFrame, table: pd.DataFrame, rows: str) -> str:
-    """Say which rows of a table are shown; an empty text if all of them are."""
+    """Say which rows of a table are shown. If all rows are shown, return an empty string."""
     text = f"The table shows the {len(shown):,} {rows}, out of {len(table):,}."
     return text if len(shown) < len(table) else ""
 

@@ -278,7 +278,7 @@ class Paper:
         return rows
 
     def _trained_parameters(self) -> pd.DataFrame:
-        """Count the trained parameters of each ``model`` and ``method``, as ``trainable``.
+        """Return the number of trained parameters, ``trainable``, of each ``model`` and ``method``.
 
         Printed percentages become fractions of the model. Some papers count a ``classifier``, too.
         """

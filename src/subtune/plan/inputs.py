@@ -114,8 +114,8 @@ def find_tokens(
 ) -> TokensSpec:
     """Find the token ids of a task's training and evaluation splits in the experiment ``name``.
 
-    If the size of the task is missing in ``sizes`` (by the key of a `DataSpec`), it is added. Local
-    files that are missing or cannot be used for training raise a `SubtuneError`.
+    ``sizes`` maps keys of `DataSpec`s to sizes; if the size of this task is missing, it is added.
+    Local files that are missing or cannot be used for training raise a `SubtuneError`.
     """
     experiment = config.experiments[name]
     data = make_data_spec(config, task, task.labelled_splits, experiment.folds)

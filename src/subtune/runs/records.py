@@ -275,8 +275,8 @@ def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:
     """Find damaged records, and missing records of finished sweeps.
 
     Returns:
-        A mapping from the id of each affected run to an error message, and the paths to delete
-        (records and tables of sweeps), so that Snakemake trains exactly the affected runs again.
+        The error message of each affected run, by run id; and the paths (records and tables of
+        sweeps) that must be deleted for Snakemake to train exactly these runs again.
     """
     store, sweeps = Path(layout.records()), dict[Path, set[str]]()
     for table in sorted(Path(layout.sweep("*")).parent.glob("[!.]*.csv")):

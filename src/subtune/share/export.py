@@ -279,9 +279,9 @@ def _write_sentence_transformer(
 ) -> None:
     """Write the files that make an encoder a model of sentence-transformers.
 
-    ``read`` are the tokens that are averaged into an embedding; ``weight`` ``[o, f]`` and ``bias``
-    ``[o]`` are those of the linear layer, with ``f`` features. ``embeddings`` is the number of
-    texts per example, whose embeddings are normalised; 0 means one text without normalisation.
+    ``read`` names the tokens that are pooled into an embedding; ``weight`` ``[o, f]`` and ``bias``
+    ``[o]`` belong to the linear layer, which has ``f`` input features. ``embeddings`` is the number
+    of texts per example, whose embeddings are normalised; 0 means one text without normalisation.
     """
     outputs, features = weight.shape
     width = features // 4 if embeddings > 1 else features

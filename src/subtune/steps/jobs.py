@@ -167,7 +167,7 @@ class PlannedJobs(NamedTuple):
 
 def read_plan(path: str) -> PlannedJobs:
     """Read a plan file, and mark the file as used."""
-    with convert_errors(f"{path}: start the call again, because this plan cannot be read"):
+    with convert_errors(f"{path}: cannot read this plan; run the command again"):
         _mark_used(Path(path))
         content = json.loads(Path(path).read_bytes())
         jobs = {

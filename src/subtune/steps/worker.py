@@ -1,8 +1,8 @@
-"""A worker process of `subtune.compare`, which runs one job after another until its caller ends.
+"""A worker process of `subtune.compare`, which runs one job after another until its caller exits.
 
 Each line of standard input is a JSON object with a job and the path of its log. The worker answers
 with a line of JSON, in which ``error`` is a message, or null if the job has ended or stopped.
-SIGUSR1 stops a job. SIGTERM, or the end of the caller, also ends the worker. A job that trains
+SIGUSR1 stops a job. The worker also exits on SIGTERM, or when its caller exits. A job that trains
 writes a checkpoint before it stops.
 """
 

@@ -173,7 +173,11 @@ def test_a_table_may_have_lists_beside_its_texts(columns):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.conll", b"", "; labels of words need a configuration with `kind: tokens`"),
+        (
+            "a.conll",
+            b"",
+            "; token classification (one label per word) needs a configuration with `kind: tokens`",
+        ),
         ("a.xls", b"", "a.xls: extension: found '.xls', expected one of .csv, .tsv, .json, "),
         ("a.csv", b"", "a.csv: the file has no rows, expected"),
         ("a.csv", None, "a.csv: no such file or directory"),

@@ -168,8 +168,8 @@ def cut_the_plan(plan):
 @pytest.mark.parametrize(
     ("prepare", "message"),
     [
-        (lose_the_plan, "start the call again, because .*: No such file or directory"),
-        (cut_the_plan, "start the call again, because .*: Unterminated string"),
+        (lose_the_plan, "cannot read this plan; run the command again: No such file or directory"),
+        (cut_the_plan, "cannot read this plan; run the command again: Unterminated string"),
         (lambda plan: "tokens/none", "tokens/none: this job is not in the plan of this call"),
         (lambda plan: "nothing/none", "nothing/none: this job is not in the plan of this call"),
     ],
@@ -323,4 +323,4 @@ def test_a_job_whose_script_does_not_fit_an_updated_library_says_so(tmp_path, mo
     given = SimpleNamespace(scriptdir=str(script.parent), log=[str(log)])
     with pytest.raises(ImportError):
         runpy.run_path(str(script), {"snakemake": given})
-    assert log.read_text().endswith("; start the call again\n")
+    assert log.read_text().endswith("; run the command again\n")

@@ -68,9 +68,9 @@ EXHIBITS = (
         "Generalisation gap",
         "The table lists the training score, the dev score, and the gap (training score minus dev "
         "score), in percent, at the best learning rate and epoch of each method. The last column "
-        "shows the accuracies in the text of the paper's section 4. A run is *not recorded* if it "
-        "was trained before an experiment asked for its training score; runs in a new results "
-        "directory have one.",
+        "shows the accuracies in the text of the paper's section 4. *Not recorded* marks runs "
+        "that were trained before an experiment asked for their training scores. In a new results "
+        "directory, all runs have a training score.",
         make=gap_table,
     ),
     replace(
