@@ -25,7 +25,7 @@ from subtune.methods import method_title
 ALL_TASKS = "all tasks"
 TUNE = "try other learning rates or more epochs"
 Decision = Literal["train", "probably", "undecided", "probably everything", "everything"]
-# How large a method is in words, by how many times as large another method is.
+# Maps the factor by which a method is smaller than another one to words.
 SIZES = {1: "a little smaller", 2: "half its size", 3: "a third of its size"}
 SIZES |= {4: "a quarter of its size", 5: "a fifth of its size"}
 
@@ -42,9 +42,10 @@ class Answer:
             with full fine-tuning. If the decision is *undecided*, *everything* or *probably
             everything*, the candidate is the smaller method with the highest probability.
         full_diverged: whether full fine-tuning was run but has no score.
-        full_learnt_nothing: whether a run of full fine-tuning has only one prediction. more_seeds,
-            more_rows: the number of additional seeds, or of additional examples of one task, with
-            which it would be sure whether the candidate is within the margin, if known.
+        full_learnt_nothing: whether a run of full fine-tuning predicts the same for all examples.
+        more_seeds: the number of additional seeds needed to be sure whether the candidate is within
+            the margin, if known.
+        more_rows: likewise, the number of additional examples, if there is only one task.
         unit: *fold* in cross-validation, otherwise *seed*.
         planned: the planned number of seeds or folds.
         is_finished: whether all planned runs of all methods are recorded.
@@ -148,7 +149,7 @@ def choose_method(
     worth = _chance_of_reference(compared)
     if best and compared.reference == compared.full and len(best.seeds) > 1 and worth >= LIKELY:
         return ("everything" if worth >= SURE else "probably everything"), best
-    # Of several scores within the margin, that of the smallest method counts.
+    # All scores within the margin count as ties, which the smallest method wins.
     nearest = max(considered, key=lambda c: min(c.difference.mean, -margin), default=None)
     return ("undecided" if nearest else None), best or nearest
 
@@ -217,7 +218,7 @@ def _lower_first_letter(words: str) -> str:
 
 
 def next_step(answer: Answer) -> str:
-    """Recommend the next step, after sentences about a smaller method and a rival, if any."""
+    """Describe a smaller method and a rival, if there are any, and recommend the next step."""
     smaller, candidate = _describe_smaller(answer), answer.candidate
     better = f"{candidate.rival} may score higher." if candidate and _has_rival(candidate) else ""
     return " ".join(filter(None, [smaller, better, _find_step(answer)]))
@@ -238,7 +239,7 @@ def _describe_smaller(answer: Answer) -> str:
     if not candidate or not possible:
         return ""
     smaller = max(possible, key=lambda method: method.chance)
-    # Encoders are compared first, and the parameters that are trained if the encoders are alike.
+    # Methods differ in the size of the encoder or else in the number of trained parameters.
     pairs = zip(candidate.sort_key, smaller.sort_key, strict=True)
     larger, size = next(pair for pair in pairs if pair[0] != pair[1])
     words = SIZES.get(round(larger / size), "far smaller") if size else "far smaller"

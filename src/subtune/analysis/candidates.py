@@ -1,11 +1,11 @@
 """Compare each method with a reference, and summarise all methods in a table.
 
 Methods are ordered by the size of the encoder and, for encoders of the same size, by the number of
-trained parameters, without the classifier. Scores are paired by seed and fold: runs without such a
-partner are left out, so both means are over the same examples. Intervals and probabilities account
-for the variance between seeds and between examples; with a single seed, for examples only; without
-recorded predictions, for seeds only. A method is *surely* within the margin only if it is so
-against its rival, because one of several methods often scores higher than the reference.
+trained parameters, without the classifier. Scores are paired by seed and fold. Unpaired runs are
+left out, so that both means are over the same examples. Intervals and probabilities account for the
+variance between seeds and between examples. With a single seed, they account for examples only, and
+without recorded predictions, for seeds only. A method is *surely* within the margin only if this
+also holds against its rival, because one of several methods often scores higher than the reference.
 `benchmarks.answers` counts the wrong answers.
 """
 
@@ -29,8 +29,8 @@ from subtune.analysis.run_scores import PART_COLUMNS, require_same_rows
 from subtune.analysis.tables import order_columns, set_types
 from subtune.core.errors import locate_errors
 
-# Answers are as strong as these probabilities: a method is *surely* within the margin from `SURE`
-# and two seeds, *probably* from `LIKELY`, and worth naming from `POSSIBLE`. Full fine-tuning is
+# Thresholds of the probability: with two seeds or more, a method is *surely* within the margin from
+# `SURE`. It is *probably* so from `LIKELY`, and worth naming from `POSSIBLE`. Full fine-tuning is
 # worth it if, surely or probably, no smaller method is within the margin.
 SURE, LIKELY, POSSIBLE = intervals.LEVEL, 0.8, 0.5
 # Metrics that are shares of examples.
@@ -39,7 +39,7 @@ SHARES = {"accuracy", "exact_match"}
 TASK = ["task", "metric"]
 # These columns are constant within one answer. `select_scored_runs` adds ``models``.
 QUESTION = ["models", *TASK]
-# Methods are sorted by these columns: the smallest first, and among equal sizes the best first.
+# Methods are sorted by these columns: the smallest first, and ties by the highest score.
 FROM_SMALLEST = ["encoder_size", "trained", "score"]
 # Differences of scores are rounded to this many digits; further digits are rounding errors.
 DIGITS = 10
@@ -56,19 +56,21 @@ class Candidate(NamedTuple):
         encoder_size: the encoder's number of parameters; 0 for a method without a model; NaN for
             external predictions, which cannot be trained.
         trained: the number of trained parameters, without the classifier.
-        share: ``trained`` as a share of the parameters that full fine-tuning trains. score,
-            reference_score: mean scores over the same seeds and folds.
+        share: ``trained`` as a share of the parameters that full fine-tuning trains.
+        score: the mean score over the seeds and folds that the reference has, too.
+        reference_score: the reference's mean score over the same seeds and folds.
         most_lost: the 95 % upper confidence bound of the loss of score against the reference.
         chance: the probability that the method scores at most the margin lower than the reference.
-        rival: the title of the method, the reference included, against which this probability is
-            lowest; empty if it is unknown.
+        rival: the title of the method (or the reference) against which this probability is lowest;
+            empty if it is unknown.
         least_chance: the probability against the rival.
         is_sure: whether ``least_chance`` is at least `SURE` and there is more than one seed.
-        seeds: the seeds of the compared runs; with several tasks, of the task with the fewest.
-        studies: one `Study` per task, of the difference from the reference or, if ``chance`` is at
-            least `SURE`, from the rival; none if a task has no study.
-        judged_by: what the scored examples are called, such as ``dev examples``.
-        over: the number of seeds and examples from which the interval is computed, as text.
+        seeds: the seeds of the compared runs, on the task with the fewest seeds.
+        studies: one `Study` of the difference per task, or none if a task has no study. If
+            ``chance`` is at least `SURE`, the difference is from the rival, else from the
+            reference.
+        judged_by: the name of the scored examples, such as ``dev examples``.
+        over: the number of seeds and examples from which the interval is computed, as a string.
     """
 
     title: str
@@ -175,7 +177,7 @@ def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> M
 
 
 def _find_best(runs: pd.DataFrame) -> str:
-    """Of the methods with the most runs and no diverged run, return the best on average."""
+    """Return the method with the best mean, of those with the most runs and none diverged."""
     tried = runs.groupby("title")["value"].agg(["size", "count", "mean"])
     scored = tried[tried["count"] == tried["size"]].sort_values(["count", "mean"])
     return "" if scored.empty else str(scored.index[-1])
@@ -219,7 +221,7 @@ _Pairs = Mapping[tuple[str, str], Sequence[tuple[_Run, _Run]]]
 
 
 def _pair_runs(runs_of: _RunsOf, title: str, other: str) -> _Pairs:
-    """Pair the runs of two methods by seed and fold; empty if a task lacks pairs or scores."""
+    """Pair two methods' runs by seed and fold, or return {} if a task lacks pairs or scores."""
     pairs = {
         task: [(run, theirs[key]) for key, run in own.items() if key in theirs]
         for task, own in runs_of[title].items()
@@ -239,7 +241,7 @@ def _compare_methods(
     if not reference:
         return {}
     trainable = runs.loc[runs["encoder_size"].notna(), "title"].unique()
-    # Of equal probabilities, that of the reference counts.
+    # Ties are broken in favour of the reference, which comes first.
     rivals = [reference, *(title for title in trainable if title != reference)]
     found = []
     for title, own in runs.groupby("title", sort=False):
@@ -306,8 +308,8 @@ def _compare_method(
 def _estimate_studies(pairs: _Pairs) -> tuple[Study, ...]:
     """Estimate the mean difference of paired runs on each task, and its variance components.
 
-    The result is empty if a variance cannot be estimated: on a task with a single seed without
-    recorded predictions, or if the variance is 0 and the metric is not a share of examples.
+    The result is empty if a variance cannot be estimated. This happens on a task with a single seed
+    without recorded predictions, or if the variance is 0 and the metric is no share of examples.
     """
     found = [_estimate_study(metric, both) for (_, metric), both in pairs.items()]
     return tuple(filter(None, found)) if all(found) else ()
@@ -324,7 +326,7 @@ def _estimate_study(metric: str, pairs: Sequence[tuple[_Run, _Run]]) -> Study | 
 
 
 def _format_sample(studies: Sequence[Study], judged_by: str) -> str:
-    """Format the size of a sample as text, such as ``3 seeds and 872 dev examples``."""
+    """Format the size of a sample, such as ``3 seeds and 872 dev examples``."""
     if not studies:
         return ""
     seeds = min(study.seeds for study in studies)
@@ -346,7 +348,7 @@ def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> pd.Data
             difference = candidate.difference if candidate else NO_DIFFERENCE
             if title == reference:
                 difference = NO_DIFFERENCE
-            # The reference has no difference from itself. If it beats full, this is what is sure.
+            # The reference is compared with full fine-tuning instead, which it may surely beat.
             against = with_full if title == reference != full and full else compared
             paired = same[same["run"].isin(candidate.runs)] if candidate else same
             trained = int(same["trained"].median())

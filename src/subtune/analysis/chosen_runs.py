@@ -28,13 +28,13 @@ FEWEST_SEEDS = 3
 def choose_rates(scores: pd.DataFrame) -> pd.DataFrame:
     """Choose the best learning rate of each combination of values in the columns `SETTING`.
 
-    The best rate has the highest mean score over seeds and, among equal means, is the smallest. A
-    rate at which a seed diverged has no mean. If no rate has a mean, the runs of the smallest rate
-    are returned without scores. All runs are returned if a search found their rate, or if they have
-    none.
+    The best rate has the highest mean score over seeds. Ties are broken in favour of the smallest
+    rate. A rate at which a seed diverged has no mean. If no rate has a mean, the runs of the
+    smallest rate are returned without scores. All runs are returned if a search found their rate,
+    or if they have no rate.
 
-    The column ``at_edge`` is added: whether the best learning rate is the smallest or the largest
-    of several rates, so that rates that were not tried may be better.
+    The added column ``at_edge`` tells whether the best learning rate is the smallest or the largest
+    of several rates. If so, rates that were not tried may be better.
     """
     groups = scores.groupby(SETTING, sort=False, dropna=False)
     smallest = groups["smallest_rate"].transform("min")
@@ -77,7 +77,7 @@ def select_masked_runs(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def pivot_methods(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Average scores without masks over seeds: a row per model and column, a column per method."""
+    """Average unmasked runs over seeds, by model and score column (rows) and method (columns)."""
     return drop_masked_runs(chosen).groupby(["model", "column", "method"])["value"].mean().unstack()
 
 
@@ -164,9 +164,10 @@ def curve_verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
     * *Fell*: the best epoch is before the last third, and the score fell afterwards.
     * *Converged*: neither of the above.
 
-    The curve is averaged over seeds. Changes within the noise do not count: Student's 95 % interval
-    over seeds or, with fewer than `FEWEST_SEEDS` seeds, the standard error of an accuracy of 0.5 on
-    ``rows`` examples. ``curves`` has the scores of each seed, aligned at the last epochs.
+    The curve is averaged over seeds. Changes within the noise do not count. The noise is Student's
+    95 % interval over seeds or, with fewer than `FEWEST_SEEDS` seeds, the standard error of an
+    accuracy of 0.5 on ``rows`` examples. ``curves`` has the scores of each seed, aligned at the
+    last epoch.
     """
     epochs = min(map(len, curves))
     if epochs < 2:

@@ -1,7 +1,7 @@
 """Test the claims of papers on reproduced numbers and on the numbers printed in the papers.
 
 A claim expects a number ``x`` to be in a range. Two methods count as equal if the absolute value of
-``x`` is below the equivalence margin. A method that is better may be so by any difference.
+``x`` is below the equivalence margin. For ``more``, any difference suffices.
 
 * ``more``: ``x > 0``
 * ``same``: ``abs(x) < margin``
@@ -9,7 +9,7 @@ A claim expects a number ``x`` to be in a range. Two methods count as equal if t
 * ``not significant``: ``x``, a p-value, is at least `SIGNIFICANCE`
 
 A claim holds by the criterion of its paper: the mean of ``x`` over cells, or the number of cells
-with ``x`` in the range. This criterion does not consider chance. Therefore, the mean over units has
+with ``x`` in the range. This criterion ignores chance. Therefore the mean over units is given with
 Student's 95 % interval. The units are seeds if there are at least `FEWEST_UNITS`, otherwise tasks,
 or pairs of a model and a task.
 """
@@ -29,7 +29,7 @@ from subtune.analysis.statistics import SIGNIFICANCE, minus
 
 Expectation = Literal["more", "same", "no less", "not significant"]
 Measure = Literal["score", "ratio", "share", "rank correlation", "rank", "epochs", "p"]
-# Differences below these margins count as no difference. The margins are two points of a score, 5 %
+# Differences below these margins count as ties. The margins are two points of a score, 5 %
 # of a ratio, 2 % of all information, and a weak rank correlation. Every difference between two
 # ranks or two numbers of epochs counts.
 EQUIVALENCE_MARGINS: dict[Measure, float] = {
@@ -58,7 +58,7 @@ def claim_holds(expects: Expectation, value: float, equivalence_margin: float) -
 
 
 def average_by_unit(cells: pd.Series) -> tuple[str, pd.Series]:
-    """Choose an interval's units; return the unit's name, such as ``model × task``, and its values.
+    """Choose the units of an interval; return their name, such as ``model × task``, and values.
 
     Only seeds with a value in every cell are kept, so that all means are over the same cells.
     """
@@ -86,14 +86,14 @@ def claim_interval(values: Sequence[float]) -> Interval:
 def is_certain(expects: Expectation, interval: Interval, equivalence_margin: float) -> bool:
     """Return whether all numbers of an interval are in the expected range, or all outside of it.
 
-    An interval without width is no evidence, for example if all methods give the same answers.
+    An interval of width 0 is no evidence. It occurs, for example, if all predictions are equal.
     """
     ends = interval.low, interval.high
     # Comparisons with NaN are false, so nothing is certain if the interval is unknown.
     if not interval.low < interval.high:
         return False
     are_in_range = [claim_holds(expects, end, equivalence_margin) for end in ends]
-    # The expected range is between two ends with different signs.
+    # Two ends with the same sign cannot be on different sides of the expected range.
     return all(are_in_range) or (not any(are_in_range) and math.prod(ends) > 0)
 
 
@@ -160,7 +160,7 @@ class Claim:
 
 
 class Judgement(NamedTuple):
-    """A verdict by a paper's criterion: a mean, a number of cells or a p-value, from ``cells``."""
+    """A verdict by a paper's criterion, and the number of ``cells`` on which it is based."""
 
     value: float
     cells: int
@@ -208,7 +208,7 @@ def evaluate_claims(
 
 
 def _select_data(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> list[pd.DataFrame]:
-    """Select the rows of a claim's tasks from each table that it reads; nothing if one is empty."""
+    """Select the rows of a claim's tasks from its tables, or return [] if a table has none."""
     data = []
     for name in claim.reads:
         table = tables.get(name, pd.DataFrame())

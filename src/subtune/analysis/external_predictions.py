@@ -39,8 +39,8 @@ def score_external_predictions(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Score external predictions, with one row for each run of full fine-tuning.
 
-    Without such runs, the method with the most runs takes its place. ``external[task][system]`` are
-    logits ``[n, o]`` for the ``n`` dev or test examples of a task. The two tables have the columns
+    Without such runs, the method with the most runs is used. ``external[task][system]`` are
+    logits ``[n, o]`` for the ``n`` dev or test examples of a task. The tables have the columns
     of ``chosen`` and of `subtune.analysis.run_scores.tabulate_pseudo_values`.
     """
     split_of = {column.key: column.split for column in columns}

@@ -118,11 +118,11 @@ def score_by_class(predicted: MethodPredictions) -> pd.DataFrame:
     """Compute precision, recall and F1 of each label, with 95 % intervals.
 
     The intervals of precision and recall are Wilson's (1927). F1 is ``2 * J / (1 + J)``, where
-    ``J`` is the label's Jaccard index, so the interval of F1 is Wilson's interval of ``J``,
-    transformed likewise. ``support`` is the number of examples with the label, and ``predicted``
+    ``J`` is the label's Jaccard index, so Wilson's interval of ``J`` is transformed in the same
+    way. ``support`` is the number of examples with the label, and ``predicted``
     the number for which it is predicted.
     """
-    # Arrays of 0 and 1 ``[u, o]``: the given labels and the predicted labels.
+    # 0/1 arrays ``[u, o]`` of the given labels and of the predicted labels.
     given, found = predicted.label, (predicted.output > 0.5).astype(int)
     if given.ndim == 1:
         every = np.eye(predicted.output.shape[1], dtype=int)
@@ -145,7 +145,7 @@ def score_by_class(predicted: MethodPredictions) -> pd.DataFrame:
 
 
 def wilson_interval(successes: float, total: float) -> tuple[float, float, float]:
-    """Return ``successes / total`` and the ends of its 95 % interval; NaN if ``total`` is 0."""
+    """Return ``successes / total`` and its 95 % interval, or NaN if ``total`` is 0."""
     if not total:
         return math.nan, math.nan, math.nan
     share, square = successes / total, QUANTILE**2 / total

@@ -18,7 +18,7 @@ LEVEL = 0.95
 # The jackknife splits the examples into this many parts and leaves out one part at a time. Leaving
 # out one example at a time would be slow.
 JACKKNIFE_PARTS = 50
-# At most this many seeds, and this many times the present number of examples, are suggested.
+# The largest suggestions: a number of seeds, and a multiple of the present number of examples.
 MOST_SEEDS, MOST_TIMES_THE_ROWS = 50, 50
 
 
@@ -58,8 +58,8 @@ class Study(NamedTuple):
         """Compute the squared standard error of the mean, and its degrees of freedom."""
         seeds, parts = self.seeds + more_seeds, self.parts
         seed_share = self.seed_variance / seeds
-        # Each pair is a mean square's contribution to the variance, and the degrees of freedom of
-        # the mean square. If the variance of seeds is 0, the seeds' mean square contributes 0.
+        # Each pair is the contribution of a mean square to the variance, and its degrees of
+        # freedom. If the variance of seeds is 0, the mean square of seeds contributes 0.
         shares: list[tuple[float, float]] = [(seed_share, seeds - 1)]
         if parts:
             part_share = self.part_variance / times_the_rows / parts
@@ -166,7 +166,7 @@ def probability_within(
 
 
 def loss_bound(studies: Sequence[Study]) -> float:
-    """Compute the upper confidence bound of the loss, ``-mean``; NaN without studies."""
+    """Compute the upper confidence bound of the loss ``-mean``, or NaN without studies."""
     from scipy import stats
 
     if not studies:
@@ -219,8 +219,8 @@ def additional_seeds_needed(studies: Sequence[Study], margin: float) -> int | No
 def additional_rows_needed(studies: Sequence[Study], margin: float) -> int | None:
     """Compute how many more examples are needed to be sure, rounded up to two significant digits.
 
-    The result is None for several studies, if the values of examples are unknown, or beyond
-    `MOST_TIMES_THE_ROWS`.
+    The result is None if there are several studies, if the values of examples are unknown, or if
+    more than `MOST_TIMES_THE_ROWS` times the examples would be needed.
     """
     if len(studies) != 1 or not studies[0].parts:
         return None

@@ -19,7 +19,7 @@ from subtune.core.errors import join_names, locate_errors
 
 # The gain from doubling the training set, as a share of the gain from the previous doubling.
 RATIO = 0.8
-# The gain is reported in a sentence only if half the width of its interval is at most this.
+# A sentence reports the gain only if half the width of its interval is at most this.
 WIDEST = 0.05
 
 
@@ -63,7 +63,7 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
 
 
 def compute_gain_weights(numbers: Sequence[int]) -> np.ndarray:
-    """Compute the weights whose weighted sum of scores estimates the gain, by ascending size."""
+    """Compute a weight for each size, ascending, so that the weighted sum of scores is the gain."""
     doublings = np.log2(np.array(numbers, float) / numbers[-1])
     error = RATIO**doublings
     centred = error.mean() - error

@@ -12,7 +12,7 @@ from subtune.runs import records
 
 
 def split_parameter_names(table: pd.DataFrame) -> pd.DataFrame:
-    """Add ``component``, ``layer`` (if it is in one) and ``part`` of each ``parameter``."""
+    """Add the ``component``, ``layer`` (if any) and ``part`` of each ``parameter``."""
     places = [split_name(name) for name in table["parameter"]]
     columns = pd.DataFrame(places, table.index, Component._fields)
     return pd.concat([table, columns], axis="columns")
@@ -116,7 +116,7 @@ def mean_abs_changes(
 def _read_changes(
     chosen: pd.DataFrame, keys: list[str], store: Path
 ) -> Iterator[tuple[tuple, pd.DataFrame]]:
-    """Yield each combination of ``keys`` and the changes in its runs, except masked ones."""
+    """Yield each combination of ``keys`` and the changes in its unmasked runs."""
     runs = drop_masked_runs(chosen).dropna(subset=["value"]).query("decides")
     for key, same in runs.groupby(keys, sort=False):
         yield key, pd.concat([records.read_changes(store, run) for run in same["run"]])

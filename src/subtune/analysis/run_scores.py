@@ -80,7 +80,7 @@ def collect_scores(
             rows.append(description | score)
     table = set_types(order_columns(pd.DataFrame(rows), "scores"), "scores")
     table["fraction"] = table["fraction"].fillna(1.0)
-    # A diverged run has no delta, so the size of its classifier is that of other seeds or folds.
+    # A diverged run has no delta, so the classifier's size is read from another seed or fold.
     of_setting = table.groupby(SETTING, dropna=False)["classifier"]
     table["classifier"] = of_setting.transform("max")
     return _rescore_by_other_examples(table, store, columns) if apart else table
@@ -139,7 +139,7 @@ def _rescore_by_other_examples(
 def _score_by_other_parts(
     store: Path, run_id: str, column: ScoreColumn
 ) -> tuple[float, list[int]] | None:
-    """Score each part at the epoch that is best on the rest; None with too few examples."""
+    """Score each part at the epoch that is best on the rest, if there are enough examples."""
     task, tables = read_epoch_predictions(store, run_id, column.split)
     if tables[1]["idx"].nunique() < EPOCH_PARTS:
         return None
@@ -180,7 +180,7 @@ def score_in_all_metrics(
 def train_and_dev_scores(
     chosen: pd.DataFrame, store: Path, methods: Collection[str]
 ) -> pd.DataFrame:
-    """Tabulate ``train`` and ``dev`` scores and their ``gap``; NaN without a training score."""
+    """Tabulate ``train`` scores (NaN if not recorded), ``dev`` scores and their ``gap``."""
     both = drop_masked_runs(chosen).rename(columns={"value": "dev"})
     both = both[both["method"].isin(methods)]
     scores = {run: records.read_outcome(store, run)["scores"] for run in both["run"].unique()}
@@ -285,7 +285,7 @@ def read_scored_predictions(
 def build_pseudo_value_row(
     run: str, score: Callable[[np.ndarray], float], table: pd.DataFrame
 ) -> list[list[Any]]:
-    """Build a run's row for `tabulate_pseudo_values`; no row if only one example is scored."""
+    """Build a run's row for `tabulate_pseudo_values`, or none if only one example is scored."""
     scored = np.unique(table["idx"].to_numpy(np.int64))
     rows = len(scored)
     if rows < 2:
@@ -306,7 +306,7 @@ def require_same_rows(
         if run in hashes and other in hashes and hashes[run] != hashes[other]:
             raise SubtuneError(
                 f"runs {run} and {other} are scored on different rows, so their scores cannot be "
-                "compared; train both with this version of subtune, in a new directory of results"
+                "compared; train both with this version of subtune, in a new results directory"
             )
 
 

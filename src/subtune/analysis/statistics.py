@@ -6,7 +6,7 @@ why none of these five can be used. Statistics for a single paper are in the pap
 
 A statistic takes tables with reproduced or printed numbers. It returns a series with one number per
 cell, where 0 means no difference: a difference, a rank correlation, or the logarithm of a ratio.
-The index levels are model, score column (or task) and seed, as far as the tables contain them.
+The index levels are model, score column (or task) and seed, if the tables contain them.
 Without numbers for the statistic, the series is empty.
 
 ``first``, ``second``, ``methods`` and ``others`` are regular expressions. All methods or parameters
@@ -56,8 +56,9 @@ def best_minus(
 ) -> pd.Series:
     """Compute ``max(first) - max(second)`` of the scores of two families, for each score column.
 
-    Methods in both families count only for the first family. With ``of_first="min"``, its lowest
-    score is taken. Scores are means over seeds, rounded to ``digits``, as the paper prints them.
+    Methods in both families count only for the first family. With ``of_first="min"``, the lowest
+    score of ``first`` is used. Scores are means over seeds, rounded to ``digits``, as the paper
+    prints them.
     """
     wide = pivot_methods(chosen).round(digits)
     firsts, seconds = (wide[family] for family in split_families(wide, first, second))
@@ -179,7 +180,7 @@ def average_changes(changes: pd.DataFrame, method: str) -> pd.DataFrame:
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Compute Spearman's correlation; NaN below `FEWEST_PAIRS` pairs or for a constant variable."""
+    """Compute Spearman's correlation, or NaN for too few pairs or a constant variable."""
     from scipy import stats
 
     if len(first) < FEWEST_PAIRS or min(np.ptp(first), np.ptp(second)) == 0:
@@ -236,9 +237,9 @@ def kruskal_wallis_p(*tables_and_methods: Any) -> pd.Series:
 def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
     """Test each pair of methods for a difference between their scores.
 
-    The scores are means over seeds, and are paired by model and score column. ``pairs`` is their
-    number, ``mean_difference`` the mean of ``first - second``, ``p_value`` is from `wilcoxon`, and
-    ``p_holm`` is corrected by `holm` for the number of pairs of methods.
+    The scores are means over seeds, and are paired by model and score column. ``pairs`` is the
+    number of pairs, ``mean_difference`` is the mean of ``first - second``, ``p_value`` is from
+    `wilcoxon`, and ``p_holm`` is corrected by `holm` for the number of pairs of methods.
     """
     means = pivot_methods(chosen)
     rows = []
@@ -253,7 +254,7 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def wilcoxon(difference: pd.Series) -> float | None:
-    """Compute the p-value of the two-sided Wilcoxon signed-rank test; None for fewer than two."""
+    """Compute the p-value of Wilcoxon's two-sided signed-rank test, or None for a single value."""
     from scipy import stats
 
     if len(difference) < 2:

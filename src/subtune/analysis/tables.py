@@ -53,7 +53,7 @@ def _column_dtypes(name: TableName) -> dict[str, str]:
 
 
 def order_columns(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
-    """Put columns into the order of ``columns.csv``; raise a `SubtuneError` if it lacks one."""
+    """Order columns as in ``columns.csv``. An undeclared column raises a `SubtuneError`."""
     patterns = column_declarations(name)["column"]
     ordered = [column for pattern in patterns for column in table if fnmatch(column, pattern)]
     if unknown := sorted(set(table) - set(ordered)):
@@ -232,7 +232,7 @@ def read_given_names(results: str) -> dict[str, tuple[str, str]]:
 
 
 def read_chosen_ids(results: str) -> set[str]:
-    """From all finished experiments, read the ids of the runs whose learning rate was chosen."""
+    """Read the ids of the runs whose learning rate was chosen, in all finished experiments."""
     found = set()
     for path in find_table_files(results, "chosen"):
         with contextlib.suppress(OSError, ValueError, KeyError):
