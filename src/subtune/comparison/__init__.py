@@ -16,7 +16,7 @@ from subtune.core.files import read_package_yaml
 # The comments in `defaults.yaml` explain the attributes of `DEFAULTS`.
 DEFAULTS = SimpleNamespace(**read_package_yaml("subtune.comparison", "defaults.yaml"))
 Kind = Literal["classification", "multilabel", "regression"]
-# In a terminal, the names of several columns are one argument: `--label toxic,insult`.
+# In a terminal, several column names are passed as one argument: `--label toxic,insult`.
 Column = Parameter(metavar="COLUMN", n_tokens=1, converter=lambda _, tokens: tokens[0].value)
 
 
@@ -28,8 +28,7 @@ class TableOptions:
     Attributes:
         text: column of the texts; default: guessed
         text2: column of the second text of each pair; default: texts are not pairs
-        label: column of the labels, or several columns of 0 and 1, such as toxic,insult; default:
-            guessed
+        label: column of the labels, or several 0/1 columns, such as toxic,insult; default: guessed
         kind: classification, multilabel or regression; default: guessed
         group: column of the author, patient or thread; rows with the same value are in one fold
         model: directory, installed package or repository on the hub; several models are compared
@@ -53,7 +52,7 @@ class TableOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Options(TableOptions):
-    """Options of `compare` and `init`. They include `TableOptions`.
+    """Options of `compare` and `init`, in addition to `TableOptions`.
 
     Attributes:
         predictions: file or column with the predictions of another system, such as an LLM, for the

@@ -46,7 +46,7 @@ from subtune.tasks.task import TEST, TaskSize
 if TYPE_CHECKING:
     from subtune.comparison.pace import MeasuredPace
 
-# The name of the only experiment. An experiment with a paper's name would get the paper's tables.
+# The name of the only experiment. A paper's name would result in the paper's tables.
 EXPERIMENT = "mine"
 # The template adds a comment at the end of a line, so each value must be on one line.
 dump_line: Any = partial(yaml.safe_dump, width=math.inf, sort_keys=False, allow_unicode=True)
@@ -63,14 +63,13 @@ def write_first_configuration(
     """Write a configuration, and yield lines that describe the tables and the chosen settings.
 
     If a sample or a dev set is drawn from the tables, the drawn rows are written to new files in
-    the directory of the results.
+    the results directory.
 
     Args:
         paths: maps the name of each split to its file; None for a split without a file.
         target: the path of the configuration to write.
-        results: the directory of the results; default: ``results/`` followed by the task's name.
-        dev_share: the share of the training set that is drawn as the dev set; None to draw no dev
-            set.
+        results: the results directory; default: ``results/`` followed by the task's name.
+        dev_share: the share of the training set that is drawn as the dev set, or None.
         every_seed: whether the configuration has all seeds, or all folds in cross-validation;
             default: as many as fit into the time limit.
 
@@ -78,7 +77,7 @@ def write_first_configuration(
         SubtuneError: a table cannot be used for training, an option cannot be guessed, or the
             configuration cannot be written.
     """
-    # The samples and predictions that an earlier call has written would be replaced.
+    # Otherwise, samples and predictions of an earlier call would be replaced.
     if target.exists():
         raise SubtuneError(f"--to: cannot write {target}: File exists")
     look = read_tables_and_models(paths, options)
@@ -174,7 +173,7 @@ def _choose_in_time(
     """Choose the first settings that fit into the time limit, or the last settings if none fit.
 
     Each list of choices is sorted from the slowest to the fastest. The estimated times are None if
-    they are unknown. ``size`` is that of the task if all rows are used.
+    they are unknown. ``size`` is the size of the task if all rows are used.
     """
 
     def estimate(chosen: CandidateSettings) -> EstimatedSeconds | None:
@@ -199,7 +198,7 @@ def _choose_in_time(
 
 
 def add_learning_curves(experiment: Experiment, rows: int) -> Experiment:
-    """Also fit baselines on shares of the training set, to see whether more labels would help."""
+    """Add baselines on parts of the training set, to see whether more labels would help."""
     train_rows = count_training_rows(rows, experiment.folds)
     numbers = tuple(int(share * train_rows) for share in DEFAULTS.shares)
     if min(numbers) < DEFAULTS.fewest_rows_of_share:
@@ -276,7 +275,7 @@ def format_run_command(target: Path) -> str:
 
 
 def quote_yaml(text: str) -> str:
-    """Format a text as a YAML scalar, with quotation marks only if YAML needs them."""
+    """Format a string as a YAML scalar, with quotation marks only if YAML needs them."""
     if dump_line([text], default_flow_style=True) == f"[{text}]\n":
         return text
     return dump_line(text, default_style='"').rstrip("\n")

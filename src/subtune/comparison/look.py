@@ -34,16 +34,15 @@ PlacedTexts = tuple[str, tuple[str, ...], tuple[str, ...] | None]
 
 @dataclass(frozen=True)
 class SplitFacts:
-    """Facts about one split, as collected by `describe_tables`.
+    """Facts about one split, collected by `describe_tables`.
 
     Attributes:
         rows: the number of rows of the file.
         labels: the number of rows of each class, by class; empty for a regression.
-        faulty: maps what is wrong with rows, such as ``without 'label'``, to the places of these
-            rows, such as ``line 3``.
+        faulty: maps each fault, such as ``without 'label'``, to the places of the rows with this
+            fault, such as ``line 3``.
         left_out: the places of the rows that are not used because they have no text or no label.
-        also_in: the number of rows whose text also occurs in an earlier split, by the name of the
-            earlier split.
+        also_in: maps each earlier split to the number of rows whose text also occurs there.
     """
 
     path: str
@@ -62,8 +61,8 @@ class Lengths:
         are_counted: whether the model's tokenizer counted the tokens. Otherwise, their number is
             estimated from the number of words.
         max_length: the length to which texts are truncated.
-        cut: the share of texts that are longer than ``max_length``.
-        read: the share of all tokens that is left after truncation.
+        cut: the share of texts that are truncated.
+        read: the share of all tokens that remain after truncation.
         unknown: the share of tokens that are the tokenizer's unknown token.
     """
 
@@ -78,25 +77,25 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about the tables of a user, as collected by `describe_tables`.
+    """Facts about a user's tables, collected by `describe_tables`.
 
     Attributes:
         columns: the columns of the training file.
         text: the text columns.
         label: the label columns.
         separators: the characters that separate several labels in a cell, if any.
-        guessed: the options that the user did not give.
+        guessed: the options that were guessed, because the user did not give them.
         judges: the split on which methods are scored.
-        parts: the facts about each split, by split.
-        numbers: the minimum and the maximum of the labels; None if the task is no regression.
+        parts: maps each split to the facts about it.
+        numbers: the minimum and the maximum of the labels of a regression, otherwise None.
         joined: groups of spellings; the spellings in a group are read as one label.
-        alike: groups of labels that look alike, as `_make_alike` defines it; each label is a class.
-        most_frequent: the most frequent label, or set of labels, of the training set.
+        alike: groups of labels that look alike (see `_make_alike`); each label is a class.
+        most_frequent: the most frequent label, or set of labels, in the training set.
         constant: the accuracy of always predicting ``most_frequent`` on the split ``judges``.
         conflicts: maps each text with conflicting labels to a dict from label to the places of its
             rows.
-        deciding: maps each further column that almost determines the label to the number of its
-            distinct cells, and to the share of training examples whose label the column predicts.
+        deciding: maps each other column that almost determines the label to a pair: the number of
+            its distinct cells, and the share of training examples whose label it predicts.
     """
 
     columns: tuple[str, ...]
@@ -125,7 +124,7 @@ def describe_tables(
     kind: Kind | None = None,
     guessed: tuple[str, ...] = (),
 ) -> Facts:
-    """Collect facts about the tables of a user, by split. Methods are scored on the last table."""
+    """Collect facts about a user's tables, by split. Methods are scored on the last table."""
     train, judges = tables["train"], [*tables][-1]
     every = train._replace(rows=[*chain(*(table.rows for table in tables.values()))])
     if kind is None or not isinstance(label, str):
@@ -220,8 +219,8 @@ def _find_deciding_columns(
     make at most `DEFAULTS.undecided` times as many errors as always predicting the most frequent
     label.
 
-    ``answers`` are the labels of each row, if any. Each column is mapped to the number of its
-    distinct cells, and to the share of correct predictions.
+    ``answers`` are the labels of each row, if any. The result maps each column to the number of its
+    distinct cells and the share of correct predictions.
     """
     known = Counter(answer for answer in answers if answer is not None)
     majority_errors, deciding = known.total() - max(known.values(), default=0), {}
@@ -256,10 +255,10 @@ def _join_labels(labels: Sequence[str]) -> str:
 
 
 def _make_alike(label: str) -> str:
-    """Return the number that a label is, or the label without what is easily mistyped.
+    """Normalise a label so that labels that look alike become equal.
 
-    This is upper case, punctuation around the label, dashes and underscores between its words, and
-    the width of its characters.
+    Numbers become floats. In other labels, upper case, punctuation around the label, dashes and
+    underscores between words, and the width of characters are ignored.
     """
     number = parse_number(label)
     words = unicodedata.normalize("NFKC", label).casefold().strip("'\".,;:!?")
@@ -267,7 +266,7 @@ def _make_alike(label: str) -> str:
 
 
 def _group_equal(labels: Iterable[str], form: Callable[[str], str]) -> list[list[str]]:
-    """Group labels for which ``form`` returns the same text; single labels are left out."""
+    """Group labels for which ``form`` returns the same string. Single labels are left out."""
     groups = defaultdict[str, list[str]](list)
     for label in sorted({*labels}, key=label_sort_key):
         groups[form(label)].append(label)
@@ -288,8 +287,8 @@ def require_labels(facts: Facts) -> None:
     """Check that a model can learn from the labels.
 
     Raises:
-        SubtuneError: many rows have no label, there are too few or too many classes, or most labels
-            of the dev set, or any of the test set, do not occur in the training set.
+        SubtuneError: many rows have no label, there are too few or too many classes, most labels of
+            the dev set do not occur in the training set, or a label of the test set does not.
     """
     names, parts = join_names(label_columns(facts.label)), facts.parts
     for part in parts.values():
@@ -304,7 +303,7 @@ def require_labels(facts: Facts) -> None:
             )
     train, dev = parts["train"], parts.get("validation", parts["train"])
     learnt = [word for word, count in train.labels.items() if count]
-    # If columns of 0 and 1 have no 1, a later check names the cell that is neither 0 nor 1.
+    # If 0/1 columns contain no 1, a later check names the cell that is neither 0 nor 1.
     if facts.kind == "regression" or not (learnt or isinstance(facts.label, str)):
         return
     if len(learnt) < 2:
@@ -320,7 +319,7 @@ def require_labels(facts: Facts) -> None:
             f"of {train.path}, expected at most {limit} classes{hint}"
         )
     for split, part in parts.items():
-        # Labels of the dev set alone are classes, too. In a test set, they would be mistakes.
+        # Labels that only the dev set has are classes, too. In a test set, they are mistakes.
         known = {*learnt, *(dev.labels if split == TEST else ())}
         unknown = sorted(word for word, count in part.labels.items() if count and word not in known)
         share = sum(part.labels[word] for word in unknown) / max(1, sum(part.labels.values()))

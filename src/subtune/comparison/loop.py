@@ -1,4 +1,4 @@
-"""Train runs of a comparison in worker processes until all are recorded or the time is over."""
+"""Train the runs of a comparison in worker processes until the end or the time limit."""
 
 import contextlib
 import math
@@ -33,8 +33,8 @@ from subtune.steps.jobs import Job, Paths, list_files
 LEAST_MINUTES = 0.5
 # The maximum time between two lines that report the progress.
 SECONDS_BETWEEN_LINES = 30
-# The time limit for workers to end their current training step and write a checkpoint after an
-# interrupt. At the deadline, they may do this while the results are written.
+# After an interrupt, workers have this time to end their current training step and to write a
+# checkpoint. At the deadline, they may do this while the results are written.
 SECONDS_TO_STOP = 10
 # The time that is reserved at the end:
 # ``SECONDS_TO_EXIT + TIMES_THE_RESULTS * seconds of the last results``.
@@ -45,7 +45,7 @@ SECONDS_TO_EXIT, TIMES_THE_RESULTS, SECONDS_LATE = 1.5, 1.3, 3
 class TimeLimit(NamedTuple):
     """The start of a call, as a value of `time.monotonic`, and its time limit in seconds.
 
-    If ``is_process``, the process consists of this call, and may be ended.
+    If ``is_process``, the process runs nothing but this call, and may be ended.
     """
 
     start: float
@@ -54,7 +54,7 @@ class TimeLimit(NamedTuple):
 
     @classmethod
     def start_now(cls, minutes: float, is_process: bool = False) -> Self:
-        """Start a clock. If ``is_process``, it counts from the start of the process."""
+        """Start the time limit now or, if ``is_process``, at the start of the process."""
         start = time.monotonic() - (process_age() if is_process else 0)
         return cls(start, 60 * max(minutes, LEAST_MINUTES), is_process)
 
@@ -75,7 +75,7 @@ class Loop:
     Attributes:
         crashed: the ids of runs, and of jobs without runs, that are repeated because their worker
             process crashed.
-        answer: the answer from the ``recorded`` runs, as one line, which took
+        answer: the answer from the ``recorded`` runs, as one line. Computing it took
             ``seconds_of_answer``.
         unlikely: the methods that are unlikely to be the answer.
         lacks_memory: whether a job had to wait because memory was used up.
@@ -92,7 +92,7 @@ class Loop:
 
     @cached_property
     def writer(self) -> ResultsWriter:
-        """The writer of the results, which starts with imports."""
+        """The writer of the results. When it is created, it begins to import libraries."""
         return ResultsWriter(self.context)
 
     @cached_property
@@ -106,14 +106,14 @@ class Loop:
         """The seconds available for training; the rest of the time limit is for the results.
 
         Before results are written for the first time, their time is unknown. They are begun as soon
-        as a run is recorded, and are the results of the call if there is no time for others.
+        as a run is recorded. If no time is left to write them again, they are the final results.
         """
         reserved = SECONDS_TO_EXIT + TIMES_THE_RESULTS * self.writer.seconds
         return self.clock.time_limit - reserved
 
     @cached_property
     def jobs_by_output(self) -> dict[str, Job]:
-        """Maps each file that training needs to the job that writes the file."""
+        """A mapping from each file that training needs to the job that writes the file."""
         steps = (dataset, model, tokens, fisher, ranking)
         jobs = chain(*(step.jobs(self.context) for step in steps))
         return {path: job for job in jobs for path in list_files(job.outputs)}
@@ -206,7 +206,7 @@ def train_within_time_limit(context: Context, clock: TimeLimit, workers: Workers
             "stopping: computing the answer from the recorded runs; interrupt again to end at once"
         )
     state.read_scores()
-    # If nothing was left to train, the results are all that this call is for.
+    # If nothing was left to train, the call only writes results.
     seconds = max(clock.remaining_seconds + SECONDS_LATE, 0)
     seconds = threading.TIMEOUT_MAX if is_complete else min(seconds, threading.TIMEOUT_MAX)
     if not state.progress.find_recorded_specs():
@@ -223,7 +223,7 @@ def train_within_time_limit(context: Context, clock: TimeLimit, workers: Workers
         is_old = state.writer.answered < len(state.progress.scores)
         lacking = "the answer below and report.html lack" if is_old else "report.html may lack"
         print_line(
-            f"the time is over: {lacking} the last recorded runs; repeat the call to update them"
+            f"the time is up: {lacking} the last recorded runs; repeat the call to update them"
         )
         if is_old and state.answer:
             print_line(f"the newest answer: {state.answer}")
@@ -231,10 +231,10 @@ def train_within_time_limit(context: Context, clock: TimeLimit, workers: Workers
 
 
 def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], str | None]) -> None:
-    """Train runs until all are recorded, the time is over, or ``stopping`` returns a signal."""
+    """Train runs until all are recorded, the time is up, or ``stopping`` returns a signal."""
     clock, next_line = state.clock, float(SECONDS_BETWEEN_LINES)
     while clock.elapsed_seconds < state.seconds_of_training and not stopping():
-        # Which methods are unlikely decides what starts, also after an earlier call.
+        # Methods that are unlikely to be the answer start last, also after an earlier call.
         before, recorded = state.answer, len(state.progress.find_recorded_specs())
         until = state.seconds_of_training - state.seconds_of_answer
         if recorded > state.recorded and clock.elapsed_seconds < until:
@@ -257,8 +257,8 @@ def _start_jobs(state: Loop, workers: Workers) -> None:
     """Start a job in each free worker.
 
     A job also waits if it may not fit into memory beside running jobs. Runs whose worker process
-    crashed are repeated while no other job runs. Jobs other than training run one at a time,
-    because each takes less time than a new worker needs for its imports.
+    crashed are repeated while no other job is running. Jobs without training run one at a time,
+    because each takes less time than the imports of a new worker.
     """
     while workers.free:
         running = {job.id for job in workers.running}
@@ -279,7 +279,7 @@ def _start_jobs(state: Loop, workers: Workers) -> None:
 
 
 def _handle_ended_job(state: Loop, ended: EndedJob) -> None:
-    """Repeat a job once if its worker process crashed; leave out the methods of a failed job."""
+    """Repeat a job once if its worker process crashed. If a job failed, leave out its methods."""
     job, error = ended.job, ended.error
     if ended.has_crashed and state.crashed.isdisjoint(_list_ids(job)):
         state.crashed |= _list_ids(job)

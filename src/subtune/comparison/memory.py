@@ -1,4 +1,4 @@
-"""Decide from measured memory whether another job can start beside running jobs."""
+"""Decide from memory measurements whether another job can start beside running jobs."""
 
 import math
 import time
@@ -9,16 +9,17 @@ from subtune.steps.jobs import Job
 
 # The share of the free memory that jobs may use.
 SHARE = 0.8
-# The maximum of a running job counts as measured if it has grown by less than a fiftieth for this
-# many seconds.
+# The maximum of a running job counts as measured if it grows by less than a factor of `GROWTH` in
+# `SECONDS_UNCHANGED`.
 SECONDS_UNCHANGED, GROWTH = 20, 1.02
 
 
 class MemoryGauge:
     """Measures the main memory of jobs. Jobs with the same ``memory_kind`` need about the same.
 
-    Before a job of its kind is measured, a job is expected to use the estimate ``mem_mb`` of the
-    plan, which is large. On systems other than Linux, memory is unknown and never limits jobs.
+    Until a job of the same kind is measured, a job is expected to use the plan's estimate
+    ``mem_mb``, which is large. On systems other than Linux, memory is unknown and never limits
+    jobs.
     """
 
     def __init__(self) -> None:
@@ -51,7 +52,7 @@ class MemoryGauge:
         if not busy or math.isinf(free) or sum(others) + needed <= free:
             return None
         return (
-            f"memory: a job uses up to {needed / 1e9:.1f} GB, and all jobs may use "
-            f"{free / 1e9:.1f} GB ({SHARE:.0%} of what is free), so the others wait until one of "
-            f"{len(busy)} ends"
+            f"memory: a job uses up to {needed / 1e9:.1f} GB, and all jobs together may use "
+            f"{free / 1e9:.1f} GB ({SHARE:.0%} of the free memory), so the others wait until one "
+            f"of {len(busy)} ends"
         )

@@ -20,19 +20,19 @@ from subtune.models.model_files import unknown_lines
 
 # A line names at most `NAMED` columns or classes. At most `SHOWN` conflicts are printed.
 NAMED, SHOWN = 12, 3
-# Texts, in lower case, with which programs mark missing values and errors of formulas.
+# The strings, in lower case, with which programs mark missing values and errors of formulas.
 NO_VALUES = {
     *("nan", "nat", "na", "n/a", "<na>", "null", "(null)", r"\n", "#n/a", "#name?", "#ref!"),
     *("#value!", "#div/0!", "#num!", "#null!"),
 }
-# A dev set that is larger or smaller by more than this share than the user asked for is mentioned.
+# A line is printed if the size of the dev set differs from the requested size by more than this.
 NOTICED = 0.1
 ROWS = {"train": "training ", "validation": "dev ", "test": "test "}
 USES = {"train": "training", "validation": "evaluation", "test": "final scores only"}
 
 
 def look_lines(facts: Facts) -> Iterator[str]:
-    """Yield the lines that describe the tables of a user."""
+    """Yield the lines that describe a user's tables."""
     if "sheet" in facts.guessed:
         for part in facts.parts.values():
             yield from sheet_lines(Path(part.path))
@@ -72,7 +72,7 @@ def sheet_lines(path: Path) -> Iterator[str]:
     """Yield a line about the sheet that is read, if an Excel file has several sheets."""
     if path.suffix.lower() == ".xlsx" and len(names := sheet_names(path)) > 1:
         every = join_names(names, NAMED, "and")
-        yield f"{path}: of the sheets {every}, only the first is read; choose another with --sheet"
+        yield f"{path}: only the first of the sheets {every} is read; choose another with --sheet"
 
 
 def _column_lines(facts: Facts) -> Iterator[str]:
@@ -238,8 +238,8 @@ def run_line(experiment: Experiment) -> str:
         by_model = [experiment.methods_for(model) for model in experiment.models]
         every = [methods[method] for methods in by_model if method in methods]
         models = 1 if isinstance(METHODS[method], TfIdf) else len(every)
-        # A method without learning rates is a deterministic regression: its result is the same for
-        # all seeds, so one run is enough.
+        # A method without learning rates is a deterministic regression. All seeds have the same
+        # result, so one run is enough.
         repeated = seeds if experiment.folds or any(every) else 1
         runs += models * repeated
         searches |= any(isinstance(rates, SearchOfRates) for rates in every)
@@ -262,7 +262,7 @@ def run_line(experiment: Experiment) -> str:
 def reduction_lines(
     usual: Experiment, chosen: Experiment, lengths: Lengths, minutes: float
 ) -> Iterator[str]:
-    """Yield a line about the usual settings that were reduced to fit into the time limit."""
+    """Yield a line about the settings that were reduced to fit into the time limit."""
     changes = []
     if left_out := [method for method in usual.all_methods if method not in chosen.all_methods]:
         changes.append(f"without {', '.join(left_out)}")

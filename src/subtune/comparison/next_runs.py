@@ -1,4 +1,4 @@
-"""Determine which runs of a comparison are trained next, from its plan and the recorded runs."""
+"""Determine which runs of a comparison to train next, from its plan and the recorded runs."""
 
 import math
 from collections import defaultdict
@@ -16,7 +16,7 @@ Method = tuple[str, str]
 
 
 class Stage(IntEnum):
-    """The runs of a model in the order of their training."""
+    """The stages in which the runs of a model are trained."""
 
     FIRST_RUNS = 1
     """one run of each method, with its middle learning rate"""
@@ -32,10 +32,10 @@ class Rank(NamedTuple):
     """The rank of a run. Runs with smaller ranks are trained first.
 
     Attributes:
-        model: 0 for the first run of each baseline, then the number of the model from 1. Methods
-            that are unlikely to be the answer have numbers after those of all models.
+        model: 0 for the first run of each baseline; otherwise the number of the model, from 1.
+            Methods that are unlikely to be the answer have higher numbers than all models.
         position: the position of the seed or fold.
-        after_full: whether the method is another one than full fine-tuning.
+        after_full: False for full fine-tuning, True for all other methods.
     """
 
     model: int
@@ -45,13 +45,13 @@ class Rank(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """The planned runs and searches of a comparison, with the scores that are recorded so far.
+    """The planned runs and searches of a comparison, and the scores recorded so far.
 
     Attributes:
         planned: the planned runs. A learning-rate search trains the first planned run of its method
             with different learning rates.
         scores: the score of each recorded run, by the run's id; NaN if the run diverged.
-        left_out: the methods that are left out because they failed.
+        left_out: the methods that failed and are left out.
     """
 
     planned: Sequence[PlannedRun]
@@ -64,7 +64,7 @@ class Progress(NamedTuple):
         return recorded_scores(self.searches[search], lambda run: self.scores.get(run.id))
 
     def find_recorded_specs(self) -> dict[str, RunSpec]:
-        """Map the key of each planned run that has a record to the spec of the recorded run.
+        """Map the key of each planned run with a record to the spec of the recorded run.
 
         All runs that share a search use the rate with the best score in the search. A rate is
         considered only if the first planned run is recorded with this rate.
@@ -102,11 +102,11 @@ def _middle_rate(search: SearchSpec) -> float:
 def rank_missing_runs(
     progress: Progress, unlikely: Collection[Method] = ()
 ) -> list[tuple[Rank, list[PlannedRun]]]:
-    """Rank the runs that are not recorded yet, the most useful first, by rank.
+    """Rank the runs that are not recorded yet, the most useful first.
 
     The baselines of each model (regressions that train nothing in the encoder) come first, on the
-    first seed or fold. Then the model with the best baseline is trained in the order of `Stage`,
-    and after it the model with the next best baseline. In each stage, full fine-tuning comes first.
+    first seed or fold. Then the models are trained, the one with the best baseline first, each in
+    the order of `Stage`. In each stage, full fine-tuning comes first.
     While the second seed or fold is trained, the search continues for methods whose best learning
     rate is not yet between two worse rates. TF-IDF, which has no model, is ranked with the first
     model. Methods that are ``unlikely`` to be the answer come last, except full fine-tuning. Each

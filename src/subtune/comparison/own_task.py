@@ -32,12 +32,12 @@ from subtune.tasks.task_kind import Columns, PlacedRow
 
 
 class TablesAndModels(NamedTuple):
-    """The tables of a user by split, the facts about these tables, and the models.
+    """A user's tables by split, the facts about these tables, and the models.
 
     Attributes:
         models: the models, by their names in the configuration.
-        token_counts: for each model, the number of tokens of each training text, or of each text in
-            a sample if there are many texts, in ascending order.
+        token_counts: for each model, the numbers of tokens of the training texts (or of a sample if
+            there are many), in ascending order.
         most_tokens: the ``token_counts`` of the model with the most tokens.
         windows: possible values of `max_length`, the longest first.
         problems: maps the given name of each model that cannot be used to an error message.
@@ -55,7 +55,7 @@ class TablesAndModels(NamedTuple):
 def read_tables_and_models(
     paths: Mapping[str, Path | None], options: TableOptions
 ) -> TablesAndModels:
-    """Read the tables of a user, collect facts about the tables, and find the models to compare.
+    """Read a user's tables, collect facts about them, and find the models to compare.
 
     ``paths`` maps the name of each split to its file, if any.
 
@@ -122,7 +122,7 @@ class ChosenRows(NamedTuple):
     """A task with its rows.
 
     Attributes:
-        files: the file of each split, by split.
+        files: maps each split to its file.
         rows: the labelled rows of each split, with their places in the user's files.
         columns: for each split, the texts and labels that the task reads from the rows.
         numbers: for each split, the indices of the rows that may be used. The indices of a drawn
@@ -136,7 +136,7 @@ class ChosenRows(NamedTuple):
     numbers: dict[str, np.ndarray]
 
     def write(self, numbers: Mapping[str, np.ndarray], folder: Path) -> "ChosenRows":
-        """Write the rows with these numbers to new files; return a copy that refers to them."""
+        """Write the rows with these indices to new files, and return a copy that refers to them."""
         files = write_drawn_rows(self.rows, numbers, folder)
         whole = WholeTable(
             path=str(Path(self.files["train"]).resolve()),
@@ -172,7 +172,7 @@ def choose_rows(
 
 
 def make_task(facts: Facts, options: Options) -> Task:
-    """Build the task of the tables; a `SubtuneError` if labels or columns do not suit one."""
+    """Build the task of the tables. Unsuitable labels or columns raise a `SubtuneError`."""
     require_labels(facts)
     label, kind, parts = facts.label, facts.kind, facts.parts
     train, dev = parts["train"].labels, parts.get("validation", parts["train"]).labels
@@ -183,7 +183,7 @@ def make_task(facts: Facts, options: Options) -> Task:
     metrics = DEFAULTS.metrics[kind]
     if kind == "classification":
         even = sum(train.values()) / len(words)
-        # If one class dominates, a method that always predicts this class has a high accuracy.
+        # If one class dominates, always predicting this class has a high accuracy.
         if max(train.values()) > DEFAULTS.imbalance * even:
             metrics = DEFAULTS.metrics["unbalanced"]
     name = make_task_name(Path(facts.parts["train"].path))
@@ -203,7 +203,7 @@ def make_task(facts: Facts, options: Options) -> Task:
 
 
 def count_folds(train: str, size: TaskSize, group: str | None) -> int:
-    """Return the largest number of folds up to `DEFAULTS.seeds`; a `SubtuneError` below two."""
+    """Return the largest number of folds up to `DEFAULTS.seeds`, or raise a `SubtuneError`."""
     folds = size.most_folds(DEFAULTS.seeds)
     if folds < 2 and size.scarcest:
         advice = "; remove rows with repeated texts, or call without --group" if group else ""

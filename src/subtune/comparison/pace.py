@@ -1,7 +1,7 @@
 """Measure the training speed of this machine by timing training steps.
 
-The model, the texts, the training code and the number of threads (one) are those of the later jobs.
-Other programs on the same cores slow down both the timed steps and the later training.
+The timed steps use the same model, texts, training code and number of threads (one) as later jobs.
+Other programs on the same cores slow down both.
 """
 
 import ctypes
@@ -43,7 +43,7 @@ FEW, MANY = 8, 32
 BATCHES = (8, 16, 32)
 # The share of the total time that each measurement may take. A single step may take longer.
 SHARE = 1 / 12
-# No step in bf16 is tried if a forward pass takes more than this many times as long as in fp32.
+# Steps in bf16 are tried only if a forward pass takes at most this many times as long as in fp32.
 MOST_TIMES = 2
 # bf16 is chosen only if a step in bf16 takes less than ``1 - GAIN`` times as long as in fp32.
 GAIN = 0.05
@@ -53,12 +53,12 @@ class MeasuredPace(NamedTuple):
     """A device and its measured pace.
 
     Attributes:
-        device: the name of the measured device. If nothing is measured because the model is not
-            downloaded yet, the most similar device whose pace is known.
+        device: the name of the measured device or, if the model is not downloaded yet, of the most
+            similar device whose pace is known.
         pace: the pace of each kind of training step; empty if nothing is measured.
-        precision: the precision that is chosen for training.
-        least_batch: the smallest batch size at which the texts take most of the time of a step, and
-            not the optimiser and kernel launches.
+        precision: the precision chosen for training.
+        least_batch: the smallest batch size at which most of the time of a step is spent on texts,
+            and not on the optimiser and kernel launches.
         pace_by_model: the paces of the other models, by the model's name.
         problems: maps the name of each model that fails to an error message.
     """
@@ -79,10 +79,10 @@ def measure_paces(
     methods: Mapping[str, Iterable[str]],
     seconds: float,
 ) -> MeasuredPace:
-    """Measure the pace of each model, as `measure_pace`, and choose a precision that suits all.
+    """Measure the pace of each model with `measure_pace`, and choose a precision for all of them.
 
     ``seconds`` is the approximate duration of all measurements of all models. The paces of the
-    other models are added to that of the first. If all models fail, the last error is raised.
+    other models are added to the result of the first. If all models fail, the last error is raised.
     """
     timed, problems = dict[str, MeasuredPace](), dict[str, str]()
 
@@ -174,7 +174,7 @@ def fit_pace(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pac
 
 @dataclass
 class Timer:
-    """Timer for forward passes and training steps of one model, until ``deadline``.
+    """Measures forward passes and training steps of one model until ``deadline``.
 
     One measurement may take ``share`` seconds, but a single step may take longer. ``forward`` maps
     a precision to the seconds per text of an evaluation.
@@ -245,7 +245,7 @@ class _StepTimer(CheckpointStore):
         """Return None: training starts without a checkpoint."""
 
     def write_if_due(self, take: object) -> None:
-        """Record the end of a step; raise a `StoppedError` if enough steps are timed.
+        """Record the end of a step. If enough steps are timed, raise a `StoppedError`.
 
         The first step is not timed, because it also allocates memory. Timing starts at its end.
         """
@@ -263,8 +263,8 @@ def _time_kinds(
     """Time each kind of training step, and an evaluation; choose a precision.
 
     ``kinds`` maps each kind of step to the method to time. The first method determines the
-    precision. bf16 is not chosen if a method fails in bf16. The seconds are by kind of step and
-    batch size.
+    precision. bf16 is not chosen if a method fails in bf16. The result maps each kind of step and
+    batch size to seconds.
     """
     first, tried = next(iter(kinds)), dict[Precision, dict[int, float]]()
 

@@ -27,15 +27,15 @@ from subtune.methods import is_built_in
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import Cells, PlacedRow, pair_with_places
 
-# The types of the predictions of a row, if it has several labels or probabilities.
+# The types of a row's predictions if it has several labels or probabilities.
 LISTS = (list, tuple, set, np.ndarray)
 
 
 def read_predictions(given: Any, table: UserTable, task: TaskSpec) -> dict[str, dict[str, Cells]]:
     """Read the option ``predictions``: the predictions of external systems for all rows of a table.
 
-    For each system, by name, the place of each row is mapped to its predictions: a dict with the
-    single key ``prediction``, or from each label to its probability.
+    The result maps the name of each system to a dict, which maps the place of each row to its
+    predictions: a dict with the single key ``prediction``, or from each label to its probability.
     """
     found = dict[str, dict[str, Cells]]()
     for name, one in split_predictions(given, table, task):
@@ -47,7 +47,7 @@ def read_predictions(given: Any, table: UserTable, task: TaskSpec) -> dict[str, 
 def write_predictions(
     predictions: Mapping[str, Mapping[str, Cells]], places: Collection[str], results: str
 ) -> dict[str, str]:
-    """Write the predictions for the rows in ``places``, and those for all rows elsewhere."""
+    """Write the predictions for the rows in ``places``, and for all rows to other files."""
     layout, files = Layout(results), dict[str, str]()
     shutil.rmtree(layout.given_predictions(), ignore_errors=True)
     for system, cells in predictions.items():
@@ -59,7 +59,7 @@ def write_predictions(
 
 
 def split_predictions(given: Any, table: UserTable, task: TaskSpec) -> list[tuple[str | None, Any]]:
-    """Split the option ``predictions`` into the name, if any, and the predictions of each system.
+    """Split the option ``predictions`` by system, into names (if any) and predictions.
 
     A dict maps the names of systems to their predictions. A list of files, column names, tables or
     lists stands for several systems. A list of labels or numbers, or of one list for each row of
@@ -98,7 +98,7 @@ def check_predictions(
             separated by commas, in the order of the labels; or a file, table, Series, list or array
             with one prediction for each row of the table. The columns of a two-dimensional array
             are the probabilities of the labels.
-        taken: the names of other systems, which this system cannot have.
+        taken: the names of other systems, which cannot be used again.
         name: the name of the system; default: derived from the predictions.
 
     Returns:
@@ -113,8 +113,8 @@ def check_predictions(
         own_name, source, table = predictions, "the table", rows
         if used := {*columns}.intersection([*task.text, *task.label_columns]):
             raise SubtuneError(
-                f"--predictions: found {join_names(sorted(used))}, which the table has as text or "
-                "label, expected a column of predictions"
+                f"--predictions: found {join_names(sorted(used))}, a text or label column "
+                "of the table, expected a column of predictions"
             )
     else:
         own_name, source, table = _read_rows(predictions, task, len(rows))

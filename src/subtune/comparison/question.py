@@ -45,9 +45,9 @@ from subtune.data.table_files import is_directory
 from subtune.plan.inputs import scored_file
 from subtune.steps.context import plan_and_check
 
-# The name of the file that describes the call, in the directory of the results.
+# The name of the file in the results directory that describes the call.
 ASKED = "comparison.json"
-# The message if reading the tables and measuring the machine took all of the time.
+# The message if reading tables and measuring the machine took all of the time.
 OUT_OF_TIME = (
     "--minutes: the time ran out before the training began; repeat the call with more minutes"
 )
@@ -55,7 +55,7 @@ Say = Callable[[str], object]
 
 
 class ComparisonRequest(NamedTuple):
-    """The arguments of a call of `compare`, after normalisation, and the name of the task.
+    """The normalised arguments of a call of `compare`, and the name of the task.
 
     ``dev_share`` is the share of the training set that is drawn as the dev set, if any.
     """
@@ -67,7 +67,7 @@ class ComparisonRequest(NamedTuple):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The arguments on which the runs depend. Other values need another directory."""
+        """The arguments on which the runs depend. Other values need another results directory."""
         chosen = vars(self.options) | {"dev": self.dev_share}
         # A later call may change the time limit, the margin and the predictions.
         del chosen["minutes"], chosen["margin"], chosen["predictions"]
@@ -88,9 +88,9 @@ def compare(
 ) -> Comparison:
     """Compare methods, from full fine-tuning to a classifier on a frozen model.
 
-    When the time is over, or after an interrupt, the answer is computed from the runs that are
-    recorded by then. If you repeat the call, training continues where it stopped; ``minutes`` may
-    differ. If all runs are recorded, the call returns without training.
+    When the time is up, or after an interrupt, the answer is computed from the runs recorded by
+    then. If you repeat the call, training continues where it stopped; ``minutes`` may differ. If
+    all runs are recorded, the call returns without training.
 
     Args:
         train: the training set: a CSV, TSV, JSON, Excel or Parquet file, a DataFrame, a
@@ -102,8 +102,8 @@ def compare(
         test: the test set, in any form accepted for ``train``, or the name of a split of ``train``.
             The test set is used for scores only.
         revision: commit, branch or tag of the dataset on the hub.
-        results: the directory of the results; default: a directory in ``results`` whose name
-            depends on the arguments.
+        results: the results directory; default: a directory in ``results`` whose name depends on
+            the arguments.
         say: a function that is called with each line about the data and the chosen settings;
             default: the lines are printed.
         {options}
@@ -159,7 +159,7 @@ def run_comparison(
 def _say_in_time(say: Say, clock: loop.TimeLimit, configuration: Path, line: str) -> None:
     """Call ``say`` with a line in which paths become relative.
 
-    If the time is over before the configuration is written, a `SubtuneError` is raised.
+    If the time is up before the configuration is written, a `SubtuneError` is raised.
     """
     say(line.replace(f"{Path.cwd()}{os.sep}", ""))
     if clock.remaining_seconds < 0 and not configuration.exists():
@@ -173,9 +173,9 @@ def normalise_arguments(
     revision: str | None,
     options: Options,
 ) -> ComparisonRequest:
-    """Normalise the arguments: column names become text, and model directories absolute paths.
+    """Normalise the arguments: column names become strings, and model directories absolute paths.
 
-    The paths are absolute, because the workers run in another directory.
+    The workers, which run in another directory, need absolute paths.
     """
     how = {"encoding": options.encoding, "sheet": options.sheet}
     dev_share = dev if isinstance(dev, float) else None
@@ -208,7 +208,7 @@ def normalise_arguments(
 
 
 def _check_order_of_index(predictions: Any, scored: Any) -> None:
-    """Refuse predictions with the rows' index in another order, which would be read by position."""
+    """Refuse predictions whose index has the table's values in another order."""
     several = isinstance(predictions, Mapping | list | tuple)
     given = predictions if several else [predictions]
     index: Any = getattr(scored, "index", None)
@@ -217,7 +217,7 @@ def _check_order_of_index(predictions: Any, scored: Any) -> None:
         both = isinstance(index, pd.Index) and isinstance(own, pd.Index)
         if both and not index.equals(own) and {*index} == {*own}:
             raise SubtuneError(
-                "--predictions: the index is that of the table in another order, expected "
+                "--predictions: found the index of the table in another order, expected "
                 "predictions in the order of the table's rows"
             )
 
@@ -236,7 +236,7 @@ def _configure(place: Path, question: ComparisonRequest, say: Say) -> None:
 def _record_call(
     place: Path, question: ComparisonRequest, minutes: float, written_as: str | None
 ) -> None:
-    """Describe a call in the file `ASKED`, for later calls with the same directory of results."""
+    """Describe a call in the file `ASKED`, for later calls with the same results directory."""
     described = question.identity | {"minutes": minutes, "configuration": written_as}
     write_text(place / ASKED, f"{json.dumps(described, indent=2, default=str)}\n")
 
@@ -244,9 +244,9 @@ def _record_call(
 def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
     """Update the configuration of an earlier call for this call.
 
-    Only the time limit, the margin and the predictions may differ. Options that are not given are
-    those of the earlier call. Another difference, results that were moved, or a configuration of
-    another origin raise a `SubtuneError`.
+    Only the time limit, the margin and the predictions may differ. Options that are not given keep
+    the values of the earlier call. A `SubtuneError` is raised for any other difference, for results
+    that were moved, and for a configuration of another origin.
     """
     path = place / CONFIGURATION
     advice = "expected the results of an earlier call; choose another directory"

@@ -23,15 +23,15 @@ Finished = dict[str, Any]
 
 
 def join_recorded_runs(planned: Sequence[Finished], progress: Progress) -> list[Finished]:
-    """Select the planned runs that are recorded, as `subtune.analysis.tables.join_run_ids`."""
+    """Select the planned runs that are recorded, like `subtune.analysis.tables.join_run_ids`."""
     recorded, joined = progress.find_recorded_specs(), []
     for entry in planned:
         if entry["key"] in recorded:
             run, search = recorded[entry["key"]], entry["search"]
             tried = progress.tried_rates(search) if search else {}
             found = search_result(progress.searches[search], tried) if tried else {}
-            # The rate of the recorded run replaces the best rate of the search, because the planned
-            # run may not be recorded with the best rate yet.
+            # The best rate of the search is replaced by the rate of the recorded run, because the
+            # run with the best rate may not be recorded yet.
             rate = {"learning_rate": run.recipe.learning_rate}
             joined.append({**entry, "run": run.id, **found, **rate})
     return joined
@@ -50,8 +50,8 @@ def find_answer_so_far(context: Context, progress: Progress) -> tuple[str, set[M
 def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set[Method]:
     """Return the methods whose probability of being the answer is below `LEAST_PROBABILITY`.
 
-    A method is the answer if its loss, but no smaller method's loss, is within the margin. So the
-    probability that method ``m`` is the answer is at most ``min(P(m), 1 - max P(s))`` over all
+    A method is the answer if its loss is within the margin and no smaller method's is. Therefore
+    the probability that method ``m`` is the answer is at most ``min(P(m), 1 - max P(s))`` over all
     smaller methods ``s``, where ``P`` is the probability that a method's loss is within the margin.
     """
     pseudo_values, found = row_scores.set_index("run"), set[Method]()
@@ -69,10 +69,10 @@ def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set
 def write_answers(context: Context, progress: Progress) -> None:
     """Write the scores, the answers and the table of all runs, from the recorded runs.
 
-    The modification time of the score tables is set to 1970. So Snakemake, which compares it with
-    the times of the inputs, writes these files again once all planned runs are finished. Other than
-    in Snakemake's jobs, scores are not computed with ``evaluate``, because its import takes seconds
-    of the user's time.
+    The modification time of the score tables is set to 1970. Therefore Snakemake, which compares it
+    with the times of the inputs, writes these files again once all planned runs are finished.
+    Unlike in Snakemake's jobs, scores are not computed with ``evaluate``, because its import takes
+    seconds.
     """
     # A comparison has one experiment, and therefore one job of each step.
     [scored], [summarised], [listed] = (step.jobs(context) for step in (scores, summary, runs))

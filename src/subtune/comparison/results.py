@@ -28,7 +28,7 @@ from subtune.tasks.sentences import plain_label
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# The file name of the configuration of a comparison, in the directory of its results.
+# The file name of a comparison's configuration in the results directory.
 CONFIGURATION = "comparison.yaml"
 
 
@@ -39,14 +39,14 @@ class Comparison:
     A notebook displays the answer, a table of the methods, and the forest plot.
 
     Attributes:
-        results: the directory of the results.
+        results: the results directory.
     """
 
     results: Path
 
     @property
     def answer(self) -> str:
-        """The answer and the recommended next step: two sentences in one line for each task."""
+        """The answer and the recommended next step: one line with two sentences for each task."""
         from subtune.exhibits.answer_tables import list_answers
 
         return "\n".join(map(" ".join, list_answers(self._read_summary_table("answers"))))
@@ -120,8 +120,8 @@ class Comparison:
         Args:
             method: the name of the method.
             texts: a table in any form that `subtune.compare` reads, such as the path of a file or
-                a DataFrame, or a dict of columns, with the same text columns as the training set;
-                or a list of texts, or of tuples of two texts.
+                a DataFrame, or a dict of columns. It has the same text columns as the training set.
+                Or a list of texts, or of tuples of two texts.
             minutes: the time limit for the training after cross-validation.
             model: as in `export`.
             encoding: the encoding of a file; default: UTF-8 or UTF-16.
@@ -131,8 +131,8 @@ class Comparison:
             A table with one row per text. The column ``prediction`` has the predicted label, or a
             number in the unit of the labels. The columns ``probability_…`` have the probability of
             each label. The index of a DataFrame or Series is kept. Predicted labels have the type
-            of the labels in the training set; labels from files, the type that `pandas.read_csv`
-            chooses for them.
+            of the labels in the training set. For labels from files, this is the type that
+            `pandas.read_csv` chooses.
 
         Raises:
             SubtuneError: there is no such method or model, or the texts do not fit the task.
@@ -192,7 +192,7 @@ class Comparison:
 
     @property
     def _answer_model(self) -> str:
-        """The name of the answer's model; with a single model, any text."""
+        """The name of the answer's model; with a single model, any string."""
         answer = self._read_summary_table("answers").iloc[0]
         # If everything should be trained, the answer is the reference. TF-IDF has no model.
         is_named = not answer["decision"].endswith("everything") and answer["encoder_size"] != 0
@@ -228,11 +228,11 @@ def _is_path(texts: Any) -> bool:
 
 
 def _make_frame(columns: Sequence[str], texts: Any) -> pd.DataFrame:
-    """Convert texts, in one of the forms that `Comparison.predict` accepts, to a table."""
+    """Convert texts in any form that `Comparison.predict` accepts to a table."""
     if is_table(texts):
         return to_frame(texts, "texts")
     if isinstance(texts, Mapping):
-        with convert_errors("texts: found a dict, expected one of columns of equal lengths"):
+        with convert_errors("texts: found a dict, expected columns of equal lengths"):
             return pd.DataFrame(texts)
     several = [texts] if isinstance(texts, str) else texts
     return pd.DataFrame([_name_cells(columns, text, n) for n, text in enumerate(several, start=1)])
@@ -253,10 +253,10 @@ def _name_cells(columns: Sequence[str], text: Any, number: int) -> Mapping[str, 
 
 
 def read_given_labels(folder: Path, task: TaskSpec) -> dict[str, Any]:
-    """Map the label words of a task to the labels as they were given, such as ``"1"`` to ``1``.
+    """Map the label names of a task to the labels as they were given, such as ``"1"`` to ``1``.
 
-    ``folder`` has the tables that were not in files. Labels from files are text, of which integers,
-    floats and booleans are recognised if all labels are such.
+    ``folder`` has the tables that were not in files. Labels from files are strings, which are
+    converted if all labels are integers, floats or booleans.
     """
     words, given = task.labels or (), dict[str, Any]()
     if not isinstance(task.label, str):
@@ -264,7 +264,7 @@ def read_given_labels(folder: Path, task: TaskSpec) -> dict[str, Any]:
     # The training set is read first, because a split may have labels of another type.
     for path in sorted(folder.glob("*.jsonl"), key=lambda path: path.stem != "train"):
         rows = map(json.loads, path.read_text("utf-8").split("\n")[:-1])
-        # All cells of a file with an encoding are text; its rows are lines.
+        # All cells of a file with an encoding are strings, and its rows are lines.
         for cell in (row.get(task.label) for row in rows if row[PLACE_KEY].startswith("row")):
             for label in cell if isinstance(cell, list) else [cell]:
                 given.setdefault(plain_label(str(label)), label)
@@ -277,7 +277,7 @@ def read_given_labels(folder: Path, task: TaskSpec) -> dict[str, Any]:
 
 
 def load(results: str | Path) -> Comparison:
-    """Open the results of an earlier comparison; without answers, a `SubtuneError` is raised."""
+    """Open the results of an earlier comparison. Without answers, raise a `SubtuneError`."""
     found = Comparison(Path(results).resolve())
     answers = found._layout.summary("answers", "csv")
     if not Path(answers).is_file():

@@ -15,15 +15,15 @@ from subtune.steps.context import Context
 
 # Modules that are imported before the first run is recorded.
 LIBRARIES = ("subtune.papers.shared", "matplotlib.figure", "matplotlib.backends.backend_agg")
-# Early results are written again when the time since the start has doubled.
+# Early results are written again each time the time since the start has doubled.
 TIMES_LATER = 2
-# The last results are begun if this share of the seconds of the results before is left. Later
-# results are faster, because all libraries are imported.
+# The last results are begun if at least this share of the time of the previous results is left.
+# Later results are faster, because all libraries are imported.
 LEAST_SHARE = 0.7
 
 
 class ResultsWriter:
-    """Writes results in a thread, one time after the other.
+    """Writes results in a thread, several times in a row.
 
     Attributes:
         seconds: the seconds that the last results took; 0 before the first results.
@@ -40,15 +40,15 @@ class ResultsWriter:
         self._thread.start()
 
     def write_early(self, progress: Progress, now: float) -> None:
-        """Begin to write results, if new runs are recorded and results are due."""
+        """Begin to write results if new runs are recorded and results are due."""
         if len(progress.scores) > self.shown and now >= self._next and not self._thread.is_alive():
             self._next = TIMES_LATER * now
             self._begin(progress)
 
     def finish(self, progress: Progress, seconds: float) -> bool:
-        """Write the results; return whether answers and report contain all recorded runs.
+        """Write the results, and return whether answers and report contain all recorded runs.
 
-        After ``seconds``, earlier results of this call have to do.
+        If this takes longer than ``seconds``, earlier results of this call are kept.
 
         Raises:
             SubtuneError: no answers were written in time, or an output cannot be written.
@@ -70,7 +70,7 @@ class ResultsWriter:
         return self.shown == len(progress.scores)
 
     def _begin(self, progress: Progress) -> None:
-        # The original scores change while the thread reads them.
+        # The thread reads a copy, because the original scores change in the meantime.
         fixed = progress._replace(scores=dict(progress.scores))
 
         def write() -> None:

@@ -45,7 +45,7 @@ from subtune.runs.spec import Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.task import TaskSize
 
-# A plan needs a commit for each model on the hub; for an estimate, any commit will do.
+# A plan needs a commit for each model on the hub. For an estimate, any commit suffices.
 SOME_COMMIT = "0" * 40
 # Maps the methods of a model to their learning rates.
 Rates = Mapping[str, tuple[float, ...]]
@@ -57,9 +57,9 @@ class StartingModel(HashableModel):
     """A pretrained model of a first configuration.
 
     Attributes:
-        source: the key in the configuration that states where the model comes from.
+        source: the key in the configuration that names the origin of the model.
         reference: the value of this key: a repository, a directory or a package.
-        reason: the reason for choosing this model, as text.
+        reason: the reason for choosing this model.
     """
 
     source: Literal["hub", "path", "package"]
@@ -156,7 +156,7 @@ class StartingModel(HashableModel):
         return nearest_learning_rates(methods, self.hidden_size)
 
     def problems_by_method(self, methods: Iterable[str], task: TaskSpec) -> Mapping[str, str]:
-        """Map each method that selects parameters which the model lacks to an error message."""
+        """Map each method whose parameters the model lacks to an error message."""
         if self.dimensions is None:
             return {}
         selections = {method: METHODS[method] for method in methods}
@@ -200,11 +200,11 @@ def find_starting_models(
 
 
 def find_starting_model(name: str | None) -> StartingModel:
-    """Find the local directory, installed package or repository on the hub, or the default model.
+    """Find a local directory, an installed package, a hub repository, or the default model.
 
     Raises:
-        SubtuneError: the name is neither a directory, a package nor the name of a repository, or
-            the directory or package contains no model.
+        SubtuneError: the name is not that of a directory, package or repository, or the directory
+            or package contains no model.
     """
     package = DEFAULTS.model["package"]
     if name is None and importlib.util.find_spec(package):
@@ -240,7 +240,7 @@ class EstimatedSeconds(NamedTuple):
 
 
 class Reduction(NamedTuple):
-    """Settings that take less time. They apply to all models.
+    """Settings that save time. They apply to all models.
 
     Attributes:
         rows: the number of rows of the training table that are used.
@@ -267,7 +267,7 @@ class Reduction(NamedTuple):
 
 
 class CandidateSettings(NamedTuple):
-    """One possible choice of the settings and of the number of training rows."""
+    """A possible choice of the settings and of the number of training rows."""
 
     experiment: Experiment
     rows: int
@@ -304,9 +304,9 @@ def list_choices(
 
     There is one inner list for each reduction of `list_reductions`. Within a list, the number of
     epochs decreases. The first list begins with choices in which methods with few parameters are
-    trained for additional epochs. ``rates`` are by model, and ``fixed`` settings do not depend on
-    the time limit. A batch smaller than ``least_batch`` is used if there would be fewer than
-    `fewest_steps` steps.
+    trained for additional epochs. ``rates`` maps each model to its learning rates, and the settings
+    ``fixed`` do not depend on the time limit. A batch is smaller than ``least_batch`` only if there
+    would be fewer than `fewest_steps` steps.
     """
     choices, folds = list[list[CandidateSettings]](), fixed.get("folds")
     for reduction in list_reductions(rows, fewest_rows, windows):
@@ -342,8 +342,8 @@ def list_choices(
 def method_settings(rates: Mapping[str, Rates]) -> dict[str, Any]:
     """Return the settings ``methods`` and ``by_model`` of an experiment, from each model's rates.
 
-    The setting ``methods`` has the methods that all models support, with the learning rates for the
-    first model, and ``by_model`` what differs from it.
+    ``methods`` has the methods that all models support, with the learning rates for the first
+    model. ``by_model`` has the methods and rates that differ from it.
     """
     [first, *others] = rates.values()
     shared = {m: tried for m, tried in first.items() if all(m in own for own in others)}
@@ -363,7 +363,7 @@ def count_training_rows(rows: int, folds: int | None) -> int:
 
 
 def learning_rate_setting(rates: tuple[float, ...]) -> SearchOfRates | tuple[float, ...] | None:
-    """Format learning rates as a setting: a search if there are several, None if there is none."""
+    """Format learning rates as a setting: a search for several rates, None for no rate."""
     return SearchOfRates(search=rates) if len(rates) > 1 else rates or None
 
 

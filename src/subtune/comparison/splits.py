@@ -44,8 +44,8 @@ class Split:
     Attributes:
         identity: a string that identifies the rows. It changes if the rows change.
         read_frame: returns the rows, or None if a dataset on the hub has no dev split. The index of
-            the rows has their places, such as ``line 3``. The argument is the directory of the
-            results, where the dataset's commit is recorded.
+            the rows has their places, such as ``line 3``. The argument is the results directory,
+            where the dataset's commit is recorded.
         path: the user's file with the rows, or None if the rows must be written to a new file.
     """
 
@@ -75,7 +75,7 @@ def write_splits(splits: Mapping[str, Split], results: Path, folder: Path) -> di
 
 @contextmanager
 def name_options_in_errors(folder: Path) -> Iterator[None]:
-    """In error messages, replace files in ``folder``, which the user has not seen, by options."""
+    """In error messages, replace files in ``folder``, which the user has never seen, by options."""
     try:
         yield
     except SubtuneError as error:
@@ -112,7 +112,7 @@ def find_splits(
         how: the ``encoding`` of files, and the ``sheet`` of Excel files.
 
     Returns:
-        The splits ``train``, ``validation`` and ``test``, as far as they exist.
+        Those of the splits ``train``, ``validation`` and ``test`` that exist.
 
     Raises:
         SubtuneError: a file or split does not exist.
@@ -138,7 +138,7 @@ def find_splits(
         return Split(f"{train} at {revision}: {names[0]}", frame)
 
     splits = {"train": find("train", None if has_splits else train, ["train"])}
-    # If a mapping has splits other than train and test but no dev set, this is an error, because
+    # A mapping without a dev set is an error if it has splits other than train and test, because
     # the name of the dev set may be misspelt.
     has_dev = has_splits and not (isinstance(train, Mapping) and train.keys() <= {"train", "test"})
     if dev is not None or has_dev:
@@ -151,7 +151,7 @@ def find_splits(
 
 
 def column_names(columns: Any) -> Any:
-    """Convert the name of a column, or a list of names, to text. pandas may number columns."""
+    """Convert the name of a column, or a list of names, to strings. pandas may number columns."""
     if isinstance(columns, Number):
         return str(columns)
     return columns if columns is None or isinstance(columns, str) else [*map(str, columns)]
@@ -220,7 +220,7 @@ def _read_split(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
 
 
 def _number_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """Replace the index of a table by the places of its rows: ``row 1`` and so on."""
+    """Replace the index of a table by the places of its rows (``row 1``, ``row 2``, …)."""
     return frame.set_axis([f"row {number}" for number in range(1, len(frame) + 1)])
 
 
@@ -255,7 +255,7 @@ def to_frame(rows: Any, source: str) -> pd.DataFrame:
 
 
 def json_lines(frame: pd.DataFrame) -> str:
-    """Write a table as JSON lines, which identify the table."""
+    """Write a table as JSON lines. They identify the table."""
     with convert_errors("the table cannot be written as JSON lines"):
         # pandas stores integers with missing values as floats, which would be written as 1.0.
         frame = frame.apply(lambda cells: cells.convert_dtypes() if cells.hasnans else cells)
@@ -266,7 +266,7 @@ def json_lines(frame: pd.DataFrame) -> str:
 
 
 def _keep_digits(cell: Any) -> Any:
-    """Convert a number to text if pandas, which writes ten decimals, would write another one."""
+    """Convert a number to a string if pandas, which writes ten decimals, would change it."""
     is_number = isinstance(cell, float | Decimal | np.floating) and cell == cell
     is_changed = is_number and (abs(cell) == math.inf or round(cell, 10) != cell)
     return str(cell) if is_changed else cell

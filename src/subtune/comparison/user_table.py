@@ -40,18 +40,18 @@ SPLIT = re.compile(r"(?i)(^|[^a-z0-9]+)(train|training|trn)$")
 
 
 class UserTable(NamedTuple):
-    """The table in a file: for each row, its place, such as ``line 3``, and its cells by column."""
+    """The rows of a file. Each row has a place, such as ``line 3``, and maps columns to cells."""
 
     path: Path
     columns: tuple[str, ...]
     rows: list[tuple[str, dict[str, Any]]]
 
     def cells(self, column: str) -> list[Any]:
-        """Return the cells of a column, from top to bottom; a missing cell is None."""
+        """Return the cells of a column from top to bottom. A missing cell is None."""
         return [row.get(column) for _, row in self.rows]
 
     def filled_cells(self, column: str) -> list[str]:
-        """Return the cells of a column that are not empty, as text without surrounding spaces."""
+        """Return the nonempty cells of a column as strings without surrounding spaces."""
         cells = (str(cell).strip() for cell in self.cells(column) if cell is not None)
         return [cell for cell in cells if cell]
 
@@ -59,8 +59,9 @@ class UserTable(NamedTuple):
 def read_user_table(path: Path, encoding: str | None = None, sheet: str | None = None) -> UserTable:
     """Read all rows of a file.
 
-    ``encoding`` is by default UTF-8 or UTF-16, and ``sheet`` the first that is not hidden. A file
-    that is missing, is not in the format of its extension, or has no rows raises a `SubtuneError`.
+    The default of ``encoding`` is UTF-8 or UTF-16, and the default of ``sheet`` is the first one
+    that is not hidden. A `SubtuneError` is raised if the file is missing, has no rows, or is not in
+    the format of its extension.
     """
     if (ending := path.suffix.lower()) not in FORMATS:
         hint = f"; {HOW_WORDS}" if ending.startswith(".conll") else ""
@@ -73,7 +74,7 @@ def read_user_table(path: Path, encoding: str | None = None, sheet: str | None =
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text is a number. A comma may separate decimals or thousands."""
+    """Return whether a string is a number. A comma may separate decimals or thousands."""
     return parse_number(text.replace(",", ".")) is not None
 
 
@@ -86,13 +87,13 @@ def make_task_name(path: Path) -> str:
 
 
 def make_name(text: str, taken: Collection[str], kind: str) -> str:
-    """Derive a name from a text: at most 56 letters, digits and characters of ``_.+-``.
+    """Derive a name from a string: at most 56 letters, digits and characters of ``_.+-``.
 
     ``kind`` is added to names in ``taken``, which are in lower case. If no character is left, the
     name is ``my-{kind}``.
     """
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    # Names may have 64 characters; the remaining ones are for the ending.
+    # Names may have 64 characters. The remaining ones are for the ending.
     words = re.sub(r"[^A-Za-z0-9_.+-]+", "-", plain).strip("-._+")[:56]
     if not words:
         return f"my-{kind}"
@@ -107,8 +108,8 @@ def require_texts(table: UserTable, named: Collection[str]) -> None:
     """Check that a table has texts, and not only lists of words with one label per word.
 
     Two columns contain words and their labels if all cells are lists, and the two lists of each row
-    have the same length. A `SubtuneError` is raised if a text column that the user has ``named`` is
-    such a list, or if there is no other column of sentences.
+    have the same length. A `SubtuneError` is raised if a text column that the user has ``named``
+    contains such lists, or if there is no other column of sentences.
     """
     lengths = {}
     for column in table.columns:
@@ -141,7 +142,7 @@ def require_labels_as_text(table: UserTable, columns: Collection[str]) -> None:
             raise SubtuneError(f"{table.path}: column {column!r} contains {OBJECTS}; {HOW_OBJECTS}")
 
 
-# The name of the label column, or of several label columns of 0 and 1.
+# The name of the label column, or of several 0/1 label columns.
 LabelColumns = str | tuple[str, ...]
 # Names of columns with ids. pandas writes the index of a DataFrame as a column without a name.
 ID = re.compile(r"(?i:(^|[_ .-])(ids?|idx|index|uuid|guid))$|[a-z]I[dD]$|^(Unnamed: 0)?$")
@@ -219,7 +220,7 @@ def reason_against_label(table: UserTable, column: str) -> str | None:
 
 
 def detect_ids_or_dates(table: UserTable, column: str) -> str | None:
-    """Return ``ids`` or ``dates`` if a column contains such, and so is neither text nor label."""
+    """Return ``ids`` or ``dates`` if a column contains these, and is neither text nor label."""
     words = table.filled_cells(column)
     are_codes = all(
         word.isdecimal() or (CODE.fullmatch(word) and parse_number(word) is None) for word in words
@@ -316,7 +317,7 @@ def read_row_labels(
 
 
 def read_cell_labels(cell: Any, kind: Kind | None, separators: str | None) -> list[str] | None:
-    """Read the labels of a cell as they are written, as `read_row_labels`; None if it has none."""
+    """Read the labels of a cell as they are written, like `read_row_labels`, or return None."""
     if kind == "multilabel":
         return parse_labels(cell, separators or SEPARATORS[0])
     word = parse_label(cell)
@@ -335,7 +336,7 @@ def guess_kind(table: UserTable, label: LabelColumns) -> Kind:
     words = [word for word in labels if not POWER.fullmatch(word)]
     numbers = {word: n for word in words if (n := parse_number(word)) is not None}
     others = len(labels) - len(numbers)
-    # Integers of equal length, some with a leading zero (0101), are codes.
+    # Integers of equal length, some of them with a leading zero (0101), are codes.
     lengths = {len(number) if number.isdecimal() else 0 for number in numbers}
     has_zero = any(number.startswith("0") for number in numbers)
     are_codes = len(lengths) == 1 and min(lengths) > 1 and has_zero
@@ -349,8 +350,8 @@ def guess_kind(table: UserTable, label: LabelColumns) -> Kind:
 def _are_label_sets(cells: Sequence[Any]) -> bool:
     """Return whether the cells of a column are sets of labels.
 
-    They are if a cell is a list of several labels, or if most cells are lists and more than the
-    share `FEW` of these lists are empty.
+    This is the case if a cell is a list of several labels, or if most cells are lists and more than
+    the share `FEW` of these lists are empty.
     """
     given = [cell for cell in cells if cell not in (None, "")]
     lists = (parse_labels(cell) for cell in given if is_list(cell))
@@ -362,8 +363,9 @@ def _are_label_sets(cells: Sequence[Any]) -> bool:
 def find_separators(cells: Sequence[Any]) -> str | None:
     """Find the characters that separate several labels in the cells of a column, or return None.
 
-    After splitting at the separators, there must be fewer distinct labels than distinct cells. So
-    the comma in names such as ``Paris, France`` is not a separator. Numbers are never split.
+    After splitting at the separators, there must be fewer distinct labels than distinct cells.
+    Therefore the comma in names such as ``Paris, France`` is not a separator. Numbers are never
+    split.
     """
     texts = {cell.strip() for cell in cells if isinstance(cell, str) and not is_list(cell)}
     different = {text for text in texts if text and not is_number(text)}

@@ -18,7 +18,7 @@ from subtune.steps.jobs import Job
 
 # The maximum time that the caller waits for a worker before it reads the clock again.
 LONGEST_WAIT = 1.0
-# The time after which idle workers that were asked to end are killed.
+# Idle workers that were asked to end are killed after this time.
 SECONDS_TO_END = 2
 # The time between two requests to stop. Requests are repeated because a worker may miss one.
 SECONDS_BETWEEN_REQUESTS = 0.5
@@ -38,11 +38,10 @@ def _hub_cache(job: Job) -> str | None:
 
 
 class Workers:
-    """Processes that run jobs in parallel. All but the first process are started when needed.
+    """Processes that run jobs in parallel. All but the first are started on demand.
 
     Each worker runs `subtune.steps.worker` in its own session, so that Ctrl-C reaches only the
-    caller. If the caller is killed, the system closes the pipes of the workers, and they end by
-    themselves.
+    caller. If the caller is killed, the system closes the pipes of the workers, and they exit.
 
     Attributes:
         number: the maximum number of jobs that run at the same time.
@@ -51,7 +50,7 @@ class Workers:
     def __init__(self, results: Path, lock: int):
         """Start the first worker now, because importing its libraries takes seconds.
 
-        The workers run in the directory ``results``, and keep the lock file open until they end.
+        The workers run in the directory ``results``, and keep the lock file open until they exit.
         """
         self.number, self._results, self._lock = 1, results, lock
         self._answers: SimpleQueue[tuple[subprocess.Popen, str]] = SimpleQueue()
@@ -163,10 +162,10 @@ class Workers:
 
 
 def describe_exit(exit_status: int) -> str:
-    """Describe how a worker process ended, from its exit status, ``-n`` after signal ``n``."""
+    """Describe how a worker process ended, from its exit status (``-n`` after signal ``n``)."""
     if exit_status == -signal.SIGKILL:
         return "the worker process was killed, probably because it ran out of memory"
     if exit_status < 0:
         return f"the worker process was killed by {signal.Signals(-exit_status).name}"
-    log = "see logs/workers.log in the results"
+    log = "see logs/workers.log in the results directory"
     return f"the worker process ended with status {exit_status}; {log}"

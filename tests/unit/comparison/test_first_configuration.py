@@ -149,7 +149,7 @@ def test_parts_of_a_model_that_are_left_out_are_said_and_written(written, copied
     checked, _, said = written(f"{FILMS} --model {directory}")
     [name] = checked.models
     note = "used without the module Dense and: more of sentence-transformers; its classifier and"
-    assert f"model {name}: {note} embeddings read one token of a text\n" in said
+    assert f"model {name}: {note} embeddings are computed from one token of a text\n" in said
     assert f"    # {note}" in MINE.read_text()
 
 

@@ -177,7 +177,7 @@ def test_the_sheet_that_is_read_is_said(said):
         frame().to_excel(book, sheet_name="reviews", index=False)
         frame(labels=("x", "y")).to_excel(book, sheet_name="notes", index=False)
     line, *others = said("t.xlsx")
-    read = "of the sheets reviews, notes, only the first is read"
+    read = "only the first of the sheets reviews, notes is read"
     assert line == f"t.xlsx: {read}; choose another with --sheet"
     assert TWO in others
     assert "2 classes: x (100), y (100)" in said("t.xlsx", sheet="notes")

@@ -244,7 +244,7 @@ def test_predictions_in_the_order_of_other_rows_are_refused(tmp_path):
 
 @pytest.mark.parametrize("given", ["label", "text"])
 def test_a_text_or_label_column_of_the_table_is_refused(given):
-    with refused("--predictions: ", f"found {given}, which the table has as text or label"):
+    with refused("--predictions: ", f"found {given}, a text or label column"):
         checked(given)
 
 

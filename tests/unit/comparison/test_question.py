@@ -284,7 +284,7 @@ def test_the_sheet_of_a_workbook_that_is_divided_is_said(tmp_path, untrained):
     said: list[str] = []
     compare(tmp_path / "book.xlsx", dev=0.2, results=tmp_path / "results", say=said.append)
     assert any(
-        "of the sheets one, two, only the first is read; choose another with sheet" in s
+        "only the first of the sheets one, two is read; choose another with sheet" in s
         for s in said[:2]
     )
 
@@ -360,7 +360,7 @@ def test_predictions_with_the_index_in_another_order_are_refused(tmp_path, untra
     splits[scored] = rows.sample(frac=1, random_state=0)
     call = partial(compare, **splits, results=tmp_path / "out", say=lambda line: None)
     forms = {"series": lambda y: y, "list": lambda y: [y, y], "mapping": lambda y: {"mine": y}}
-    with pytest.raises(SubtuneError, match=r"predictions: the index .* in another order"):
+    with pytest.raises(SubtuneError, match=r"predictions: found the index .* in another order"):
         call(predictions=forms[form](rows["y"]))
     call(predictions=forms[form](splits[scored]["y"]))
 

@@ -130,7 +130,7 @@ def test_a_label_that_is_always_the_same_is_not_what_was_decided():
 def test_labels_in_objects_are_refused_with_what_to_do(cell):
     table = table_of(text=SENTENCES, label=[cell] * 3)
     with pytest.raises(
-        SubtuneError, match=r"label: nested lists, objects or bytes.*JSON-MIN or CSV\); lab"
+        SubtuneError, match=r"label: nested lists, objects or bytes.*JSON-MIN or CSV\); tok"
     ):
         guess_label_columns(table)
     with pytest.raises(SubtuneError, match=r"column 'label' contains nested lists.*`kind: tokens`"):
