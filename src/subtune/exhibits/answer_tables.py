@@ -80,7 +80,7 @@ def answers_table(results: ExperimentResults) -> StyledTable:
 
 
 def list_answers(answers: pd.DataFrame) -> list[tuple[str, str]]:
-    """List pairs of an answer and its next step; several answers begin with task and models."""
+    """Pair each answer with its next step. Several answers begin with their task and models."""
     several = answers["models"].nunique() > 1
     places = answers["title"] + (", " + answers["models"] if several else "") + ": "
     places = places if len(answers) > 1 else ""
@@ -92,8 +92,8 @@ def loss_table(
 ) -> tuple[pd.DataFrame, str]:
     """Format each method's score and loss, from `subtune.analysis.candidates.summarise_methods`.
 
-    Without ``task_titles``, there is no column ``task``. The second item is a line that lists the
-    remark of each mark. There is a column ``model`` if there are several models, ``against`` if the
+    Without ``task_titles``, there is no column ``task``. The returned string explains the marks in
+    one line. There is a column ``model`` if there are several models, ``against`` if the
     reference is not always full fine-tuning, and ``marks`` if a method has a mark.
     """
     rows, letters = [], dict[str, str]()
@@ -125,7 +125,7 @@ def loss_table(
                 "marks": " ".join(sorted(letters[text] for text in texts)),
             }
         )
-    # There is one column per margin and unit, which is empty for methods with another one.
+    # There is one column per margin and unit. It is empty for methods with another margin or unit.
     table = pd.DataFrame(rows).fillna(EMPTY)
     line = "; ".join(f"({letter}) {text}" for text, letter in letters.items())
     notes = [f"Marks: {line}."] if letters else []
@@ -135,7 +135,7 @@ def loss_table(
 
 
 def _letters_of_mark(number: int) -> str:
-    """Return the letters of the mark with this number, from 0: a, …, z, aa, bb, …"""
+    """Return the letters of the mark ``number``, which counts from 0: a, …, z, aa, bb, …"""
     return chr(ord("a") + number % 26) * (1 + number // 26)
 
 
@@ -161,7 +161,7 @@ def _list_marks(row: Mapping[str, Any]) -> list[str]:
 
 
 def _reference_column(row: Mapping[str, Any], methods: pd.DataFrame) -> dict[str, str]:
-    """Format the cell ``against``; no cell if all references are full fine-tuning."""
+    """Format the cell ``against``, or no cell if all references are full fine-tuning."""
     names = {str(name).partition(" of ")[0] for name in methods["reference"].dropna()}
     if names <= {method_title("full"), ""}:
         return {}
@@ -170,10 +170,10 @@ def _reference_column(row: Mapping[str, Any], methods: pd.DataFrame) -> dict[str
 
 
 def format_answers(path: Path) -> str:
-    """Format the answers of a CSV file for the terminal; one answer with all its methods."""
+    """Format the answers of a CSV file for the terminal. A single answer has a table of methods."""
     answers, lines = read_table(path, "answers"), [""]
     for sentences in list_answers(answers):
-        # If there are several tasks, the answer and the next step of a task form one paragraph.
+        # With several tasks, the answer and the next step of each task form one paragraph.
         for text in sentences if len(answers) == 1 else [" ".join(sentences)]:
             lines += wrap_text(text)
     lines.append("")

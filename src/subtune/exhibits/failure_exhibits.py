@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # The maximum number of rows of a table in the report. The CSV file contains all rows.
 MOST_SHOWN = 20
-# The maximum numbers of characters of a text in a table and of a label in a figure.
+# The maximum length, in characters, of a text in a table and of a label in a figure.
 LONGEST_TEXT, LONGEST_LABEL = 160, 18
 # A confusion matrix has at most `MOST_IN_MATRIX` labels. If there are more, bars show the
 # `MOST_CONFUSIONS` most frequent confusions. Cells contain numbers if the matrix has at most

@@ -1,4 +1,4 @@
-"""Draw curves of scores, and reproduced scores against the scores that a paper prints."""
+"""Draw curves of scores, and reproduced scores against printed scores."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ SPLITS = ("validation", "test")
 
 
 def draw_learning_curves(results: ExperimentResults) -> "Figure":
-    """Draw the dev score by epoch, with one panel per task and model, and one line per method."""
+    """Draw the dev score by epoch, with a panel for each task and model, and a line per method."""
     from matplotlib.ticker import MaxNLocator
 
     runs = best_of_seeds(results["chosen"])[["model", "task", "method", "run"]]
@@ -74,8 +74,8 @@ def draw_scores_by_fraction(
 ) -> "Figure":
     """Draw the dev score against the trained fraction of LayerNorm's parameters, by score column.
 
-    Each scope is a curve, with a band of one standard deviation over seeds on each side. At most
-    two references are horizontal lines.
+    Each scope is a curve, with a band of one standard deviation over seeds on each side. References
+    (at most two) are horizontal lines.
     """
     from matplotlib.ticker import PercentFormatter
 
@@ -110,7 +110,7 @@ def draw_scores_by_size(
     """Draw the dev score against the training set size, with one line per method.
 
     There is one panel per model, task and score column. The x axis is logarithmic. A line shows the
-    mean over seeds, with a band of one standard deviation on each side, and a gap where a run
+    mean over seeds, with a band of one standard deviation on each side. It has a gap where a run
     diverged. The default metric is the one by which the task's runs are chosen.
     """
     sizes, task_titles = results["sizes"], results.task_titles
@@ -173,7 +173,7 @@ def _draw_legend_above(figure: "Figure", panel: "Axes", columns: int) -> None:
 
 
 def draw_reproduction(results: ExperimentResults) -> "Figure":
-    """Draw reproduced scores against the scores that the paper prints, one point per score."""
+    """Draw reproduced scores against printed scores, with one point per score."""
     figure = new_figure(NARROW, NARROW * 1.05)
     axes = figure.subplots()
     table = results["reproduction"]
@@ -182,7 +182,7 @@ def draw_reproduction(results: ExperimentResults) -> "Figure":
     tasks = [task for task in results.column_titles if task in set(compared["task"])]
     for (number, task), split in itertools.product(enumerate(tasks), SPLITS):
         points = compared[(compared["task"] == task) & (compared["split"] == split)]
-        # Colours repeat if there are many tasks; the later tasks then have open markers.
+        # Colours repeat if there are many tasks. The later tasks have open markers.
         fill = "full" if number < len(COLOURS) else "none"
         axes.errorbar(
             points["reported"],

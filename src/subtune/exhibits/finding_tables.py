@@ -30,7 +30,7 @@ from subtune.exhibits.score_tables import select_printed_scores
 
 
 def metrics_table(results: ExperimentResults) -> pd.DataFrame:
-    """Tabulate the metric by which each task's runs are chosen, and its other metrics."""
+    """Tabulate each task's metrics. Runs are chosen by the first one."""
     rows = []
     for task in results.tasks.values():
         first, *others = task["metrics"].values()
@@ -141,8 +141,8 @@ def component_table(results: ExperimentResults, printed: str) -> pd.DataFrame:
 def information_table(results: ExperimentResults, methods: Sequence[str]) -> pd.DataFrame:
     """Rank methods, named as in `subtune.methods.LAYER_PARAMETERS`, by information and by score.
 
-    There is one row per model, task and training set size, with the score that is lost by choosing
-    the method with the most Fisher information. Diverged methods have no rank by score.
+    There is one row per model, task and training set size. It shows how much lower the score is if
+    the method with the most Fisher information is chosen. Diverged methods have no rank by score.
     """
     sizes, information = results["sizes"], results["parameter_information"]
     rows_of_methods = information[information["parameter"].isin(methods)]
@@ -196,7 +196,7 @@ def claims_table(claims: pd.DataFrame) -> StyledTable:
 
 
 def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:
-    """Format how many claims of each paper hold; ``papers`` maps citations to CSV files."""
+    """Format how many claims of each paper hold. ``papers`` maps citations to CSV files."""
     lines = []
     for citation, paths in papers.items():
         claims = pd.concat(map(pd.read_csv, paths))

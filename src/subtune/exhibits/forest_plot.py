@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 # A line has at most `MOST_PANELS` panels and `MOST_ROWS` methods. Names of methods with more than
 # `LONGEST_NAME` characters are wrapped.
 MOST_PANELS, MOST_ROWS, LONGEST_NAME = 5, 16, 32
-# The width of the panels of a line, of the numbers of parameters and of a character, and the height
-# of a method and of titles and labels, in inches.
+# Sizes in inches: the width of all panels of a line, of the parameter counts and of a character;
+# the height of a method, and of titles and labels.
 PANELS, NUMBERS, CHARACTER, ROW_HEIGHT, AROUND = 3.6, 0.7, 0.067, 0.175, 0.95
 # The style of each kind of method. A marker is filled if the column ``sure`` is true.
 LOOKS: dict[str, dict[str, Any]] = {
@@ -30,14 +30,14 @@ LOOKS: dict[str, dict[str, Any]] = {
     "reference": {"color": "black", "marker": "o", "markersize": 5},
 }
 BAND: dict[str, Any] = {"color": "#009e73", "alpha": 0.18, "linewidth": 0}
-# The reference's score on the runs with which a method is compared, if the method lacks some.
+# Marks the reference's score on the runs of a method that lacks some of the reference's runs.
 PARTIAL: dict[str, Any] = {"color": "black", "marker": "|", "markersize": 9}
-# Font sizes, and the distance of the names of methods from their first panel, in points.
+# Font sizes, and the distance between the names of methods and the first panel, in points.
 LETTERS, SMALL_LETTERS, NAMES_AT = 8, 7, 40
 
 
 class Panel(NamedTuple):
-    """The methods of a model, and those without a model, on a task."""
+    """The methods of one model, and the methods without a model, on one task."""
 
     task: str
     model: str
@@ -134,7 +134,7 @@ def _choose_methods(line: Sequence[Panel]) -> pd.DataFrame:
 
     References, external predictions, and methods that train nothing in the encoder are chosen
     first. Next are methods whose column ``sure`` is true on the most tasks, then methods on the
-    most Pareto fronts, then methods with high scores.
+    most Pareto fronts, then methods with the highest scores.
 
     Returns:
         One row per method, with the columns ``name``, ``kind`` and ``trained``; with several tasks,
@@ -216,9 +216,9 @@ def _explain_marks(rows: pd.DataFrame) -> str:
 def _x_limits(rows: pd.DataFrame) -> tuple[float, float]:
     """Choose the limits of the x axis.
 
-    The scores of all trained methods are within the limits, and so are the ends of their intervals
-    unless these are far from the scores. Baselines and external predictions with much lower scores
-    are outside, because the differences between trained methods would otherwise be invisible.
+    The limits include the scores of all trained methods, and the ends of their intervals unless
+    these are far from the scores. They exclude baselines and external predictions with much lower
+    scores, because the differences between trained methods would otherwise be invisible.
     """
     margin, centre = rows[["margin", "centre"]].iloc[0]
     methods = rows.loc[rows["kind"].isin(["method", "reference"]), "score"]
@@ -237,7 +237,7 @@ def _x_limits(rows: pd.DataFrame) -> tuple[float, float]:
 
 
 def format_count(count: int, kind: str = "method") -> str:
-    """Format a number of parameters as ``22.6 M``; a dash for external predictions."""
+    """Format a number of parameters, such as ``22.6 M``, or a dash for external predictions."""
     if kind == "external":
         return EMPTY
     for unit, size in (("M", 1e6), ("k", 1e3)):

@@ -1,6 +1,6 @@
-"""Write zip files of predictions for the GLUE server, and read the returned scores.
+"""Write zip files of predictions for the GLUE server, and read the scores that it returns.
 
-Users upload the zips, and write the returned scores into a CSV file.
+Users upload the zip files, and write the returned scores into a CSV file.
 """
 
 import math
@@ -23,7 +23,7 @@ from subtune.tasks import DIAGNOSTIC, TASKS
 from subtune.tasks.task import list_score_columns
 
 HEADER = ("index", "prediction")
-# Tasks whose labels are words in the server's files. The labels of all other tasks are numbers.
+# Tasks with label names in the server's files. The labels of all other tasks are numbers.
 IN_WORDS = ("mnli", "qnli", "rte")
 # The lowest and the highest label of STS-B, which is GLUE's only regression task.
 SIMILARITIES = (0.0, 5.0)
@@ -133,8 +133,8 @@ def make_submission(
             ``seed``, and ``value``, which is NaN if the run diverged.
 
     Returns:
-        A mapping from file names to predictions, and a table of text with the columns `CONTENTS`:
-        which run made the predictions in each file, or why all predictions are equal.
+        A mapping from file names to predictions, and a table with the columns `CONTENTS`. It states
+        for each file which run made the predictions, or why all predictions are equal.
     """
     runs = best.set_index("task")
     predictions, rows = {}, []
@@ -203,7 +203,7 @@ def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = Non
 
 
 def replace_dev_scores(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
-    """Replace dev scores by test scores, for the runs with scores from `read_test_scores`."""
+    """Replace dev scores by the test scores from `read_test_scores`, for the runs that have one."""
     best = best_of_seeds(chosen).dropna(subset=["value"])
     sent = chosen[chosen["run"].isin(best["run"])].drop(columns="value")
     returned = scores.drop(columns="experiment").rename(columns={"task": "column"})

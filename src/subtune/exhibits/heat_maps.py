@@ -125,7 +125,7 @@ def draw_information(results: ExperimentResults) -> "Figure":
 def draw_global_information(results: ExperimentResults) -> "Figure":
     """Draw LayerNorm's global Fisher information by layer (rows), for weights and biases (columns).
 
-    One panel shows reproduced values, the other one those of the paper. The values of each column
+    One panel shows reproduced values, the other one printed values. The values of each column
     sum to the number of tasks. The column for biases is empty if the norms have no biases. Both
     panels have the same colour scale, whose unit is the mean of the panel's values.
     """
@@ -150,7 +150,7 @@ def draw_global_information(results: ExperimentResults) -> "Figure":
 
 
 def _draw_numbers(panel: "Axes", grid: pd.DataFrame, number: str, **colours: Any) -> "AxesImage":
-    """Draw a table as a heat map, with a number in each cell; empty cells are grey and hatched."""
+    """Draw a heat map with a number in each cell. Empty cells are grey and hatched."""
     from matplotlib.patches import Rectangle
 
     image = _draw_heat_map(panel, grid, **colours)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# Columns with texts of strangers, which may look like formulas.
+# Columns with texts from data, which may look like formulas.
 WITH_TEXTS = ["text", "second text", "label", "prediction"]
 
 
@@ -32,13 +32,13 @@ class ExperimentResults:
     Attributes:
         tables: maps names to tables: those of `subtune.steps.scores.SCORE_TABLES`, those of
             `subtune.papers.paper.INFORMATION`, ``train_scores``, ``test_scores``, ``claims`` and
-            ``reproduction``, as far as the experiment has them. ``chosen`` contains the runs on the
+            ``reproduction``, if the experiment has them. ``chosen`` contains the runs on the
             largest training set; ``sizes`` contains the runs on all training set sizes, with their
             scores in all metrics.
         tasks: maps each task's name to a mapping with its ``title``, the titles of its ``columns``
             and ``metrics``, its splits for ``evaluation``, and a description of the ``source`` of
             its data.
-        printed: returns the paper's table with a name.
+        printed: returns the paper's table with a given name.
         models: maps the names of models to their directories.
         selections: maps each method's name to its selection as canonical JSON.
     """
@@ -86,7 +86,7 @@ class ExperimentResults:
 
 
 EMPTY = "–"
-# The text that is shown as the score of a diverged run.
+# Shown as the score of a diverged run.
 DIVERGED = "diverged"
 # The mark of a method whose scores differ significantly from those of full fine-tuning.
 MARK = "†"
@@ -108,8 +108,8 @@ class StyledTable:
     """A table to write as CSV, Markdown and LaTeX, with its style.
 
     Attributes:
-        shown: the table that is written as Markdown and LaTeX, if it is not ``table``.
-        bold: for each cell, whether it is bold. Columns that are missing in ``bold`` are not bold.
+        shown: the table that is written as Markdown and LaTeX; default: ``table``.
+        bold: whether each cell is bold. Columns that are missing in ``bold`` are not bold.
         before: Markdown text above the table.
         note: a sentence below the table.
         wide: maps columns whose text is wrapped in the LaTeX table to their widths, as fractions of
@@ -149,7 +149,7 @@ def write_table(table: pd.DataFrame | StyledTable, outputs: Sequence[str | Path]
 
 
 def _neutralise_formula(cell: Any) -> Any:
-    """Prepend an apostrophe to a text that a spreadsheet would compute, as OWASP recommends."""
+    """Prepend an apostrophe to a string that a spreadsheet would compute, as OWASP recommends."""
     is_formula = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r"))
     return f"'{cell}" if is_formula and parse_number(cell) is None else cell
 
@@ -183,7 +183,7 @@ def wrap_text(text: str) -> list[str]:
 
 
 def format_number(value: float, form: str = ".4f", missing: str = EMPTY) -> str:
-    """Format a number, or return the text ``missing`` for NaN."""
+    """Format a number, or return ``missing`` for NaN."""
     return missing if pd.isna(value) else format(value, form)
 
 
@@ -193,7 +193,7 @@ def format_interval(low: float, high: float, form: str = "+.4f") -> str:
 
 
 def format_scores(values: pd.Series, scale: float = 1) -> str:
-    """Format the mean and standard deviation over seeds, or ``diverged`` if a seed did."""
+    """Format the mean and standard deviation over seeds, or ``diverged`` if a seed diverged."""
     if values.empty:
         return EMPTY
     if values.isna().any():
@@ -243,7 +243,7 @@ def save_figure(figure: "Figure", outputs: Sequence[str | Path]) -> None:
 def new_panels(
     count: int, width: float, height_of_panel: float, most_columns: int = 4
 ) -> "tuple[Figure, list[Axes]]":
-    """Create a figure of a width in inches, with a grid of panels."""
+    """Create a figure with a grid of panels. ``width`` is in inches."""
     # A row has four panels, or three if this leaves fewer cells of the grid empty.
     columns = min(count, most_columns, min((4, 3), key=lambda columns: -count % columns))
     rows = math.ceil(count / columns)
@@ -256,7 +256,7 @@ def new_panels(
 
 
 def empty_figure() -> "Figure":
-    """Create a figure with only a text that states why there is nothing to draw."""
+    """Create a figure that only states why there is nothing to draw."""
     figure = new_figure(WIDTH, 1)
     figure.suptitle("All runs diverged, so there is nothing to draw.")
     return figure
@@ -271,7 +271,7 @@ def label_panel(panel: "Axes", title: str, metric: str, model: str | None = None
 
 
 def format_rate(learning_rate: float | None) -> str | None:
-    """Format a learning rate as in papers, such as ``7e-4``; None if it is missing."""
+    """Format a learning rate as in papers, such as ``7e-4``, or return None for None."""
     if pd.isna(learning_rate):
         return None
     mantissa, _, exponent = f"{learning_rate:.3e}".partition("e")

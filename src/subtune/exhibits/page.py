@@ -139,7 +139,7 @@ def draw_sparkline(scores: Sequence[float], best_epoch: int) -> str:
 
 
 def cost_rows(runs: pd.DataFrame) -> list[dict[str, str]]:
-    """Return a row of costs for each experiment, and one in which shared runs count once."""
+    """Return a row of costs for each experiment, and a total that counts shared runs once."""
     each = runs.assign(experiments=runs["experiments"].str.split(" ")).explode("experiments")
     parts = {str(name): part for name, part in each.groupby("experiments", sort=False)}
     if len(parts) > 1:
@@ -175,7 +175,7 @@ def _list_distinct(runs: pd.DataFrame, column: str) -> str:
 
 
 def build_report_header(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the content of the top of the page; None without ``answers`` and ``summary``.
+    """Return the top of the page, or None if there are no ``answers`` or no ``summary``.
 
     The keys are ``answers`` (pairs of an answer and its next step); ``table`` and ``marks`` (the
     table of losses and its footnotes, empty if there are several answers); ``exhibits`` (the tables

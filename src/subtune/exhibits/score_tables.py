@@ -20,7 +20,7 @@ AVERAGE = "average"
 
 
 def select_printed_scores(printed: pd.DataFrame, exhibits: Collection[str]) -> pd.DataFrame:
-    """Select the scores in certain tables or figures of a paper, in the order of ``exhibits``."""
+    """Select a paper's scores in the tables or figures ``exhibits``, in this order."""
     parts = [printed[printed["exhibit"] == exhibit] for exhibit in exhibits]
     return pd.concat([printed[:0], *parts], ignore_index=True)
 
@@ -33,7 +33,7 @@ def averaged_tasks(printed: pd.DataFrame) -> list[str]:
 
 
 def average_columns(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Average all of ``columns`` for each model, method and seed; NaN if a run diverged."""
+    """Average ``columns`` for each model, method and seed. If a run diverged, the mean is NaN."""
     seeds = scores[scores["column"].isin(columns)].groupby(["model", "method", "seed"])["value"]
     means = pd.DataFrame({"value": seeds.mean(skipna=False), "columns": seeds.size()})
     whole = means[means["columns"] == len(columns)]
@@ -46,8 +46,8 @@ def compare_with_printed(
     """Add reproduced scores, and their differences from the printed ones, to the printed scores.
 
     A single model that the paper does not use is compared with all models of the paper. ``ours`` is
-    the mean over seeds; it is missing if the method was not run on the task, or diverged with all
-    seeds. ``difference`` is ``ours - reported``. Printed averages are compared if all averaged
+    the mean over seeds. It is missing if the method was not run on the task, or if all seeds
+    diverged. ``difference`` is ``ours - reported``. Printed averages are compared if all averaged
     tasks were run.
     """
     parts = []
@@ -175,7 +175,7 @@ def _methods_printed_elsewhere(
 
 
 def _map_averages_to_columns(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
-    """Map the headings of the paper's average and of that over the run tasks to score columns."""
+    """Map the headings of the paper's average, and of the run tasks' average, to score columns."""
     if not averaged:
         return {}
     means = {f"average of {', '.join(TASKS[task].title for task in averaged)}": averaged}
@@ -190,8 +190,8 @@ def _format_reproduced_rows(
     """Format reproduced scores as one row of cells for each model and method."""
     rows = []
     for model, model_runs in runs.groupby("model", sort=False):
-        # The classifiers of the tasks differ in size. The counts include the classifier of the most
-        # frequent size or, if several sizes are equally frequent, of the largest of them.
+        # The classifiers of the tasks differ in size. The counts include a classifier of the most
+        # frequent size. Ties are broken in favour of the largest size.
         largest = model_runs.groupby("task")["trainable"].max()
         usual = largest[largest == largest.mode().iloc[-1]].index[0]
         task_runs = model_runs[model_runs["task"] == usual]
@@ -297,8 +297,8 @@ def parameters_table(results: ExperimentResults, labels: int) -> StyledTable:
     """Build a table of what each method trains, with reproduced and printed parameter counts.
 
     Consecutive layers in which a method trains the same parameters are a group. ``N1`` is the
-    number of the last layer of group 1, from 0. If all layers are one group, its text is shown in
-    the three groups of the SPAFIT paper.
+    number of the last layer of group 1, from 0. If all layers are one group, the cell is repeated
+    for the three groups of the SPAFIT paper.
     """
     models, selections = results.models, results.selections
     selected = {method: SELECTION.validate_json(text) for method, text in selections.items()}

@@ -1,4 +1,4 @@
-"""The papers, in one package each, and the settings that experiments take from their papers."""
+"""The papers, one package each, and the settings that experiments take from their papers."""
 
 import importlib
 import pkgutil
@@ -28,8 +28,8 @@ def find_paper(name: str | None) -> Paper:
 def assign_papers(config: Config) -> Config:
     """Set ``paper`` in experiments with the name of a paper, and check each experiment's paper.
 
-    A paper that is unknown, or that shows the Fisher information of one model in an experiment with
-    several models, raises a `SubtuneError`.
+    A `SubtuneError` is raised if a paper is unknown, or if it shows the Fisher information of one
+    model but the experiment has several models.
     """
     problems, named = [], {}
     for name, experiment in config.experiments.items():

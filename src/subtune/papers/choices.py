@@ -17,20 +17,20 @@ from subtune.methods import NamedSelection
 
 Text = Annotated[str, Field(min_length=1)]
 # The widths of wrapped columns in the LaTeX table, as fractions of the text width. LaTeX scales the
-# table down, so wider columns give a lower table with smaller letters.
+# table down: the wider the columns, the lower the table and the smaller the letters.
 CHOICE_WIDTHS = {"paper": 0.6, "subtune": 0.6, "in this experiment": 0.3, "why": 0.5}
 CHOICE_WIDTHS |= {"printed in": 0.2}
 
 
 class Choice(Section):
-    """Something that a paper left open, or in which subtune differs from the paper or its code.
+    """A point that a paper left open, or in which subtune differs from the paper or its code.
 
     Attributes:
         paper: what the paper says or leaves open, and what its published code does.
         why: the reason, or the consequence.
         settings: settings of an experiment, with the values that they have in ``config.yaml``.
         tasks: the tasks to which the settings apply; empty for all.
-        selections: selections with which users can follow the published code instead.
+        selections: selections that follow the published code instead.
     """
 
     printed_in: Text
@@ -49,7 +49,7 @@ class Choice(Section):
         return settings
 
     def as_yaml(self) -> list[str]:
-        """Return the settings and the selections, if there are any, as one line of YAML each."""
+        """Return the settings and the selections, if any, as one line of YAML each."""
         selections = {name: of.to_json_types() for name, of in self.selections.items()}
         parts = self.settings, {"selections": selections} if selections else {}
         return [_format_yaml(part) for part in parts if part]
@@ -67,13 +67,13 @@ class Choice(Section):
 
 
 def read_choices(path: Path) -> dict[str, Choice]:
-    """Read the file with the choices of a paper, by name; a mistake raises a `SubtuneError`."""
+    """Read a paper's choices from a file, by name. A mistake raises a `SubtuneError`."""
     with explain_pydantic_errors(path):
         return TypeAdapter(dict[Name, Choice]).validate_python(parse_config_file(path))
 
 
 def tabulate_choices(choices: Mapping[str, Choice], experiment: Experiment) -> list[dict[str, str]]:
-    """Return a table with a row for each choice, and what differs from it in an experiment."""
+    """Tabulate the choices, one per row, and how an experiment differs from each of them."""
     return [
         {
             "about": name,

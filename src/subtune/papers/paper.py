@@ -37,7 +37,7 @@ INFORMATION = (
     "layernorm_information",
     "global_layernorm_information",
 )
-# A paper may lack these printed tables. Then they are read as empty tables with these columns.
+# Printed tables that a paper may lack. A missing one is read as an empty table with these columns.
 COUNTS = ["model", "method", "printed"]
 COLUMNS = {
     "scores":
@@ -51,7 +51,7 @@ class Needs:
     """The results that a table or figure needs.
 
     Attributes:
-        methods: all of these methods must have been trained.
+        methods: the methods that must have been trained.
         questions: the minimum number of combinations of a model and a task.
         fractions: whether masked runs are needed.
         tables: names of tables in `ExperimentResults` that only some experiments have. A figure
@@ -109,8 +109,8 @@ class Figure(Table):
 class Paper:
     """A paper: the tables and figures to reproduce, and its claims.
 
-    These use the score columns and the methods with a printed score, ``tasks_apart`` and
-    ``more_methods``; if the paper has no printed scores, all columns and methods.
+    They use the score columns and methods with a printed score, ``tasks_apart`` and
+    ``more_methods``. If the paper has no printed scores, they use all columns and methods.
 
     Attributes:
         name: the name of the paper in configurations, and of its package.
@@ -124,8 +124,8 @@ class Paper:
             corresponding numbers. A column ``value`` is divided by its sum over the task.
         printed_learning_rates: a method, and the paper's table of the method's learning rates.
         tasks_apart: tasks that are used only in separate tables, figures and claims.
-        more_methods: a regular expression that matches methods of the claims whose scores are not
-            printed, for example because they are for models of another size.
+        more_methods: a regular expression for the methods in claims whose scores are not printed,
+            for example because they are for models of another size.
     """
 
     name: str
@@ -145,8 +145,8 @@ class Paper:
     def claims_for_tasks(self, tasks: Collection[str]) -> list[Claim]:
         """Return the claims that can be tested on the given tasks.
 
-        A claim about ``tasks_apart`` needs one of its tasks; other claims need another task of the
-        paper.
+        A claim about ``tasks_apart`` needs one of its tasks. Any other claim needs a task of the
+        paper that is not in ``tasks_apart``.
         """
         tasks = {*tasks} & {*self.evaluated.get("task", tasks)}
         apart, together = set(self.tasks_apart), tasks - set(self.tasks_apart)
@@ -203,7 +203,7 @@ class Paper:
         In the table ``scores``, ``method`` is a name in `METHODS`, if listed; ``task`` has both
         ``mnli_matched`` and ``mnli_mismatched``; ``value`` is a number from 0 to 1; ``as_printed``
         is the score in the paper's unit, in which ``scale`` is a perfect score; and ``params`` is
-        text.
+        a string.
         """
         path = self.folder / f"{name}.csv"
         if name in COLUMNS and not path.is_file():
@@ -302,7 +302,7 @@ def _parse_count(text: str) -> float:
 
 
 def _with_shares(rows: pd.DataFrame) -> pd.DataFrame:
-    """Replace ``value``, if there is one, by its ``share`` of the task; drop incomplete layers."""
+    """Replace ``value``, if any, by its ``share`` of the task, and drop incomplete layers."""
     if "value" not in rows:
         return rows
     known = rows["value"].notna().groupby([rows["task"], rows["layer"]]).transform("all")
@@ -341,7 +341,7 @@ def read_claims(package: str, *own: Callable[..., pd.Series]) -> tuple[Claim, ..
 
 
 def read_entries(package: str, name: str, read_entry: Callable[[Any], Any]) -> tuple[Any, ...]:
-    """Read each entry of a list in a YAML file; errors name the file and the line."""
+    """Read each entry of a list in a YAML file. Errors name the file and the line."""
     place = f"{package.replace('.', '/')}/{name}, line"
     try:
         entries = read_package_yaml(package, name)

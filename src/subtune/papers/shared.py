@@ -122,7 +122,7 @@ SUMMARY = Table(
 )
 FRONT = Figure(
     "front",
-    "Scores of all methods, from the smallest to the largest",
+    "Scores of all methods, ordered by size",
     "The plot shows the score of each method at its best learning rate, and the number of trained "
     "parameters without the classifier. The black line is the reference's score, and the band to "
     "its left is the margin. Bars show the 95 % interval of the difference from the reference, "
@@ -174,7 +174,7 @@ REPRODUCTION = Figure(
     "reproduction",
     "Printed and reproduced scores",
     "The plot compares each printed score with the reproduced score, for all methods that were "
-    "run. Test scores are included as soon as the setting test_scores names a file with them. Bars "
+    "run. Test scores are included if the setting test_scores names a file with them. Bars "
     f"are {SEVERAL_SEEDS}.",
     make=draw_reproduction,
     needs=Needs(tables=("reproduction",)),
@@ -286,7 +286,7 @@ MORE_LABELS = Table(
     make=more_labels_table,
     needs=Needs(tables=("more_labels",)),
 )
-# Shown in experiments that reproduce no paper.
+# These are shown in experiments that reproduce no paper.
 FAILURES = (CLASSES, CONFUSION, SUSPECTS, PREDICTED, MORE_LABELS)
 
 

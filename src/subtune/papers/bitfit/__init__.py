@@ -38,7 +38,7 @@ COMPARED_IN_DETAIL = ("full", "bitfit")
 
 
 def on_squad(name: str, metric: str, title: str) -> Figure:
-    """Declare a figure of SQuAD scores by number of training examples, in one metric."""
+    """Declare a figure of SQuAD scores, in one metric, by number of training examples."""
     return Figure(
         name,
         f"{title} on SQuAD by number of training examples",
@@ -160,7 +160,7 @@ def measure_minus(
 
 
 def epochs_left(chosen: pd.DataFrame, method: str, epochs: int) -> pd.Series:
-    """Compute ``epochs - best_epoch`` unless a score still rises; `minus` compares only scores."""
+    """Compute ``epochs - best_epoch`` if scores no longer rise; `minus` compares only scores."""
     if "curve" not in chosen:
         return empty_values()
     rows = drop_masked_runs(chosen[chosen["decides"]])

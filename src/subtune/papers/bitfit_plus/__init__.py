@@ -59,8 +59,8 @@ EXHIBITS = (
 def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
     """Compute `minus` for the method of each family with the highest mean over all columns.
 
-    Columns in which a method has no score do not count, and methods of the first family are not in
-    the second. `best_minus` cannot be used, because it chooses a best method for each column.
+    Columns in which a method has no score are ignored. Methods of both families count only for the
+    first one. `best_minus` cannot be used, because it chooses a best method for each column.
     """
     rows = drop_masked_runs(chosen)
     firsts, seconds = split_families(rows["method"].unique(), first, second)
@@ -85,7 +85,7 @@ def correlate_changes_with_scores(
     """Compute minus the rank correlation over methods between changes and scores.
 
     The change is the mean change of a method's parameters (``parts``) in runs of ``method``, which
-    trains all of them. The score is the mean over tasks. A value is negative if methods with larger
+    trains them all. The score is the mean over tasks. A value is negative if methods with larger
     changes have higher scores. No shared statistic reads both changes and scores.
     """
     means, scores = average_changes(changes, method), method_scores(chosen)

@@ -99,10 +99,10 @@ EXHIBITS = (
 def mask_minus(
     chosen: pd.DataFrame, first: str, second: str, fraction: float | None = None
 ) -> pd.Series:
-    """Compute ``first - second`` of the scores of two scopes of masks or methods without a mask.
+    """Compute ``first - second`` of the scores of two mask scopes or unmasked methods.
 
-    With ``fraction``, only masks with the nearest fraction count; otherwise the mean over all
-    fractions. `minus` cannot be used, because it leaves out masked runs.
+    With ``fraction``, only masks with the nearest fraction count. Without it, scores are averaged
+    over all fractions. `minus` cannot be used, because it leaves out masked runs.
     """
     groups = select_masked_runs(chosen).groupby([*CELL, "fraction", "scope"])
     masks = groups["value"].mean().unstack()
