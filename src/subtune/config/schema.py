@@ -201,7 +201,7 @@ class Experiment(Section):
 
     paper: str | None = None
     """paper whose tables and figures are created in addition to the general ones; default: the
-    paper with the name of the experiment, if there is one"""
+    paper with the same name as the experiment, if there is one"""
     models: Names
     """names of models"""
     tasks: Names
@@ -255,8 +255,8 @@ class Experiment(Section):
     """early stopping: a run ends after this number of epochs without a better score. Default: no
     early stopping"""
     margin: float = Field(default=MARGIN, gt=0, lt=1)
-    """largest acceptable loss of score against full fine-tuning. The answer is the smallest method
-    within this margin"""
+    """largest acceptable drop in score relative to full fine-tuning. The answer is the smallest
+    method within this margin"""
     precision: Precision = "fp32"
     """precision of matrix products. `tf32` rounds their inputs to 10 bits of mantissa on GPUs of
     the Ampere generation or later; on other devices, it is the same as `fp32`"""

@@ -141,8 +141,8 @@ def _merge_patterns(names: str, known: Mapping[str, NamedSelection]) -> tuple[st
         part = known[name]
         if not isinstance(part, WholeTensors) or part.without:
             raise SubtuneError(
-                f"{name!r} cannot be combined with other methods, expected a method that trains "
-                "whole parameters and has no `without`"
+                f"{name!r} cannot be combined with other methods; combine only methods that train "
+                "whole parameters and have no `without`"
             )
         patterns.update(part.parameters)
     return tuple(sorted(patterns))

@@ -152,7 +152,9 @@ class PeftSettings(HashableModel):
         try:
             fields = [(name, canonical_json(given[name])) for name in sorted(given)]
         except (TypeError, ValueError):
-            raise ValueError("expected text, finite numbers, true, false, null and lists") from None
+            raise ValueError(
+                "expected only strings, finite numbers, true, false, null and lists"
+            ) from None
         own = {"type": given["type"]} if "type" in given else {}
         return own | {"fields_as_json": tuple(pair for pair in fields if pair[0] != "type")}
 
@@ -175,7 +177,7 @@ class PeftSettings(HashableModel):
 
 
 class Peft(AbstractSelection):
-    """The parameters that a PEFT method adds to a model, and those of the model that it trains."""
+    """The parameters that a PEFT method adds, and the model's own parameters that it trains."""
 
     usual_work = TrainingCost.LOW_RANK
     peft: PeftSettings

@@ -14,7 +14,7 @@ from subtune.core.files import read_package_yaml
 
 LAYERS = "encoder.layer."
 CLASSIFIER = "classifier"
-# The prefixes of the parameters that adapters and PEFT add: of trained and of frozen parameters.
+# The prefixes of the trained and of the frozen parameters that adapters and PEFT add.
 ADDED, FIXED = "added", "fixed"
 KEY = "attention.self.key"
 # The roles in a layer, in the order of the forward pass. BERT does not have all of these modules.
@@ -87,7 +87,7 @@ def _replace_module_by_role(name: str, roles: Mapping[str, str]) -> str:
 
 
 def sort_components(components: Iterable[str]) -> list[str]:
-    """Sort components by the order of the forward pass, others last, and drop duplicates."""
+    """Sort components in the order of the forward pass, others last, and drop duplicates."""
     order = {name: number for number, name in enumerate(IN_LAYER)}
     return sorted(dict.fromkeys(components), key=lambda name: order.get(name, len(order)))
 

@@ -150,7 +150,7 @@ class AbstractSelection(HashableModel):
 
 
 def match_names(patterns: Collection[str], shapes: Shapes) -> list[str]:
-    """Return the names of tensors that match a pattern. A pattern without any is an error."""
+    """Return the names of tensors that match a pattern. A pattern without a match is an error."""
     names = [name for name in shapes if not is_classifier(name)]
     for pattern in patterns:
         if not any(map(_compile_pattern(pattern).fullmatch, names)):
@@ -176,7 +176,7 @@ def _suggest_vectors(pattern: str, shapes: Shapes) -> str:
 
 
 def format_patterns(patterns: Iterable[str] | None, names: Collection[str] | None = None) -> str:
-    """Format patterns as a comma-separated line; ``names`` as in `AbstractSelection.describe`."""
+    """Join patterns with commas. For ``names``, see `AbstractSelection.describe`."""
     patterns = patterns or ()
     if names is not None:
         here = [pattern for pattern in patterns if any(matches_any(n, [pattern]) for n in names)]

@@ -61,7 +61,7 @@ class RandomEntries(HashableModel):
         return self
 
     def entries(self, shapes: Shapes, generator: np.random.Generator) -> Entries:
-        """Draw entries; raise a `SubtuneError` if ``within`` has too few, or a pattern has none."""
+        """Draw entries; raise a `SubtuneError` if there are too few, or a pattern has no match."""
         size = self.count or sum(
             math.prod(shapes[name]) for name in match_names(self.as_many_as or (), shapes)
         )
@@ -174,7 +174,7 @@ class Top(AbstractSelection):
 
 
 def count_of_fraction(fraction: float, n: int) -> int:
-    """Compute ``ceil(fraction * n)`` in decimal arithmetic: 7 for 0.07 and 100; floats give 8."""
+    """Compute ``ceil(fraction * n)`` in decimal arithmetic: 0.07 and 100 give 7, with floats 8."""
     return math.ceil(Decimal(repr(fraction)) * n)
 
 
@@ -204,7 +204,7 @@ class DiffPruning(AbstractSelection):
     diff_pruning: DiffPruningSettings
 
     def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        """Return placeholders, which are as many as the entries that the first training selects."""
+        """Return placeholders for as many entries as the first training selects."""
         sizes = {name: math.prod(shape) for name, shape in shapes.items() if is_pretrained(name)}
         if self.diff_pruning.share * sum(sizes.values()) < 1:
             raise SubtuneError("diff_pruning.share: selects no entry of the model; increase it")

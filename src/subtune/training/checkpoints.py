@@ -30,8 +30,8 @@ from subtune.runs import records
 ENDING = ".11.safetensors"
 # In the JSON of a state, a number under this key replaces a tensor.
 TENSOR = "tensor:"
-# The tensors, arrays and JSON values that a run needs to continue after a step. The number of the
-# step has the key ``step``. When a state is read, tuples become lists and arrays become tensors.
+# The tensors, arrays and JSON values that a run needs to continue after a step. The key ``step``
+# holds the number of the step. When a state is read, tuples become lists and arrays tensors.
 State = dict[str, Any]
 
 
@@ -51,7 +51,7 @@ class Checkpoints:
     stop_reason: Callable[[], str | None] = lambda: None
 
     def group_by_step(self, runs: Iterable[str]) -> list[list[str]]:
-        """Group runs by the step of their newest checkpoint, or by the lack of a checkpoint."""
+        """Group runs by the step of their newest checkpoint. Runs without one form a group."""
         by_step: dict[str | None, list[str]] = {}
         for run in runs:
             newest = next((path.name for path in newest_first(self.folder / run)), None)
@@ -59,7 +59,7 @@ class Checkpoints:
         return list(by_step.values())
 
     def remove_recorded(self, store: Path) -> None:
-        """Remove the checkpoints of all runs recorded in ``store``, as those of a killed job."""
+        """Remove the checkpoints that a killed job left for runs recorded in ``store``."""
         for folder in self.folder.glob("*"):
             if records.is_recorded(store, folder.name):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -81,7 +81,7 @@ class CheckpointStore:
         self._last_write = time.monotonic()
 
     def read_newest(self) -> list[State] | None:
-        """Read the runs' states at the newest step with no damaged state, or return None."""
+        """Read the runs' states at the newest step where no state is damaged, or return None."""
         for path in newest_first(self._folders[0]):
             states = [read_state(folder / path.name) for folder in self._folders]
             undamaged = [state for state in states if state is not None]

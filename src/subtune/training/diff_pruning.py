@@ -100,11 +100,14 @@ class GateTraining:
 
         The second training is an ordinary run. As in the published code, the initial value of an
         entry is its pretrained value plus ``w``; the gate is dropped. If ``keeper`` has a
-        checkpoint of an earlier attempt, training continues from it; it may raise a `StoppedError`.
+        checkpoint of an earlier attempt, training continues from this checkpoint.
 
         Returns:
             The selected entries and initial tensors, both by tensor name, and the seconds of all
             attempts.
+
+        Raises:
+            StoppedError: the job was asked to stop.
         """
         earlier = keeper.read_newest() if keeper else None
         if earlier is not None:

@@ -119,8 +119,8 @@ def make_fit_result(
         started: the value of ``time.monotonic()`` when the run began.
     """
     train, weights = examples["train"], None
-    # Among few rows, a class may be absent. The regression can be fitted, but the loss is then not
-    # weighted.
+    # If there are few rows, a class may be absent. The regression can still be fitted, but the loss
+    # is not weighted.
     with contextlib.suppress(SubtuneError):
         weights = compute_label_weights(task, train, index, recipe)
     outputs, labels = torch.from_numpy(logits), torch.from_numpy(train.labels[index])
@@ -231,9 +231,9 @@ def _choose_penalty(
     """Choose the penalty of a regression by cross-validation; None if there are too few rows.
 
     The score is the task's first metric; for one label of a multi-label task, F1 or accuracy. The
-    strongest penalty is chosen whose mean score is below the best one by at most one standard error
-    of the difference, because scores on small folds vary (Breiman et al., "Classification and
-    Regression Trees", 1984, section 3.4.3).
+    strongest penalty is chosen among those whose mean score is at most one standard error of the
+    difference below the best, because scores on small folds vary (Breiman et al., "Classification
+    and Regression Trees", 1984, section 3.4.3).
     """
     from sklearn.model_selection import GridSearchCV
 

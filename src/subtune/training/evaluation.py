@@ -99,8 +99,9 @@ def compute_split_logits(
 ) -> np.ndarray:
     """Compute the logits of a split without dropout, in the order of the split's examples.
 
-    ``weights`` are those of several runs, by tensor name; None means one run with the model's own.
-    The result is ``[k, q, o]``, or ``[k, n, o]`` if the head averages over tokens.
+    ``weights`` maps tensor names to the weights of several runs; None means a single run with the
+    model's own weights. The result is ``[k, q, o]``, or ``[k, n, o]`` if the head averages over
+    tokens.
     """
     trained = dict(weights or {})
     for name, weight in trained.items():
@@ -170,7 +171,10 @@ def evaluate_runs(
 def score_splits(
     task: TaskSpec, examples: Mapping[str, Examples], computed: Mapping[str, np.ndarray]
 ) -> Evaluation:
-    """Compute predictions and scores from the logits of each split; NaN if one is not finite."""
+    """Compute predictions and scores from the logits of each split.
+
+    If any logit is not finite, all scores are NaN, and there are no predictions.
+    """
     if not all(np.isfinite(logits).all() for logits in computed.values()):
         return make_nan_evaluation(task)
     kind, scores, predictions = task.of_kind, {}, {}
@@ -199,8 +203,8 @@ class TrainingResult:
             over examples or, in token classification, words), ``seconds`` (divided equally among
             runs side by side) and, for each score, ``<split>/<metric>``.
         evaluations: one evaluation per epoch.
-        best_epoch: the first epoch with the highest `Evaluation.first_score`, or the last epoch
-            without evaluation splits; None if the run diverged.
+        best_epoch: the first epoch with the highest `Evaluation.first_score`. Without evaluation
+            splits, the last epoch; None if the run diverged.
         delta: the tensors that the run changed, at the end of the best epoch. When the run ends,
             they are on the CPU, and the head predicts labels in their original unit. Empty after
             divergence.

@@ -186,7 +186,7 @@ def _add_hook(
     """Add a hook that adds the squared gradients of a module's tensors in the backward pass.
 
     The module's input ``x`` is ``[1, t, i]``, or ids ``[t]`` for an embedding; its output ``y`` is
-    ``[1, t, o]``. ``read`` has the tokens that the head reads.
+    ``[1, t, o]``. ``read`` describes the tokens that the head reads.
     """
     name = f"{module}.weight"
     weight, bias = totals.get(name), totals.get(f"{module}.bias")

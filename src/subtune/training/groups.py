@@ -30,9 +30,9 @@ from subtune.training.values import TrainedValues, is_matrix
 # A function that writes a line to the log. If a key is given as well, the line is also stored under
 # this key in the provenance of the runs' records.
 Report = Callable[..., None]
-# If runs were trained one by one, the provenance of their records has the reason under this key.
+# If runs were trained one by one, the provenance of their records gives the reason under this key.
 ONE_BY_ONE = "one_by_one"
-# If batches have no padding, the provenance of the runs' records has the reason under this key.
+# If batches have no padding, the provenance of the runs' records gives the reason under this key.
 WITHOUT_PADDING = "without_padding"
 # The number of tokens in a large batch, divided by the number in an average batch.
 LARGE_BATCH = 1.3

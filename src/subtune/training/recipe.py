@@ -51,8 +51,8 @@ class Run:
         seed: the seed of all random numbers.
         start: maps the names of tensors to initial values that replace the pretrained ones. Only
             trained entries may differ from their pretrained values.
-        seconds: the seconds that it took to find ``entries`` and ``start``, which the first epoch
-            includes.
+        seconds: the seconds that it took to find ``entries`` and ``start``. They are part of the
+            first epoch's time.
         name: the name of the run in the log.
     """
 
@@ -84,8 +84,8 @@ def train(
         runs: the runs. Their seed determines the initial classifier, the initial low-rank updates,
             the order of examples, and dropout.
         report: receives a line per run and epoch, which begins with the run's name.
-        keeper: writes checkpoints between steps. Training continues from that of an earlier
-            attempt, on a CPU with bit-identical results.
+        keeper: writes checkpoints between steps. Training continues from the checkpoint of an
+            earlier attempt. On a CPU, the results are bit-identical.
 
     Raises:
         StoppedError: the job was asked to stop.

@@ -60,7 +60,7 @@ def train_and_record(
         specs: the specs of the runs, which share the model and the token ids.
         store: the directory of records.
         tokens: the token ids of the task, by split.
-        rankings: as in `subtune.training.groups.train_runs`.
+        rankings: see `subtune.training.groups.train_runs`.
         report: receives a line per epoch and per record.
         checkpoints: where checkpoints are written. If None, an interrupted run starts anew.
         runs_scored_on_training_set: ids of runs that are also scored on their training examples.
@@ -210,7 +210,7 @@ def score_training_examples(
 def predict_test_rows(
     store: Path, specs: Iterable[RunSpec], model: Encoder, tokens: datasets.DatasetDict
 ) -> pd.DataFrame:
-    """Predict the test splits ``tokens`` (by split, may be empty) with recorded runs.
+    """Predict test splits with recorded runs. ``tokens`` maps splits to token ids (maybe none).
 
     The table has the columns ``run`` (the run's id), ``split``, and those of the task kind's
     ``prediction_table``, except labels. A `SubtuneError` is raised if a run diverged.

@@ -1,8 +1,8 @@
 """Regressions on TF-IDF features of words and characters, a method without a pretrained model.
 
-Ridge regression predicts numbers. Logistic regressions predict classes, each against the rest, or
-each label of a multi-label task. Shapes: ``n`` rows of the dataset, ``f`` features, ``o`` outputs,
-``k`` regressions.
+Ridge regression predicts numbers. Logistic regressions predict classes (one-vs-rest), or each label
+of a multi-label task. Shapes: ``n`` rows of the dataset, ``f`` features, ``o`` outputs, ``k``
+regressions.
 """
 
 import time
@@ -34,9 +34,9 @@ INVERSE_PENALTY = 10
 # At most this many characters of the training texts are read, which takes about half a minute on
 # one core. If there are more, the end of long texts is not read.
 MOST_CHARACTERS = 20_000_000
-# ``non-zero features * k`` above which stochastic gradient descent replaces the exact solver, which
-# would take longer than half a minute on one core, and the number of passes over the data
-# ``passes * non-zero features * k``.
+# If ``non-zero features * k`` exceeds `MOST_SOLVED`, the exact solver would take longer than half a
+# minute on one core, so stochastic gradient descent is used. It makes at most `PASSES` passes over
+# the data, and at most ``MOST_PASSED / (non-zero features * k)``, but at least one.
 MOST_SOLVED, MOST_PASSED, PASSES = 2.5e8, 6e9, 5
 
 # One sequence of texts per text column: one column for single texts, two for pairs.
@@ -94,13 +94,13 @@ def fit_tf_idf(
 def fit_texts(
     train: Examples, task: TaskSpec, recipe: FitRecipe, seed: int
 ) -> tuple[TextRegression, Any, np.ndarray]:
-    """Fit a regression, and return it, its training features ``[n, f]`` and their indices."""
+    """Fit a regression; return it, its features ``[n, f]`` and the indices of its examples."""
     index = draw_training_indices(train, recipe, np.random.default_rng(seed))
     texts = [[column[row] for row in index] for column in read_text_columns(train, task)]
     targets = _regression_targets(task, train.labels[index])
     characters = _find_cut([len(text) for column in texts for text in column])
     if characters is not None:
-        log_line(f"TF-IDF: to save time, reads the first {characters:,} characters of a text")
+        log_line(f"TF-IDF: to save time, only {characters:,} characters of each text are read")
         texts = [[text[:characters] for text in column] for column in texts]
     vectorizer = make_vectorizer()
     vectors = vectorizer.fit_transform([text for column in texts for text in column])
@@ -158,11 +158,11 @@ def _regression_targets(task: TaskSpec, labels: np.ndarray) -> np.ndarray:
 
 
 def _find_cut(lengths: Sequence[int]) -> int | None:
-    """Find the characters to read of each text, given the lengths of all texts; None means all."""
+    """Find how many characters of each text to read, given all texts' lengths; None means all."""
     ascending = np.sort(lengths)
     if ascending.sum() <= MOST_CHARACTERS:
         return None
-    # For each text, the number of characters in total if longer texts are cut to its length.
+    # For each text, the total number of characters if longer texts are truncated to its length.
     totals = ascending.cumsum() + ascending * np.arange(len(lengths))[::-1]
     short = int((totals <= MOST_CHARACTERS).sum())
     rest = MOST_CHARACTERS - int(ascending[:short].sum())

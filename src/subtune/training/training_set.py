@@ -90,8 +90,8 @@ def to_training_labels(
 def restore_label_unit(delta: Delta, names: Iterable[str], unit: Unit) -> Delta:
     """Rescale the last layer of a delta, so that it predicts labels in their original unit.
 
-    The last layer is in every delta. Its weight and bias come last in ``names``, those of all
-    parameters.
+    Every delta contains the last layer. ``names`` are the names of all parameters, in which the
+    last layer's weight and bias come last.
     """
     if unit == Unit() or not delta:
         return delta
@@ -109,8 +109,8 @@ def compute_label_weights(
 ) -> Tensor | None:
     """Compute the weight of each class in the loss, ``[outputs]`` in float64, or None if equal.
 
-    The labels at ``index`` are counted. A `SubtuneError` is raised if a label occurs in none or
-    all.
+    The labels at ``index`` are counted. A `SubtuneError` is raised if a label occurs in none of
+    these examples or in all.
     """
     if recipe.class_weights is None:
         return None

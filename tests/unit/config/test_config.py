@@ -152,10 +152,10 @@ MISTAKES = {
          "found 2 models with `fractions`, expected one model; "),
         ("E.tasks", ["rte"], "!experiments.layernorm.fractions.scopes", "found one task for 'cv'"),
         ("E.methods", {"layernorm": [1e-3], "random,b_q": [1e-3]}, "",
-         "expected a method that trains whole parameters"),
+         "combine only methods that train whole parameters"),
         ("E.fractions.of", "random", "", ", expected whole parameters"),
         ("selections.mine", {"peft": {"type": "LORA", "r": math.nan}}, ".peft",
-         "expected text, finite numbers, true, false, null and lists"),
+         "expected only strings, finite numbers, true, false, null and lists"),
         ("source", "tsv", "!glue_dir", "missing"),
     ],
     "no learning rates": [

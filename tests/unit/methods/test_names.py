@@ -88,8 +88,8 @@ def test_names_of_your_own_combine_with_the_papers(bert):
     [
         ("b_m4", "found 'b_m4', expected one of .*did you mean 'b_m"),
         ("b_m2,", "found ''"),
-        ("rand_bias,b_q", "expected a method that trains whole parameters"),
-        ("frozen,b_q", "and has no `without`"),
+        ("rand_bias,b_q", "combine only methods that train whole parameters"),
+        ("frozen,b_q", "and have no `without`"),
     ],
 )
 def test_a_name_that_means_nothing_is_an_error(name, message):
