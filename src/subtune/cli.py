@@ -316,8 +316,8 @@ def verify(*, results: Directory | None = None) -> None:
     if damage:
         raise SubtuneError(
             "\n".join(damage.values())
-            + f"\n{len(damage):,} run(s) have a damaged or missing record. To train again the runs "
-            "that are still in the configuration, run this command, and then snakemake:\n"
+            + f"\n{len(damage):,} run(s) have a damaged or missing record. To train those that are "
+            "still in the configuration again, run this command, and then snakemake:\n"
             + shlex.join(["rm", "-r", *map(str, paths)])
         )
     stored = records.list_stored_ids(layout)
@@ -388,8 +388,8 @@ def predict(
     """
     if Path(run).is_dir():
         raise SubtuneError(
-            f"{run}: found a directory, expected the id of a run (README.md in an exported model "
-            "explains how to load the model)"
+            f"{run}: this is a directory, expected a run id (to use an exported model, see its "
+            "README.md)"
         )
     from subtune.share.predict import predict_table
 
@@ -409,7 +409,7 @@ def _find_run(layout: Layout, run: str) -> str:
     if not Path(layout.summary("answers", "csv")).is_file():
         raise SubtuneError(
             f"{layout.results}: found no answer, so {run!r} cannot be the method of a comparison; "
-            "call `subtune compare` first, give the id of a run, or use another --results directory"
+            "run `subtune compare` first, give a run id, or use another --results directory"
         )
     return Comparison(Path(layout.results)).best_run(run)
 

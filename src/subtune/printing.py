@@ -32,7 +32,7 @@ def parameter_table(
 ) -> pd.DataFrame:
     """Count the parameters that each method trains, with one row per model and method.
 
-    Without ``methods``, all methods are counted; without ``directories``, the papers' models.
+    The default of ``methods`` is all methods, and of ``directories`` the papers' models.
     """
     models: Mapping[str, AnyDimensions] = {
         name: read_dimensions(directory) for name, directory in directories.items()
@@ -54,7 +54,7 @@ def parameter_table(
 def parameter_lines(counts: pd.DataFrame) -> Iterator[str]:
     """Format the table of `parameter_table`.
 
-    Lines below the table state the classifier's size and why counts are missing. If all are
+    Lines below the table state the size of the classifier, and why counts are missing. If all are
     missing, a `SubtuneError` is raised.
     """
     uncounted = counts.dropna(subset="problem").groupby("problem", sort=False)["method"].unique()

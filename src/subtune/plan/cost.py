@@ -5,7 +5,8 @@ The duration of a training step is estimated as::
     seconds = per_layer / 1000 * layers + per_teraflop * teraflops
 
 ``teraflops`` is the number of operations of the forward pass, divided by 10¹². The *pace* of a kind
-of step is its ``per_layer``, which runs that train side by side share, and its ``per_teraflop``.
+of step consists of ``per_layer`` and ``per_teraflop``. Runs that train side by side share the time
+per layer.
 ``subtune init`` measures paces, and ``paces.yaml`` lists those of known devices. The estimate for a
 model may be wrong by a factor of two if only models of other sizes were measured.
 """
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 FLOAT_BYTES = 4
 # Megabytes of main memory that Python, torch and CUDA need.
 PROCESS_MB = 3000
-# The weights are in memory three times: as read from the file, for training, and for evaluation.
+# Memory contains three copies of the weights: from the file, for training, and for evaluation.
 COPIES_OF_MODEL = 3
 # Training needs memory for four numbers per trained parameter: the gradient, the two moments of
 # AdamW, and the value at the best epoch. In a checkpoint, the current value replaces the gradient.
@@ -94,7 +95,7 @@ class Cost:
 
 
 def find_pace(paces: Mapping[Trains, Pace], kind: Trains) -> Pace:
-    """Find the pace of a kind of step, scaled from that of the most similar kind if unmeasured."""
+    """Find the pace of a kind of step, or scale the pace of the most similar measured kind."""
     if kind in paces:
         return paces[kind]
     nearest = min(paces, key=lambda other: abs(FORWARD_PASSES[other] - FORWARD_PASSES[kind]))
@@ -116,7 +117,7 @@ class Estimates:
 
     @cached_property
     def paces(self) -> dict[Trains, Pace]:
-        """The paces of the assumed device; a `SubtuneError` is raised if they are unknown."""
+        """The paces of the assumed device. Unknown paces raise a `SubtuneError`."""
         assumed = self.plan.config.assumptions
         if assumed.pace:
             return assumed.pace
@@ -136,7 +137,7 @@ class Estimates:
 
     @cached_property
     def dimensions(self) -> dict[str, AnyDimensions]:
-        """The dimensions of each model, by id. For unknown models, those of BERT-large are used."""
+        """The dimensions of each model, by id. Unknown models are assumed to be like BERT-large."""
         large = known_dimensions("bert-large-cased")
         assert large
         locations = self.plan.locations
@@ -149,7 +150,7 @@ class Estimates:
 
     @cached_property
     def forward_flops(self) -> dict[str, float]:
-        """Maps the key of token ids to the operations of a forward pass on a mean-length text."""
+        """Maps keys of token ids to the operations of a forward pass on a text of mean length."""
         flops = {}
         for key, tokens in self.plan.tokens.items():
             dimensions = self.dimensions[tokens.tokenizer]
@@ -196,7 +197,7 @@ class Estimates:
         return cost
 
     def checkpoint_bytes(self, sweep: str) -> float:
-        """Return the maximum size in bytes of the checkpoints that a sweep has at one time."""
+        """Return the maximum total size, in bytes, of a sweep's checkpoints at one time."""
         runs = self.plan.sweeps[sweep]
         largest = max(self.runs_sharing_steps[run.key] * self._trained_bytes(run) for run in runs)
         return CHECKPOINTS_KEPT * COPIES_OF_TRAINED * largest
@@ -219,7 +220,7 @@ class Estimates:
         return cost
 
     def job_minutes(self, cost: Cost, attempt: int = 1) -> int:
-        """Return the minutes that an attempt of a job requests: twice those of the last one."""
+        """Return the minutes that an attempt of a job requests. Each attempt doubles them."""
         needed = TIME_MARGIN * cost.seconds / 60 + 10
         first = max(min(needed, SHORT_JOB), needed / 8)
         most = 60 * self.plan.config.assumptions.longest_job_hours
@@ -249,7 +250,7 @@ class Estimates:
         return min(mean, tokens.max_length)
 
     def _run_cost(self, run: PlannedRun, sharing: int) -> Cost:
-        """Estimate the cost of a run. ``sharing`` runs share its steps, including itself."""
+        """Estimate the cost of a run. ``sharing`` runs, including this one, share its steps."""
         tokens, recipe = run.spec.tokens, run.spec.recipe
         evaluated = self.plan.task_size(tokens, recipe.fold).evaluation_rows
         if isinstance(recipe, FitRecipe):
@@ -294,7 +295,7 @@ class Estimates:
         return Cost(examples * self._mean_length(tokens), FORWARD_PASSES[kind] * flops, seconds)
 
     def _count_sharing_runs(self, runs: Iterable[PlannedRun], rates: int = 1) -> dict[str, int]:
-        """Map each run's key to the number of runs that share its steps, at ``rates`` each."""
+        """Map each run's key to the number of runs, with ``rates`` each, that share its steps."""
         sharing, on_gpu = dict[str, int](), self.plan.config.assumptions.on_gpu
         for group in self.plan.group_runs({run.key: run for run in runs}.values()):
             [first, *_] = group
@@ -313,7 +314,7 @@ class Estimates:
 
 
 def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.DataFrame":
-    """Build the cost table, with one row per experiment and a row in which shared runs count once.
+    """Build the cost table: one row per experiment, and a total that counts shared runs once.
 
     ``with_information`` names the experiments with figures that show Fisher information. ``jobs``
     counts the jobs that the Slurm profile submits: those for sweeps, searches, Fisher information
@@ -325,7 +326,7 @@ def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.D
 
     plan = estimates.plan
     # Maps each experiment to four sets: the keys of its runs, of its sweeps and of its Fisher
-    # information, and one tuple per model, with the keys of the runs that predict test sets.
+    # information, and for each model a tuple with the keys of the runs that predict test sets.
     parts: dict[str, list[set]] = {}
     for name, experiment in plan.config.experiments.items():
         tasks = [task for task in experiment.tasks if plan.config.is_submitted(task)]

@@ -1,4 +1,4 @@
-"""The grid of runs of an experiment: every combination of its settings, and its runs with masks."""
+"""The grid of an experiment's runs: all combinations of its settings, and runs with masks."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from subtune.tasks.task import TEST, TaskSize
 
 # If a learning-rate search is scored on a fold, the training set is split into this many folds.
 SEARCH_FOLDS = 5
-# The settings of an experiment whose values in a recipe depend on the task, and all other settings
+# The settings of an experiment whose values in a recipe depend on the task, and the other settings
 # of recipes, which are copied.
 OF_TASK = {"labels", "train_rows", "class_weights"}
 SAME_IN_RECIPES = (Recipe.model_fields.keys() & Experiment.model_fields.keys()) - OF_TASK
@@ -59,9 +59,9 @@ class Grid:
     def list_runs(self) -> Iterator[RunWithSearch]:
         """Yield all runs in the order of the plan.
 
-        First come the runs of all methods for each number of training examples, then those for
-        numbers that are set for a single method, then runs with masks, only on the largest number
-        of examples.
+        The runs of all methods for each number of training examples come first. Then come runs for
+        numbers that are set for a single method, and runs with masks, which use only the largest
+        number of examples.
         """
         settings = self.experiment.with_overrides(self.task_name)
         methods = [*self.experiment.methods_for(self.model_name)]
@@ -99,7 +99,7 @@ class Grid:
     def _list_method_runs(self, train_rows: int, methods: Iterable[str]) -> Iterator[RunWithSearch]:
         """Yield the runs of methods at each learning rate.
 
-        The rate varies slowest, so that existing sweeps do not change if a rate is appended.
+        Rates are the outer loop, so that existing sweeps do not change if a rate is appended.
         """
         numbered_runs: list[tuple[int, RunWithSearch]] = []
         for method in methods:
@@ -159,8 +159,8 @@ class Grid:
     def _make_fit(self, selection: Embeddings | TfIdf, seed: int, **names: Any) -> PlannedRun:
         """Make the run that fits a regression to embeddings or TF-IDF features.
 
-        The texts of a pair are embedded separately. The seed only draws training examples, so the
-        specs of all runs on the whole training set have seed 0.
+        The texts of a pair are embedded separately. The seed only affects which training examples
+        are drawn, so the specs of all runs on the whole training set have seed 0.
         """
         fisher = self.fisher_specs[self.task_name]
         embeds_pairs = len(fisher.tokens.data.task.text) > 1 and not isinstance(selection, TfIdf)

@@ -1,7 +1,7 @@
 """Specs of the inputs of runs: models, datasets and token ids.
 
-The version of a local input is a hash of its files, that of an input from the Hugging Face hub a
-commit, which is stored by `subtune.core.hub`.
+The version of a local input is a hash of its files. The version of an input from the Hugging Face
+hub is a commit, which `subtune.core.hub` stores.
 """
 
 from collections.abc import Iterable, Mapping
@@ -93,7 +93,7 @@ def local_directory(source: ModelSource) -> Path:
 def _choose_pooling(
     source: ModelSource, model: str, location: str, version: str, pins: Path
 ) -> Pooling | None:
-    """Return the pooling that the configuration sets, or else the pooling of the model's files."""
+    """Return the pooling from the configuration or, if it sets none, from the model's files."""
     if source.pooling or location in COMMITS:
         return source.pooling
     if not source.hub:
@@ -105,7 +105,7 @@ def _choose_pooling(
 
 
 def choose_labels(experiment: Experiment, task: Task) -> Labels:
-    """Return ``experiment.labels`` for a task whose labels are numbers, or else ``"raw"``."""
+    """Return ``experiment.labels`` if the task's labels are numbers, otherwise ``"raw"``."""
     return experiment.labels if task.of_kind.has_numbers else "raw"
 
 
@@ -143,7 +143,7 @@ def require_weights_in_folds(
 ) -> None:
     """Check that each label occurs in some, but not all, of the rows outside of each fold.
 
-    Otherwise labels cannot be weighted by frequency. Data that is read after planning is not
+    Otherwise labels cannot be weighted by frequency. Data that are read after planning are not
     checked.
     """
     if data.source in ("builtin", "files") and (folds := [*folds]):
@@ -226,7 +226,7 @@ def _check_methods(
 def make_data_spec(
     config: Config, task: Task, splits: Iterable[str], folds: int | None = None
 ) -> DataSpec:
-    """Make the spec of a task's dataset; splits of local data without a file are left out."""
+    """Make the spec of a task's dataset. Splits of local data without a file are left out."""
     user_task = config.tasks.get(task.name)
     source: Literal["hub", "tsv", "builtin", "files"]
     source = "files" if user_task or task.name in config.directories else config.source
@@ -247,7 +247,7 @@ def make_data_spec(
 
 
 def find_files(config: Config, task: TaskSpec, source: str) -> Mapping[str, Path]:
-    """Find the file of each split, by split; empty if the source has no local files.
+    """Map each split to its file. The result is empty if the source has no local files.
 
     A `SubtuneError` is raised if an official file of a built-in task is missing.
     """
@@ -262,8 +262,8 @@ def find_files(config: Config, task: TaskSpec, source: str) -> Mapping[str, Path
 def scored_file(config: Config, task: Task, folds: int | None) -> Path:
     """Return the file whose examples are used to compare methods on a user-defined task.
 
-    This is the test file or, without one, the training file with folds and the dev file without
-    folds.
+    This is the test file. Without a test file, it is the training file in cross-validation, and
+    otherwise the dev file.
     """
     has_test = len(task.evaluation) > 1
     split = task.evaluation[-1] if has_test or not folds else "train"

@@ -54,8 +54,8 @@ class Plan:
     Attributes:
         sizes: the size of each task, by the key of its `DataSpec`.
         locations: the hub repository or local directory of each model, by the model's id.
-        tests: maps the key of a training set's token ids to the token ids of the test set, for
-            tasks that the GLUE server scores.
+        tests: for tasks that the GLUE server scores, maps the key of a training set's token ids to
+            the token ids of the test set.
         rankings: the rankings by Fisher information, by id.
         searches: the learning-rate searches, by id.
         experiments: the runs of each experiment, by its name.
@@ -74,7 +74,7 @@ class Plan:
 
     @cached_property
     def runs(self) -> dict[str, PlannedRun]:
-        """All runs, by key. Names of models and methods are those of a run's last experiment."""
+        """All runs, by key. Names of models and methods are from a run's last experiment."""
         return {run.key: run for runs in self.experiments.values() for run in runs}
 
     @cached_property
@@ -123,7 +123,7 @@ class Plan:
 
     @cached_property
     def weighted_examples(self) -> dict[str, int]:
-        """Maps each run's key to its examples in all epochs, times `WEIGHT_OF_MATRICES` if any."""
+        """Maps each run's key to its examples in all epochs, weighted if it trains matrices."""
         return {
             key: run.train_rows
             * self.examples_per_row(run.spec.tokens)
@@ -136,11 +136,11 @@ class Plan:
     def sweeps(self) -> dict[str, list[PlannedRun]]:
         """The runs of each training job, by the key of the job.
 
-        Runs that differ only in their selection, their seed or a field in `VARYING` are split into
-        jobs by experiment, so that a job for one experiment trains no run of another, unless they
-        take less time than starting a job. With the setting ``jobs_at_once``, each job contains the
-        runs that share steps, so that a run ends soon after its job has started, and one job has
-        all regressions.
+        Runs that differ only in their selection, their seed or a field in `VARYING` can be in one
+        job. They are split by experiment, so that a job for one experiment trains no run of
+        another, unless they take less time than starting a job. With the setting ``jobs_at_once``,
+        a job contains only runs that share steps, so that a run ends soon after its job has
+        started. All regressions are in one job.
         """
         sweeps = {}
         for group in _group_by_key(self.runs.values(), _job_key):
@@ -184,7 +184,7 @@ class Plan:
     ) -> list[list[PlannedRun]]:
         """Split runs, each trained ``times`` times, by ``runs_per_job`` and `MOST_WEIGHT`.
 
-        Runs that share steps stay together as far as the limits allow.
+        Runs that share steps stay together if the limits allow it.
         """
 
         def is_too_large(job: list[PlannedRun]) -> bool:
@@ -193,7 +193,7 @@ class Plan:
 
         groups = self.group_runs(runs) if is_too_large(runs) else [runs]
         jobs: list[list[PlannedRun]] = [[]]
-        # Small groups are added last, to fill the remaining space in jobs.
+        # Small groups come last, to fill the remaining space in jobs.
         for group in sorted(groups, key=len, reverse=True):
             if jobs[-1] and is_too_large([*jobs[-1], *group]):
                 jobs.append([])
@@ -204,7 +204,7 @@ class Plan:
         return jobs
 
     def task_size(self, tokens: TokensSpec, fold: Fold | None = None) -> TaskSize:
-        """Return the size of a task for a run that is scored on a fold, if there is one."""
+        """Return the size of a task for a run that is scored on ``fold``, if given."""
         return _task_size_with_fold(self.sizes[tokens.data.key], tokens, fold)
 
     def examples_per_row(self, tokens: TokensSpec) -> int:
@@ -316,7 +316,7 @@ def _plan_fisher(
 
 
 def _task_size_with_fold(size: TaskSize, tokens: TokensSpec, fold: Fold | None) -> TaskSize:
-    """Return the size of a task whose first evaluation split is replaced by a fold, if any."""
+    """Return the size of a task, with its first evaluation split replaced by ``fold``, if given."""
     if fold is None:
         return size
     others = size.evaluation_rows if len(tokens.data.task.evaluation) > 1 else 0

@@ -21,8 +21,8 @@ def choose_next_rates(spec: SearchSpec, scores: Mapping[float, float]) -> list[f
     """Return the learning rates that a search trains next, or an empty list if the search is done.
 
     After its `first_rates`, a search tries the neighbours of the best rate until neither is better.
-    If the best rate is at an end of the list, a rate is added there, so that the best rate becomes
-    the geometric mean of its neighbours. ``scores`` maps each tried rate to its run's score, or to
+    If the best rate is at an end of the list, a rate is added there. The best rate is then the
+    geometric mean of its neighbours. ``scores`` maps each tried rate to its run's score, or to
     NaN if the run diverged.
     """
     if missing := [rate for rate in first_rates(spec) if rate not in scores]:
@@ -64,7 +64,7 @@ def first_rates(spec: SearchSpec) -> Sequence[float]:
 
 
 def read_score(run: RunSpec, store: Path) -> float | None:
-    """Read a run's first metric on its first evaluation split; None if the run is not recorded."""
+    """Read a run's first metric on its first evaluation split, or None without a record."""
     if not records.is_recorded(store, run.id):
         return None
     task = run.tokens.data.task
@@ -74,7 +74,7 @@ def read_score(run: RunSpec, store: Path) -> float | None:
 def recorded_scores(
     spec: SearchSpec, score: Callable[[RunSpec], float | None]
 ) -> dict[float, float]:
-    """Repeat a search as far as its runs are recorded; return the score of each learning rate."""
+    """Repeat the recorded part of a search, and return the score of each learning rate."""
     scores: dict[float, float] = {}
     while True:
         rates = choose_next_rates(spec, scores)
@@ -88,7 +88,7 @@ def recorded_scores(
 def find_learning_rates(
     specs: Iterable[SearchSpec], store: Path, train: Callable[[list[RunSpec]], object]
 ) -> dict[str, dict[str, Any]]:
-    """Run several searches, training all runs together; return each `search_result` by its id."""
+    """Run several searches whose runs are trained together; return each `search_result` by id."""
     specs = [*specs]
     while True:
         scores = [recorded_scores(spec, partial(read_score, store=store)) for spec in specs]

@@ -1,13 +1,13 @@
 """Write, read and check run records.
 
-A record is a directory whose name is the run's content id. Its files are written once, into a
+A record is a directory whose name is the run's content id. Its files are written once, to a
 temporary directory that is then renamed atomically::
 
     spec.json            the run's spec, without fields that have their default value
     scores.json          best epoch, its scores, number of trained parameters, whether it diverged
     history.csv          one row per epoch
-    predictions.parquet  split, idx, label and prediction (logits, labels of words, or answers) of
-                         every evaluation example at the best epoch; for answers, also all accepted
+    predictions.parquet  split, idx, label and prediction (logits, word labels, or answers) of every
+                         evaluation example at the best epoch; for answers, also all accepted
                          answers
     epochs.parquet       epoch, split, idx and prediction of the same examples at every epoch;
                          this file does not exist if the run diverged
@@ -16,8 +16,8 @@ temporary directory that is then renamed atomically::
     delta.safetensors    the changed values, and their indices in partly changed tensors
     checksums.json       checksums of all other files, which are verified at every reading
 
-In the record of a diverged run, the best epoch and the scores are null, and the predictions,
-changes and delta are empty. Functions that read a record raise a `SubtuneError` if a file is
+In the record of a diverged run, the best epoch and the scores are null, and predictions, changes
+and delta are empty. Functions that read a record raise a `SubtuneError` if a file is
 missing, cannot be read, or does not match its checksum.
 """
 
@@ -60,7 +60,7 @@ def list_run_ids(store: Path) -> list[str]:
 
 
 def find_run_id(store: Path, start: str) -> str:
-    """Find the full id of the only recorded run whose id starts with ``start``."""
+    """Complete the beginning of a run's id, which must match exactly one recorded run."""
     matches = [run_id for run_id in list_run_ids(store) if run_id.startswith(start)]
     if len(matches) != 1:
         raise SubtuneError(
@@ -145,7 +145,7 @@ def count_examples(predicted: Mapping[str, np.ndarray], split: str) -> int:
 
 
 def predicts_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
-    """Return whether a run predicts only one answer in each split; False for a diverged run."""
+    """Return whether a run predicts only one answer in each split (False if it diverged)."""
     logits = [values for name, values in predicted.items() if name.startswith("logit_")]
     if len(logits) > 1 and predicted["label"].dtype == object:
         # An answer of a multi-label task is a set of labels.
@@ -188,7 +188,7 @@ def delta_bytes(store: Path, run_id: str) -> int:
 
 
 def read_delta(store: Path, run_id: str) -> dict[str, np.ndarray]:
-    """Read a delta, as in `subtune.training.values`; raise a `SubtuneError` if the run diverged."""
+    """Read a delta, as in `subtune.training.values`. A diverged run raises a `SubtuneError`."""
     if read_outcome(store, run_id)["diverged"]:
         raise SubtuneError(
             f"run {run_id} diverged in epoch {len(read_epochs(store, run_id))} (its loss or a "
@@ -256,7 +256,7 @@ def _read_and_check(path: Path, sums: Mapping[str, str]) -> bytes:
 
 
 def _damage_error(store: Path, problem: str) -> SubtuneError:
-    """Return an error which says that a record is damaged, and how to train its run again."""
+    """Build an error that says that a record is damaged, and how to train its run again."""
     return SubtuneError(
         f"{problem}; `subtune verify --results {store.parent}` lists the files to delete; delete "
         "them, and run snakemake again"
@@ -264,7 +264,7 @@ def _damage_error(store: Path, problem: str) -> SubtuneError:
 
 
 def require_undamaged(store: Path, run_id: str) -> None:
-    """Raise a `SubtuneError` unless a record matches its checksums, and its spec the run's id."""
+    """Raise a `SubtuneError` unless a record matches its checksums and its spec matches the id."""
     sums = _read_checksums(store / run_id)
     for name in sorted(sums):
         _read_and_check(store / run_id / name, sums)
@@ -295,7 +295,7 @@ def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:
 
 
 def read_sweep_run_ids(table: str | Path) -> dict[str, str]:
-    """Read the run id of each planned run by its key, which differs if a search chose the rate."""
+    """Map each planned run's key to its run id, which differs if a search chose the rate."""
     with open(table, encoding="utf-8", newline="") as file:
         return {row["key"]: row["run"] for row in csv.DictReader(file, restval="")}
 

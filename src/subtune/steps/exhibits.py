@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from subtune.steps.context import Context
 
 INDEX = "exhibits.json"
-# Describes the data of each ``source``, for readers.
+# Maps each ``source`` to a description of the data for readers.
 SOURCES = {"hub": "hub data", "tsv": "GLUE's files", "builtin": "mini tasks, not the originals"}
 
 
@@ -32,7 +32,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
     plan, layout = context.plan, context.layout
     for name, experiment in context.config.experiments.items():
-        # The order of these specs is that of the tasks.
+        # These specs have the order of the tasks.
         fishers = plan.experiment_fisher_specs[name].values()
         shown = find_paper(experiment.paper).shows_information()
         inputs: Paths = {table: layout.data(name, table) for table in SCORE_TABLES} | {
@@ -150,7 +150,7 @@ def read_results(paper: "Paper", job: Job) -> "ExperimentResults":
         made["reproduction"] = compare_with_printed(tables["chosen"], printed, tested)
     if "left_open" in wanted:
         made["left_open"] = pd.DataFrame(spec["left_open"])
-    # Concatenation with an empty table gives columns the dtype object.
+    # Concatenation with an empty table changes the dtype of columns to object.
     tables |= {name: table.infer_objects() for name, table in made.items()}
     if "claims" in wanted:
         tables["claims"] = evaluate_paper(paper, tasks, tables)

@@ -1,16 +1,16 @@
-"""The jobs of a plan, and the plan file by which jobs are passed to other processes.
+"""The jobs of a plan, and the plan file that passes jobs to other processes.
 
 Jobs consist of plain values, so that both Snakemake's rules and the workers of `compare` can read
-jobs. Importing this module must be fast, because every job imports it.
+them. Importing this module must be fast, because every job imports it.
 
 The process that a user starts writes the plan file. The file is named by a hash of its content, so
 no other call changes the plan of a running call. An *index file*, named by a hash of the
-configuration, names its newest plan, and the state of all files that were read. If nothing has
-changed since, the next call reads this plan, which is faster than planning.
+configuration, contains the path of its newest plan, and the state of all files that were read. If
+nothing has changed since, the next call reads this plan, which is faster than planning.
 
 Reading a plan file or index file updates its modification time. When a plan is written, files that
 nobody has used for `DAYS_UNUSED` days are removed. A call whose jobs all wait or run for longer
-could lose its plan; these jobs would end with one line in their logs.
+could lose its plan. Its jobs would then end with one line in their logs.
 """
 
 import json
@@ -67,8 +67,8 @@ class Job(NamedTuple):
         step: a name in `STEPS`.
         id: a content hash, or a name, for example of an experiment.
         spec: the values that affect the result, and names that tables show.
-        inputs: the input files; each name maps to a path or a list of paths.
-        outputs: the output files, in the form of ``inputs``.
+        inputs: maps names to the path or paths of input files.
+        outputs: maps names to the path or paths of output files.
         resources: ``mem_mb`` and ``minutes`` of the first attempt, the number of GPUs ``gpu``, and
             paths such as ``store``. A job does not run again if its resources change: additional
             ids in ``scored_selections`` do not add training scores to recorded runs.
@@ -83,7 +83,7 @@ class Job(NamedTuple):
 
     @property
     def spec_hash(self) -> str:
-        """A hash of the spec in its order. A job whose id is a name runs again if it changes."""
+        """A hash of the spec, in its order. If it changes, a job whose id is a name runs again."""
         return hash_text(json.dumps(self.spec))
 
 
@@ -107,7 +107,9 @@ def run_job(job: Job, threads: int = 1) -> None:
             differ from those of the version of subtune that planned the job.
     """
     if other := _find_other_versions(job.spec):
-        raise SubtuneError(f"{job.id}: planned by another version of subtune ({other}); call again")
+        raise SubtuneError(
+            f"{job.id}: planned by another version of subtune ({other}); run the command again"
+        )
     with write_atomically(job.outputs) as outputs, ExitStack() as held:
         if job.resources.get("gpu"):
             # These imports take seconds, in which another job may use the GPU.
@@ -121,9 +123,8 @@ def run_job(job: Job, threads: int = 1) -> None:
 def _find_other_versions(spec: Mapping[str, Any]) -> str:
     """Describe the version numbers in a job's spec that this version of subtune does not have.
 
-    Only the numbers that decide the job's results are in its spec. The files of the code are not
-    compared, because most updates change no result. A fold is the only spec whose ``version`` is a
-    number.
+    A job's spec has only the numbers that affect its results. The code itself is not compared,
+    because most updates change no result. A fold is the only spec whose ``version`` is a number.
     """
     text = json.dumps(spec).replace('"version": ', '"fold_version": ')
     # The text of a label cannot match, because JSON escapes its quotation marks.
@@ -201,7 +202,7 @@ def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
     folder = Path(str(data.get("results", "results")), "plans").absolute()
     name = hash_text(json.dumps(data, default=str))
     index, code, before = folder / f"configuration-{name}.json", _hash_code(), None
-    # There are other errors if the index file is damaged.
+    # A damaged index file can raise any of these errors.
     with suppress(OSError, ValueError, KeyError, TypeError, SubtuneError):
         found = json.loads(index.read_bytes())
         if found["code"] != code:
@@ -230,7 +231,7 @@ def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
 
 
 def _explain_repeated_jobs(before: str) -> list[str]:
-    """Return a line if an update lets finished jobs of the previous plan file run again."""
+    """Return a line if an update makes finished jobs of the previous plan file run again."""
     with suppress(SubtuneError):
         jobs = [job for by_id in read_plan(before).jobs.values() for job in by_id.values()]
         done = [job for job in jobs if all(map(os.path.exists, list_files(job.outputs)))]
@@ -242,7 +243,7 @@ def _explain_repeated_jobs(before: str) -> list[str]:
 
 
 def _mark_used(path: Path) -> None:
-    """Set a file's modification time to now. Only its owner can do so, so others write a copy."""
+    """Set a file's modification time to now. Only the owner can do this, so others write a copy."""
     try:
         os.utime(path)
     except OSError:
@@ -261,7 +262,7 @@ def _remove_unused(folder: Path) -> None:
 
 
 def _stat_files(paths: Iterable[str]) -> dict[str, list[int] | None]:
-    """Map each path to the file's size and modification time in ns; None if the file is missing."""
+    """Map each path to the file's size and modification time in ns, or None for a missing file."""
     states: dict[str, list[int] | None] = dict.fromkeys(paths)
     for path in states:
         with suppress(OSError):

@@ -19,7 +19,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Rank entries, and write the ranks. A mask has the first ``ceil(fraction * n)`` of them."""
+    """Rank entries, and write the ranks. A mask has the first ``ceil(fraction * n)`` entries."""
     import safetensors.numpy
 
     from subtune.methods.single_entries import rank_entries_in_files

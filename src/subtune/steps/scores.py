@@ -71,8 +71,8 @@ def jobs(context: "Context") -> Iterator[Job]:
         outputs = {table: context.layout.data(name, table) for table in SCORE_TABLES}
         models = [context.layout.model(context.plan.model_ids[m]) for m in experiment.models]
         inputs = context.sweep_inputs(context.plan.find_sweeps(name)) | {"models": models}
-        # These paths are not in the spec, because its keys of runs and hashes of predictions depend
-        # on the contents of the files.
+        # These paths are not in the spec. Its run keys and hashes of predictions already depend on
+        # the contents of the files.
         files = {
             task.name: [str(scored_file(context.config, task, experiment.folds)), task.predictions]
             for task in predicted
@@ -135,7 +135,7 @@ def collect_run_scores(
     best = chosen_runs.choose_rates(every)
     largest = chosen_runs.select_largest_training_set(best)
     chosen = chosen_runs.add_curve_verdicts(largest, store, columns).assign(margin=asked["margin"])
-    # Scores with smaller training sets show the gain from more labels, which papers do not report.
+    # Scores on smaller training sets show the gain from more labels, which papers do not report.
     scored = chosen if asked["paper"] else best
     row_scores = run_scores.tabulate_pseudo_values(scored, store, columns)
     predictions = {}

@@ -32,7 +32,7 @@ from subtune.core.process import count_cores
 PARALLEL = ("-c", "--cores", "-j", "--jobs", "--profile")
 # Bytes that a call needs for temporary files, such as copies of the rules.
 TEMPORARY_BYTES = 10 * 2**20
-# The last line of a log is cut to this number of characters.
+# The last line of a log is truncated to this number of characters.
 LAST_LETTERS = 500
 # What Snakemake and its Slurm plugin print when a job is killed: a Slurm state, or a signal.
 END = re.compile(r"(?:SLURM status is: '|died with <Signals\.)(\w+)")
@@ -50,7 +50,7 @@ def workflow_directory() -> Path:
 
 
 def snakemake_command(*arguments: str) -> list[str]:
-    """Return the command that calls Snakemake, which ignores modules in the working directory."""
+    """Return the command for Snakemake. It ignores modules in the working directory."""
     directory = workflow_directory()
     options = [f"--snakefile={directory / 'Snakefile'}"]
     options += [f"--workflow-profile={directory / 'profiles' / 'default'}"]
@@ -66,7 +66,7 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
         temporary = tempfile.gettempdir()
     if shutil.disk_usage(temporary).free < TEMPORARY_BYTES:
         raise SubtuneError(
-            f"TMPDIR: {temporary} is full; free some space or set TMPDIR to another folder"
+            f"TMPDIR: {temporary} is full; free some space or set TMPDIR to another directory"
         )
     words = [*arguments]
     for place, word in enumerate(words[:-1], start=1):
@@ -114,7 +114,7 @@ class CallEvents(logging.Handler):
         jobs: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for job, reason, log in sorted(self.failures.values()):
             jobs[reason].append((job, log))
-        # The functions that are registered last are called first.
+        # Functions that are registered last are called first.
         for reason, alike in reversed(jobs.items()):
             names = join_names([job for job, _ in alike], 3, "and")
             line = escape_control_characters(f"{names} failed: {reason}{alike[0][1]}")
@@ -146,7 +146,7 @@ class CallEvents(logging.Handler):
 
 
 def find_reason(logs: Sequence[str], message: str) -> tuple[str, str]:
-    """Return why a job failed, and the log that says more: the job's own, or the scheduler's.
+    """Return why a job failed, and the log with more details: the job's own, or the scheduler's.
 
     The reason is the last line of the job's log. If the job has not started, the reason is the
     error in the scheduler's log or, without one, Snakemake's message.
@@ -166,7 +166,7 @@ def find_reason(logs: Sequence[str], message: str) -> tuple[str, str]:
 
 
 def _read_log(logs: Sequence[str]) -> str:
-    """Return the text of a log; empty if there is no log."""
+    """Return the text of a log, or an empty string if there is no log."""
     with suppress(OSError, IndexError):
         return Path(logs[0]).read_text(encoding="utf-8", errors="replace").strip()
     return ""

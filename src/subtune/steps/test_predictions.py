@@ -21,7 +21,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         tasks = [*filter(config.is_submitted, experiment.tasks)]
         for model in experiment.models if list_submissions(config, experiment) else ():
             runs = [[*plan.run_keys_by_method(name, model, task).values()] for task in tasks]
-            # All methods have the same model and token ids, so one run per task gives all inputs.
+            # All methods have the same model and token ids, so one run per task has all inputs.
             firsts = [plan.runs[run].spec for run, *_ in runs]
             inputs = {
                 "chosen": layout.data(name, "chosen"),

@@ -1,7 +1,7 @@
 """The step `train`: train the runs of one sweep, and write a record of each run.
 
-Records and checkpoints are not outputs of the job, so Snakemake does not delete them. If the job is
-called again, it only trains the runs without a record, and continues from their checkpoints.
+Records and checkpoints are not outputs of the job, so Snakemake does not delete them. If the job
+runs again, it trains only the runs without a record, and continues from their checkpoints.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence

@@ -60,13 +60,13 @@ def main() -> None:
                 break
             with contextlib.suppress(BrokenPipeError):
                 os.write(answers, f"{json.dumps(answer)}\n".encode())
-    # The caller sees from the signal why the worker ended.
+    # The signal tells the caller why the worker ended.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.raise_signal(signal.SIGTERM)
 
 
 def _read_orders(orders: SimpleQueue[dict[str, Any] | None]) -> None:
-    """Put the lines of standard input into a queue. The input ends when the caller ends."""
+    """Put the lines of standard input into a queue. The input ends when the caller exits."""
     for line in sys.stdin:
         orders.put(json.loads(line))
     os.kill(os.getpid(), signal.SIGTERM)

@@ -221,7 +221,7 @@ def test_a_model_that_is_missing_gets_a_line(results, tmp_path, capfd):
 def test_an_exported_folder_is_refused_in_a_line(tmp_path, capsys):
     assert cli.main(["predict", str(tmp_path), "in.csv", "--to", "out.csv"]) == 1
     [line] = capsys.readouterr().err.splitlines()
-    assert f"{tmp_path}: found a directory, expected the id of a run" in line
+    assert f"{tmp_path}: this is a directory, expected a run id" in line
 
 
 FOLDS = [Fold(of=3, number=number) for number in range(3)]
@@ -369,7 +369,7 @@ def test_the_card_of_a_refit_on_a_whole_table_has_the_score_of_the_folds_of_its_
 
 
 def test_a_run_on_a_fold_of_an_unfinished_comparison_is_not_exported(folds, layout):
-    with pytest.raises(SubtuneError, match="not finished; call `subtune compare` or"):
+    with pytest.raises(SubtuneError, match="not finished; run `subtune compare` or"):
         run_to_export(layout, folds[0].id)
 
 
