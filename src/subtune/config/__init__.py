@@ -42,7 +42,7 @@ class _UniqueKeys(yaml.SafeLoader):
             if key.value in line_of:
                 raise SubtuneError(
                     f"{self.name}: line {line}: found {key.value!r} a second time (first in line "
-                    f"{line_of[key.value]}), expected each key once"
+                    f"{line_of[key.value]}); remove one of the two"
                 )
             line_of[key.value] = line
         return node

@@ -52,7 +52,7 @@ PATTERNS_IN_WORDS = {
 def _require_distinct(values: tuple) -> tuple:
     for value in values:
         if values.count(value) > 1:
-            raise ValueError(f"found {value!r} twice, expected each value once")
+            raise ValueError(f"found {value!r} twice; list each value once")
     return values
 
 
@@ -80,7 +80,7 @@ def _parse_row_numbers(given: Any) -> tuple[int | str, ...]:
 def _require_search(given: str) -> str:
     if given != "search":
         raise ValueError(
-            f"found {shorten(repr(given))}, expected a list of learning rates, or the word search"
+            f"found {shorten(repr(given))}, expected a list of learning rates or 'search'"
         )
     return given
 

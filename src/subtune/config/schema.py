@@ -255,7 +255,7 @@ class Experiment(Section):
     """early stopping: a run ends after this number of epochs without a better score. Default: no
     early stopping"""
     margin: float = Field(default=MARGIN, gt=0, lt=1)
-    """largest acceptable drop in score relative to full fine-tuning. The answer is the smallest
+    """largest acceptable loss of score compared with full fine-tuning. The answer is the smallest
     method within this margin"""
     precision: Precision = "fp32"
     """precision of matrix products. `tf32` rounds their inputs to 10 bits of mantissa on GPUs of

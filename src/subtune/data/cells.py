@@ -31,7 +31,7 @@ def require_unique_columns(header: Sequence[Any], place: str) -> None:
     """Check that the names in a header are unique. A missing name is None or empty."""
     for name in filter(None, header):
         if header.count(name) > 1:
-            raise SubtuneError(f"{place}: found column {name!r} twice, expected unique names")
+            raise SubtuneError(f"{place}: found column {name!r} twice; rename one of the columns")
 
 
 def require_multicolumn_header(

@@ -167,8 +167,8 @@ def _require_answers_in_context(question: _Question, context: str, place: str) -
     """Return the answers of a question, after checking that the context contains them."""
     if not question.answers:
         raise SubtuneError(
-            f"{place}: found no answer, expected at least one; questions without an answer, as in "
-            "SQuAD v2, are not supported"
+            f"{place}: found no answer; questions without an answer, as in SQuAD v2, are not "
+            "supported"
         )
     for answer in question.answers:
         start = answer.answer_start

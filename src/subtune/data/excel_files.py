@@ -89,9 +89,8 @@ def _require_plain_cells(sheet: Any, place: str) -> None:
                     has_value = element.findtext("{*}v") or element.get("t") == "str"
                     if has_formula and not has_value:
                         raise SubtuneError(
-                            f"{place}: {element.get('r')}: found a formula whose value was never "
-                            "computed, expected a value; open the file in a spreadsheet program "
-                            "and save it"
+                            f"{place}: {element.get('r')}: the value of this formula was never "
+                            "computed; open the file in a spreadsheet program and save it"
                         )
                 case "row":
                     element.clear()

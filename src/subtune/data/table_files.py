@@ -194,7 +194,7 @@ def _require_closed_quote(
             return
     last = int(place.rpartition(" ")[2]) + len(lines) - 1
     raise SubtuneError(
-        f'{place}: the quotation mark (") at the start of a cell is not closed up to line {last}; '
+        f'{place}: the quotation mark (") at the start of a cell is not closed by line {last}; '
         'if the mark is part of the text, write """'
     )
 
@@ -265,11 +265,11 @@ def _require_no_header(row: Cells, place: str) -> None:
     )
     if len(names) > 1 and sorted(cells) == sorted(names):
         hint = "" if cells == names else ", and reorder the cells below it like the first header"
-        raise SubtuneError(f"{place}: found a second header, expected a row; delete it{hint}")
+        raise SubtuneError(f"{place}: this row is a second header; delete it{hint}")
     if any(cell.startswith(QUALTRICS) for cell in cells):
         raise SubtuneError(
-            f"{place}: found a header of Qualtrics, expected a row; keep only the first of its "
-            "three headers"
+            f"{place}: this row is a header from Qualtrics; keep only the first of the three "
+            "headers"
         )
 
 

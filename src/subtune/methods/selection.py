@@ -123,8 +123,7 @@ class AbstractSelection(HashableModel):
         for name, entry in entries.items():
             if isinstance(entry, Indices) and len(shapes[name]) > 2:
                 raise SubtuneError(
-                    f"selection: {name!r} has more than two dimensions, expected a selection of "
-                    "the whole tensor"
+                    f"selection: {name!r} has more than two dimensions; select the whole tensor"
                 )
         return entries | classifier
 

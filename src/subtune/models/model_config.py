@@ -45,8 +45,8 @@ POOLED = " pooling"
 # The input of a sequence classifier: the first hidden state, or the mean of all hidden states.
 Pooling = Literal["first", "mean"]
 NO_POOLING = (
-    "pooling: found {!r} for a decoder, expected no pooling, because only the last token attends "
-    "to the whole text"
+    "pooling: found {!r} for a decoder; remove this setting, because only the last token of a "
+    "decoder attends to the whole text"
 )
 # If the name of a model type contains one of these strings, transformers does not draw the
 # classifier from a normal distribution with standard deviation ``initializer_range``.

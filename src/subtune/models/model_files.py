@@ -270,8 +270,8 @@ def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> 
     if starts and unknown == counts.total():
         raise SubtuneError(
             f"{model}: the tokenizer has no token for any word of texts such as "
-            f"{shorten(starts[0])!r}, expected a model for the language of the texts, with all "
-            "files of its tokenizer"
+            f"{shorten(starts[0])!r}; use a model for the language of the texts, with all files "
+            "of its tokenizer"
         )
     return unknown / max(1, counts.total())
 

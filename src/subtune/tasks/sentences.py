@@ -199,7 +199,7 @@ class Sentences(TaskKind):
     def parse_row(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
         texts = [self._read_text_cell(row, column, place) for column in task.text]
         if not "".join(texts).strip():
-            raise SubtuneError(f"{place}: found no text, expected a non-empty text")
+            raise SubtuneError(f"{place}: the text is empty; fill it in or leave it out")
         if no_character := NO_CHARACTER.search("".join(texts)):
             raise SubtuneError(f"{place}: found {no_character[0]!r}, expected text")
         if labelled:

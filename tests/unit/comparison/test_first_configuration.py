@@ -332,7 +332,7 @@ REFUSED = [
     (f"{FILMS} --margin 2", "--margin", "found 2"),
     (f"{FILMS} --text sentence --text2 sentence", "films-train.csv", "'sentence' is named twice"),
     (f"{FILMS} --group label", "films-train.csv", "column 'label' is named twice"),
-    ("--train empty.csv --dev films-dev.csv", "empty.csv: line 2", "found no text"),
+    ("--train empty.csv --dev films-dev.csv", "empty.csv: line 2", "the text is empty"),
 ]
 
 

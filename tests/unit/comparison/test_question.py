@@ -123,7 +123,7 @@ def test_a_pair_without_text_has_no_prediction(answer, capsys):
             pd.DataFrame([["a", "b"]], columns=["sentence1"] * 2),
             "texts: found column 'sentence1' t",
         ),
-        ([("", None), (" ", "")], "texts: text 1: found no text"),
+        ([("", None), (" ", "")], "texts: text 1: the text is empty"),
         ([], "texts: found no rows"),
     ],
 )

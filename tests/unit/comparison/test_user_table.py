@@ -181,7 +181,7 @@ def test_a_table_may_have_lists_beside_its_texts(columns):
         ("a.xls", b"", "a.xls: extension: found '.xls', expected one of .csv, .tsv, .json, "),
         ("a.csv", b"", "a.csv: the file has no rows, expected"),
         ("a.csv", None, "a.csv: no such file or directory"),
-        ("a.csv", b"text,text,\na,b,\n", "a.csv: line 1: found column 'text' twice, expected"),
+        ("a.csv", b"text,text,\na,b,\n", "a.csv: line 1: found column 'text' twice; rename"),
     ],
 )
 def test_a_file_that_is_no_table_is_refused_in_a_line(tmp_path, name, content, message):

@@ -99,13 +99,13 @@ MISTAKES = {
     "number": [
         ("E.train_rows", [10, 0], "", "found 0, expected a positive number of examples or 'all'"),
         ("E.methods.full", ["fast"], ".0", "found 'fast', expected a valid number"),
-        ("E.learning_rates", "serach", "", "expected a list of learning rates, or the word search"),
+        ("E.learning_rates", "serach", "", "expected a list of learning rates or 'search'"),
         ("E.epochs", 2.5, "", "found 2.5, expected a valid integer"),
         ("E.max_length", 5, "", "found 5, expected greater than or equal to 6"),
         ("E.seeds", [2**64], ".0", "expected less than or equal to 9223372036854775807"),
     ],
     "several labels": [
-        ("tasks.mood", {**MOOD, "label": ["bad", "bad"]}, ".label", "found 'bad' twice, expected"),
+        ("tasks.mood", {**MOOD, "label": ["bad", "bad"]}, ".label", "found 'bad' twice; list"),
         ("tasks.mood", {**MOOD, "label": ["bad"]}, ".label", "found ['bad'], expected at least 2"),
         ("tasks.mood", {**MOOD, "label": {"bad": 1}}, ".label", "found {'bad': 1}, expected text"),
         ("tasks.mood", {**MOOD, "label": ["bad", "good"]}, ".label",
@@ -119,7 +119,7 @@ MISTAKES = {
          "in YAML, put 'yes', 'no' and 'on' in quotes"),
     ],
     "twice": [
-        ("E.methods.full", [1e-5, 0.00001], "", "found 1e-05 twice, expected each value once"),
+        ("E.methods.full", [1e-5, 0.00001], "", "found 1e-05 twice; list each value once"),
     ],
     # Names become names of files and folders.
     "form of a text": [

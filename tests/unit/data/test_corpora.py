@@ -158,7 +158,7 @@ REFUSED = [
     (of_question(id=1), f"{AT_QUESTION}.id: found 1, expected text"),
     (
         of_question(answers=[]),
-        "question 'q1': found no answer, expected at least one; ",
+        "question 'q1': found no answer; questions without an ",
     ),
     (
         of_answer(answer_start=20),

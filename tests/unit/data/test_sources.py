@@ -101,7 +101,7 @@ CSV = [
         "line 3: found 3 cells, expected 2 (label, text); put",
     ),
     ("text,label,by\nx,sad,me\ny,happy\n", "line 3: found 2 cells, expected 3 (text, label, by)"),
-    ("text,label\nx,sad\n , \n", "line 3: found no text, expected a non-empty text"),
+    ("text,label\nx,sad\n , \n", "line 3: the text is empty; fill it in"),
     ("text,label\nx\0,sad\n", "line 2: found '\\x00', expected text"),
     ("text,label\nx,sad\0\n", "line 2: found '\\x00', expected text"),
     ("text,label,text\nx,sad,y\n", "line 1: found column 'text' twice"),
@@ -110,7 +110,7 @@ CSV = [
     ("text,label\nx,sad\ny,sad\n", "found the label 'sad' in every row, expected at least two"),
     (
         'text,label\n"x,sad\ny,happy\nz",sad\nw,sad\n',
-        'line 2: the quotation mark (") at the start of a cell is not closed up to line 4; if',
+        'line 2: the quotation mark (") at the start of a cell is not closed by line 4; if',
     ),
     ("sep=;\r\ntext;label\r\nx;sad\r\ny;hapy\r\n", "line 4: label: found 'hapy', expected one of"),
     # The quotation mark's cell has more letters than the csv module takes by default.
@@ -129,7 +129,7 @@ TSV = [
 ]
 ROW = '{"text": "x", "label": "sad"}\n'
 JSONL = [
-    (f'{ROW}{{"text": null, "label": 0}}\n', "line 2: found no text, expected a non-empty text"),
+    (f'{ROW}{{"text": null, "label": 0}}\n', "line 2: the text is empty; fill it in"),
     (
         f'{ROW}{{"text": ["x"], "label": 0}}\n',
         "line 2: column 'text': found [\"x\"], expected text",
@@ -137,7 +137,7 @@ JSONL = [
     # A program may leave out an empty cell.
     (
         f'{ROW}\n{{"txt": "y", "label": "sad"}}\n',
-        "line 3: found no text, expected a non-empty text",
+        "line 3: the text is empty; fill it in",
     ),
     ('{"txt": "y", "label": "sad"}\n', "line 1: no column 'text', expected one of txt"),
     ('{"text": "\\ud83d", "label": 0}\n', "line 1: found '\\ud83d', expected text"),

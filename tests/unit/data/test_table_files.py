@@ -195,7 +195,7 @@ REFUSED = [
     (
         "xlsx",
         lambda path: edited(path, FIRST),
-        "sheet 'reviews': B3: found a formula whose value was never computed, expected a value; op",
+        "sheet 'reviews': B3: the value of this formula was never computed; open the file in a",
     ),
     ("xlsx", lambda path: workbook(path, C1="text"), "sheet 'reviews': row 1: found column 'text'"),
     (
@@ -224,7 +224,7 @@ REFUSED = [
     (
         "csv",
         lambda path: path.write_text('a,text\nDate,How?\n"{""ImportId"":""Q1""}",x\n'),
-        "line 3: found a header of Qualtrics, expected a row",
+        "line 3: this row is a header from Qualtrics",
     ),
     (
         "xlsx",
@@ -236,7 +236,7 @@ REFUSED = [
         lambda path: write_table(
             pyarrow.Table.from_arrays([pyarrow.array(["a"])] * 2, names=["text", "text"]), path
         ),
-        "found column 'text' twice, expected unique names",
+        "found column 'text' twice; rename one of",
     ),
     ("xlsx", strict, "cannot be read, expected an .xlsx file: no readable sheet; save"),
     ("xlsx", lambda path: path.write_bytes(b"PK"), "cannot be read, expected an .xlsx file: File"),
@@ -346,7 +346,7 @@ def test_a_header_among_the_rows_is_refused_with_its_place(tmp_path, again, endi
     frame = pd.DataFrame([*map(list, map(dict.values, ROWS)), again], columns=["text", "label"])
     PAIR_WRITERS[ending](frame, tmp_path / f"t.{ending}")
     with pytest.raises(
-        SubtuneError, match=r"[345]: found a second header, expected a row"
+        SubtuneError, match=r"[345]: this row is a second header; delete it"
     ) as error:
         read(tmp_path / f"t.{ending}")
     assert ("like the first header" in str(error.value)) == (again[0] == "Label")
@@ -409,7 +409,7 @@ def test_a_file_that_something_happened_to_is_read_or_refused_in_a_line(
     except SubtuneError as error:
         assert str(error).startswith(f"{path}: ")
         assert "\n" not in str(error)
-        assert "expected" in str(error)
+        assert re.search("expected|; ", str(error))
 
 
 @pytest.mark.parametrize("ending", FORMATS)

@@ -176,7 +176,7 @@ def test_a_row_without_text_is_named_and_has_no_prediction(results, tmp_path, ca
 
 BAD = {
     "no column of text": ("in.csv", "id,text\n1,a\n", "line 2: no column 'sentence'"),
-    "empty texts alone": ("in.csv", "id,sentence\n1,\n2, \n", "line 2: found no text"),
+    "empty texts alone": ("in.csv", "id,sentence\n1,\n2, \n", "line 2: the text is empty"),
     "no rows": ("in.csv", "id,sentence\n", "found no rows"),
     "a repeated column": ("in.csv", "note,sentence,note\n1,a,2\n", "found column 'note' twice"),
     "another format": ("in.pdf", "", "found '.pdf', expected one of"),
