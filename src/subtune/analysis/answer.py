@@ -1,4 +1,4 @@
-"""Choose the method to train for each task; format the answer and the recommended next step."""
+"""Choose the method to train for each task, and format the answer and the next step."""
 
 import itertools
 import math
@@ -167,7 +167,7 @@ def format_share(value: float) -> str:
 
 
 def format_probability(chance: float) -> str:
-    """Format a probability in whole per cent; extreme values become ``< 1 %`` or ``> 99 %``."""
+    """Format a probability as a percentage. Extreme values become ``< 1 %`` or ``> 99 %``."""
     percent = round(100 * chance)
     return "< 1 %" if percent < 1 else "> 99 %" if percent > 99 else f"{percent} %"
 

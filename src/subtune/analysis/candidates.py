@@ -49,7 +49,7 @@ NO_DIFFERENCE = Interval(np.nan, np.nan, np.nan)
 
 
 class Candidate(NamedTuple):
-    """A method, and the difference between its score and that of the reference.
+    """A method, and its difference in score from the reference.
 
     Attributes:
         title: the method's title, which includes the model's name if several models are compared.
@@ -234,7 +234,7 @@ def _pair_runs(runs_of: _RunsOf, title: str, other: str) -> _Pairs:
 def _compare_methods(
     runs: pd.DataFrame, runs_of: _RunsOf, reference: str, pseudo_values: pd.DataFrame
 ) -> dict[str, Candidate]:
-    """Compare each method with a reference; return the comparisons by title, the smallest first.
+    """Compare each method with a reference. Return comparisons by title, the smallest method first.
 
     A method is left out if its difference is missing on a task.
     """

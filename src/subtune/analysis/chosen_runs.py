@@ -87,14 +87,14 @@ def count_encoder_parameters(chosen: pd.DataFrame) -> pd.Series:
 
 
 def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
-    """For each model, task and method without a mask, select the run with the highest dev score."""
+    """Select the unmasked run with the highest dev score for each model, task and method."""
     deciding = drop_masked_runs(chosen[~are_external(chosen)]).query("decides")
     best = deciding.sort_values("value", ascending=False, kind="stable")
     return best.drop_duplicates(["model", "task", "method"]).sort_index()
 
 
 def add_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
-    """For each scope, append runs with the whole selection, as masked runs with fraction 1."""
+    """Append runs with the whole selection to each scope, as masked runs with fraction 1."""
     whole = drop_masked_runs(chosen)
     ends = [
         whole[whole["method"] == method].assign(scope=scope)

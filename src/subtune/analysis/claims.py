@@ -113,11 +113,11 @@ class Claim:
         reads: the names of the tables to pass as the first arguments of ``units``.
         units: computes one number per cell, where 0 means no difference.
         of: the remaining arguments of ``units``.
-        tasks: the tasks of the claim; by default, all that the paper does not treat separately.
+        tasks: the tasks of the claim; default: all that the paper does not treat separately.
         at_least: the number of printed cells in the expected range, and the number of all printed
             cells. The claim holds if the share of cells in the range is at least their quotient.
         at_most: like ``at_least``, for a claim that holds if the share is at most the quotient.
-        margin: the equivalence margin; by default, that of ``measure``.
+        margin: the equivalence margin; default: the margin of ``measure``.
         is_printed: whether the paper contains numbers with which the claim can be tested.
         contradicted_by: the printed number that contradicts the claim, if any.
         is_main: whether the summary that is printed in the terminal lists the claim.
@@ -147,7 +147,7 @@ class Claim:
                 raise ValueError(f"found {[*counts]}, expected a number of cells and the total")
 
     def equivalence_margin(self) -> float:
-        """Return the claim's equivalence margin; for ratios, on the log scale."""
+        """Return the claim's equivalence margin. For ratios, it is on the log scale."""
         margin = EQUIVALENCE_MARGINS[self.measure] if self.margin is None else self.margin
         return math.log(1 + margin) if self.measure == "ratio" else margin
 

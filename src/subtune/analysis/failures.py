@@ -86,7 +86,7 @@ def read_method_predictions(
         for title in dict.fromkeys(filter(None, [named, answer.full])):
             runs = of_task[of_task["title"] == title]
             if runs.empty:
-                # The answer for all tasks has no runs of its own.
+                # The answer for all tasks together has no runs.
                 continue
             task = records.read_spec(store, runs["run"].iloc[0]).tokens.data.task
             if task.of_kind.head == SEQUENCE_CLASSIFICATION:

@@ -1,10 +1,10 @@
 """Estimate the gain from more labels, based on the scores of runs on smaller training sets.
 
 A method's error is assumed to fall as a power of the number of training examples (Hestness et al.,
-"Deep Learning Scaling is Predictable, Empirically", 2017). So each time the training set is
-doubled, the score rises by `RATIO` times the previous gain. The gain is fitted by least squares to
-the scores on all sizes. It is a weighted sum of scores, so its interval is computed like that of a
-difference of two scores (`subtune.analysis.intervals`).
+"Deep Learning Scaling is Predictable, Empirically", 2017). Therefore each doubling of the training
+set raises the score by `RATIO` times the previous gain. The gain is fitted by least squares to the
+scores on all sizes. It is a weighted sum of scores, so its interval is computed as for a difference
+of two scores (`subtune.analysis.intervals`).
 """
 
 from collections.abc import Sequence

@@ -74,8 +74,8 @@ def global_layernorm_information(shares: pd.DataFrame) -> pd.DataFrame:
     """Sum the normalised ``layernorm_information`` over tasks (LayerNorm paper, Figure 4).
 
     For each task, the shares of weights and of biases are divided by their sums, in which missing
-    values count as 0. So the weights of all layers sum to the number of tasks. A layer's share is
-    missing if it is missing on any task.
+    values count as 0. Therefore the weights of all layers sum to the number of tasks. A layer's
+    share is missing if it is missing on any task.
     """
     sums = shares.groupby(["task", "part"])["share"].transform("sum")
     normalised = shares.assign(share=shares["share"] / sums)

@@ -44,8 +44,8 @@ def collect_scores(
 ) -> pd.DataFrame:
     """Build the table of scores, with one row for each run and each score column of its task.
 
-    The scores are those of the best epoch: the first epoch with the highest score in the column by
-    which epochs are chosen. A diverged run has no best epoch and no score. ``finished`` is from
+    Scores are from the best epoch: the first epoch with the highest score in the column by which
+    epochs are chosen. A diverged run has no best epoch and no score. ``finished`` is from
     `subtune.analysis.tables.join_run_ids`, with the additional key ``partition``. With ``apart``,
     dev examples are scored at epochs that were chosen on different examples.
     """
@@ -194,7 +194,7 @@ def train_and_dev_scores(
 def choose_part_epochs(
     task: TaskSpec, metric: str, tables: Mapping[int, pd.DataFrame]
 ) -> tuple[pd.DataFrame, list[int]]:
-    """For each part of the examples, choose the epoch that is best on the remaining parts.
+    """Choose an epoch for each part of the examples: the best epoch on the remaining parts.
 
     ``tables`` maps each epoch to predictions. Returns the predictions for all examples, each from
     the epoch of its part, and a list with the epoch of each part.
@@ -338,7 +338,7 @@ def require_scores_of_predictions(
     store: Path,
     compute: Callable[..., dict[str, float]] = metrics.compute_metrics,
 ) -> None:
-    """Raise a `SubtuneError` if recorded scores differ from those of the recorded predictions."""
+    """Raise a `SubtuneError` if recorded scores do not match the recorded predictions."""
     for run in dict.fromkeys(runs):
         outcome = records.read_outcome(store, run)
         if outcome["diverged"]:

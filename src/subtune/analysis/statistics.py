@@ -263,7 +263,7 @@ def wilcoxon(difference: pd.Series) -> float | None:
 
 
 def holm(p_values: pd.Series) -> pd.Series:
-    """Correct p-values for multiple tests by Holm's method (1979); missing values stay missing."""
+    """Correct p-values for multiple tests by Holm's method (1979). Missing values stay missing."""
     known = p_values.dropna().sort_values()
     factors = np.arange(len(known), 0, -1)
     return (known * factors).cummax().clip(upper=1).reindex(p_values.index)

@@ -216,8 +216,8 @@ def _find_deciding_columns(
 
     Such a column has more distinct cells than there are labels. The label predicted for a row is
     the most frequent label of the *other* rows with the same cell in this column. These predictions
-    make at most `DEFAULTS.undecided` times as many errors as always predicting the most frequent
-    label.
+    make at most `DEFAULTS.undecided` times as many errors as a constant prediction of the most
+    frequent label.
 
     ``answers`` are the labels of each row, if any. The result maps each column to the number of its
     distinct cells and the share of correct predictions.

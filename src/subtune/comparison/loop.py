@@ -64,7 +64,7 @@ class TimeLimit(NamedTuple):
 
     @property
     def remaining_seconds(self) -> float:
-        """The seconds until the deadline; negative after the deadline."""
+        """The seconds until the deadline. They are negative afterwards."""
         return self.time_limit - self.elapsed_seconds
 
 
@@ -103,7 +103,7 @@ class Loop:
 
     @property
     def seconds_of_training(self) -> float:
-        """The seconds available for training; the rest of the time limit is for the results.
+        """The seconds available for training. The remaining time is for the results.
 
         Before results are written for the first time, their time is unknown. They are begun as soon
         as a run is recorded. If no time is left to write them again, they are the final results.
@@ -160,7 +160,7 @@ class Loop:
 
 
 def _read_runs(job: Job) -> list[PlannedRun]:
-    """Parse the runs in the spec of a training job; return an empty list for other jobs."""
+    """Parse the runs in the spec of a training job. Other jobs have no runs."""
     return [PlannedRun.model_validate(run) for run in job.spec.get("runs", ())]
 
 

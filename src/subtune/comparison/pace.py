@@ -260,7 +260,7 @@ class _StepTimer(CheckpointStore):
 def _time_kinds(
     timer: Timer, kinds: Mapping[Trains, str], tries_bf16: bool
 ) -> tuple[dict[Trains, dict[int, float]], Precision]:
-    """Time each kind of training step, and an evaluation; choose a precision.
+    """Time each kind of training step and an evaluation, and choose a precision.
 
     ``kinds`` maps each kind of step to the method to time. The first method determines the
     precision. bf16 is not chosen if a method fails in bf16. The result maps each kind of step and

@@ -239,7 +239,7 @@ def _make_frame(columns: Sequence[str], texts: Any) -> pd.DataFrame:
 
 
 def _name_cells(columns: Sequence[str], text: Any, number: int) -> Mapping[str, Any]:
-    """Map the text columns to the texts of one row; a dict is returned unchanged."""
+    """Map the text columns to the texts of one row. A dict is returned unchanged."""
     if isinstance(text, Mapping):
         return text
     cells = [text] if len(columns) == 1 else text

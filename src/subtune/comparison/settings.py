@@ -113,7 +113,7 @@ class StartingModel(HashableModel):
 
     @property
     def hidden_size(self) -> int:
-        """The hidden size of the model; if it is unknown, the hidden size of most encoders."""
+        """The hidden size of the model or, if it is unknown, of most encoders."""
         if self.dimensions:
             return self.dimensions.hidden_size
         return DEFAULTS.hidden_sizes.get(self.reference, DEFAULTS.unknown_hidden_size)
@@ -203,7 +203,7 @@ def find_starting_model(name: str | None) -> StartingModel:
     """Find a local directory, an installed package, a hub repository, or the default model.
 
     Raises:
-        SubtuneError: the name is not that of a directory, package or repository, or the directory
+        SubtuneError: there is no directory, package or repository with this name, or the directory
             or package contains no model.
     """
     package = DEFAULTS.model["package"]

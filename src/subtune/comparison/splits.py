@@ -75,7 +75,7 @@ def write_splits(splits: Mapping[str, Split], results: Path, folder: Path) -> di
 
 @contextmanager
 def name_options_in_errors(folder: Path) -> Iterator[None]:
-    """In error messages, replace files in ``folder``, which the user has never seen, by options."""
+    """Replace files in ``folder``, which the user does not know, by options in error messages."""
     try:
         yield
     except SubtuneError as error:

@@ -302,7 +302,7 @@ def label_columns(label: LabelColumns) -> tuple[str, ...]:
 def read_row_labels(
     row: Mapping[str, Any], label: LabelColumns, kind: Kind | None, separators: str | None = None
 ) -> tuple[str, ...] | None:
-    """Read the labels of a row; return None if the row has no label.
+    """Read the labels of a row, or return None if the row has no label.
 
     Only a row of a multi-label task may have several labels, or an empty set of labels.
     ``separators`` are the characters that separate several labels in a cell.

@@ -45,7 +45,7 @@ class SubmissionFile(NamedTuple):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels in the server's files, in the order of their ids; empty for a regression."""
+        """The labels in the server's files, in the order of their ids. A regression has none."""
         labels = TASKS[self.task].labels or ()
         return labels if self.task in IN_WORDS else tuple(map(str, range(len(labels))))
 

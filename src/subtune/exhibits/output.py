@@ -30,7 +30,7 @@ class ExperimentResults:
     """Tables of an experiment's results, and descriptions of its tasks from the configuration.
 
     Attributes:
-        tables: maps names to tables: those of `subtune.steps.scores.SCORE_TABLES`, those of
+        tables: maps names to tables: `subtune.steps.scores.SCORE_TABLES`,
             `subtune.papers.paper.INFORMATION`, ``train_scores``, ``test_scores``, ``claims`` and
             ``reproduction``, if the experiment has them. ``chosen`` contains the runs on the
             largest training set; ``sizes`` contains the runs on all training set sizes, with their
@@ -88,7 +88,7 @@ class ExperimentResults:
 EMPTY = "–"
 # Shown as the score of a diverged run.
 DIVERGED = "diverged"
-# The mark of a method whose scores differ significantly from those of full fine-tuning.
+# Marks a method whose scores differ significantly from full fine-tuning.
 MARK = "†"
 PREAMBLE = r"% \usepackage[T1]{fontenc} \usepackage{booktabs,graphicx}"
 NO_WIDER = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
@@ -162,7 +162,7 @@ def escape_markdown(text: str) -> str:
 def _format_latex(
     table: pd.DataFrame, bold: pd.DataFrame, note: str, wide: Mapping[str, float]
 ) -> str:
-    """Format a table as a ``tabular`` with booktabs; graphicx scales it down if it is too wide."""
+    """Format a table as a ``tabular`` with booktabs. If it is too wide, graphicx scales it down."""
     latex = table.style.hide(axis="index").format(escape="latex")
     latex = latex.format_index(escape="latex", axis="columns")
     styles = bold.map(lambda is_bold: "textbf:--rwrap" if is_bold else "")

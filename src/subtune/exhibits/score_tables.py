@@ -237,7 +237,7 @@ def _format_printed_rows(
 
 
 def mark_differences(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
-    """Mark the methods whose scores differ significantly from those of full fine-tuning.
+    """Mark the methods whose scores differ significantly from full fine-tuning.
 
     The test is a two-sided Wilcoxon signed-rank test over the score columns, with p <
     `SIGNIFICANCE` and without correction for multiple tests. With fewer than six columns, no

@@ -55,7 +55,7 @@ class Choice(Section):
         return [_format_yaml(part) for part in parts if part]
 
     def list_differences(self, experiment: Experiment) -> list[str]:
-        """List the settings whose values in an experiment differ from those of ``config.yaml``."""
+        """List the settings whose values in an experiment differ from ``config.yaml``."""
         tasks = [task for task in experiment.tasks if not self.tasks or task in self.tasks]
         of_tasks = [experiment.with_overrides(task).model_dump(mode="json") for task in tasks]
         different = []

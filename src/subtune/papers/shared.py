@@ -109,7 +109,7 @@ SUMMARY = Table(
     "The table lists the dev score of each method at its best learning rate (mean ± standard "
     "deviation over seeds), the highest score first. If the experiment reproduces a paper, scores "
     "are from the best epoch. Otherwise each example is scored at an epoch that was chosen on "
-    "other examples, so it may be the score of another epoch than that of an exported model. The "
+    "other examples, which may not be the epoch of an exported model. The "
     "difference from the reference is paired by seed. Its 95 % interval is computed over seeds and "
     "dev examples or, with a single seed, over examples alone. Trained parameters are counted "
     "without the classifier. The size on disk includes all changed values and the classifier. The "
@@ -140,7 +140,7 @@ CLAIMS = Table(
     "claims",
     "Claims",
     "The table tests the claims of the paper on these runs and on the printed numbers, with the "
-    "paper's dev sets and methods, on those of its tasks that were run. A claim holds by the "
+    "paper's dev sets and methods, on the paper's tasks that were run. A claim holds by the "
     "paper's own criterion: a mean, a number of tasks, or the p-value of a test. A claim without "
     "runs is undecided. If printed numbers contradict the claim, the last column names them. A "
     "verdict is bold (certain) if the whole 95 % interval of the mean agrees with it. This t "

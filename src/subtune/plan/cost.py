@@ -7,8 +7,8 @@ The duration of a training step is estimated as::
 ``teraflops`` is the number of operations of the forward pass, divided by 10¹². The *pace* of a kind
 of step consists of ``per_layer`` and ``per_teraflop``. Runs that train side by side share the time
 per layer.
-``subtune init`` measures paces, and ``paces.yaml`` lists those of known devices. The estimate for a
-model may be wrong by a factor of two if only models of other sizes were measured.
+``subtune init`` measures paces, and ``paces.yaml`` lists the paces of known devices. The estimate
+for a model may be wrong by a factor of two if only models of other sizes were measured.
 """
 
 import math
@@ -83,7 +83,7 @@ TOTAL = "all, each once"
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a job or a run on the assumed device; ``bytes`` are on disk."""
+    """The cost of a job or a run on the assumed device. ``bytes`` are on disk."""
 
     tokens: float = 0
     flops: float = 0

@@ -242,7 +242,7 @@ class Plan:
         }
 
     def runs_on_most_rows(self, experiment: str) -> list[PlannedRun]:
-        """For each model and task, return the runs that have the largest training set."""
+        """Return the runs on the largest training set of each model and task."""
         runs = self.experiments[experiment]
         largest: dict[tuple[str, str], int] = {}
         for run in runs:

@@ -91,8 +91,8 @@ def _list_scores(
 ) -> tuple[list[tuple[str, str, float]], list[RunSpec]]:
     """List split, metric and score of a run, and the cross-validation runs behind the scores.
 
-    A refit has no scores of its own. Its scores are means over those of its cross-validation runs
-    that did not diverge.
+    A refit is not scored. Its card shows mean scores over its cross-validation runs that did not
+    diverge.
     """
     task = spec.tokens.data.task
     runs = find_folds(store, spec, records.list_run_ids(store))

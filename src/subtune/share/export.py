@@ -194,7 +194,7 @@ def _choose_peft_settings(run: str, spec: RunSpec, delta: Delta, model: Encoder)
 def _fill_adapter(
     module: "PeftModel", names: Mapping[str, str], delta: Delta, model: Encoder
 ) -> None:
-    """Copy a run's trained values into PEFT's model; ``names`` are from `make_peft_model`."""
+    """Copy a run's trained values into PEFT's model. ``names`` are from `make_peft_model`."""
     parameters, transposed = dict(module.named_parameters()), transposed_matrices(module)
     with torch.no_grad():
         for name, values in changed_tensors(model.parameters, delta).items():
@@ -268,7 +268,7 @@ def _make_export_config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
 def _write_encoder(
     draft: Path, pretrained: Path, config: PretrainedConfig, values: Mapping[str, Tensor]
 ) -> None:
-    """Save a pretrained encoder without a head; ``values`` are its changed tensors."""
+    """Save a pretrained encoder without a head. ``values`` are its changed tensors."""
     encoder = AutoModel.from_pretrained(pretrained, config=config, local_files_only=True).float()
     encoder.load_state_dict(values, strict=False)
     encoder.save_pretrained(draft)

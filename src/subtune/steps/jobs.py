@@ -103,8 +103,8 @@ def run_job(job: Job, threads: int = 1) -> None:
 
     Raises:
         StoppedError: a signal stopped the training.
-        SubtuneError: an input cannot be used, an output cannot be written, or the results would
-            differ from those of the version of subtune that planned the job.
+        SubtuneError: an input cannot be used, an output cannot be written, or another version of
+            subtune, with other results, has planned the job.
     """
     if other := _find_other_versions(job.spec):
         raise SubtuneError(

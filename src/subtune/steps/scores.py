@@ -82,7 +82,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def _describe_runs(runs: "Sequence[PlannedRun]") -> list[dict[str, Any]]:
-    """Describe each run; ``planned`` is the number of seeds or folds of its method."""
+    """Describe each run. ``planned`` is the number of seeds or folds of its method."""
     from subtune.analysis.chosen_runs import SETTING
 
     described = []

@@ -95,7 +95,7 @@ class CallEvents(logging.Handler):
         self._errors: dict[int | None, str] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Handle an event. The event names are those of Snakemake's ``LogEvent``."""
+        """Handle an event. Snakemake's ``LogEvent`` defines the event names."""
         said, event = vars(record), getattr(record, "event", None)
         if event == "job_info":
             self._names[said["jobid"]] = " ".join([said["rule_name"], *said["wildcards"].values()])

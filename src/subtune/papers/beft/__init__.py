@@ -40,9 +40,10 @@ EXHIBITS = (
 def minus_most_informed(
     sizes: pd.DataFrame, information: pd.DataFrame, method: str, methods: Sequence[str]
 ) -> pd.Series:
-    """Compute the score of ``method`` minus that of the method with the most Fisher information.
+    """Compute ``method - most_informed`` of the scores of two methods.
 
-    Each of ``methods`` trains the parameter that it is named after. Both scores are from the
+    Each of ``methods`` trains the parameter that it is named after. ``most_informed`` is the one
+    whose parameter has the most Fisher information. Both scores are from the
     smallest training set. `minus_at_train_size` cannot be used, because the second method differs
     between tasks.
     """
