@@ -355,6 +355,6 @@ def require_scores_of_predictions(
                 if not abs(on_record - again) <= TOLERANCE:
                     raise SubtuneError(
                         f"run {run}: {task.name}: found a recorded {name} of {on_record} on "
-                        f"{split}, expected {again}, the {name} of the recorded predictions; call "
+                        f"{split}, expected {again}, the {name} of the recorded predictions; run "
                         f"`subtune verify --results {store.parent}`"
                     )

@@ -239,7 +239,7 @@ def _render(
     rows: int,
     lengths: Lengths,
 ) -> str:
-    """Render a configuration with ``rows`` training rows as YAML with comments."""
+    """Render a configuration as YAML with comments. ``rows`` is the number of training rows."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("subtune.comparison", ""),
         trim_blocks=True,

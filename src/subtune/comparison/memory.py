@@ -28,7 +28,7 @@ class MemoryGauge:
         self._maxima: dict[tuple[int, str], tuple[int, float]] = {}
 
     def measure(self, process: int, job: Job, has_ended: bool = False) -> None:
-        """Measure a process that runs a job or has just ended it."""
+        """Measure a process that runs a job or has just finished it."""
         (_, peak), now = read_process_memory(process), time.monotonic()
         before, since = self._maxima.setdefault((process, job.id), (peak, now))
         if peak > GROWTH * before:

@@ -206,7 +206,7 @@ def count_folds(train: str, size: TaskSize, group: str | None) -> int:
     """Return the largest number of folds up to `DEFAULTS.seeds`, or raise a `SubtuneError`."""
     folds = size.most_folds(DEFAULTS.seeds)
     if folds < 2 and size.scarcest:
-        advice = "; remove rows with repeated texts, or call without --group" if group else ""
+        advice = "; remove rows with repeated texts, or run without --group" if group else ""
         raise SubtuneError(
             f"{train}: found too few {size.scarcest[0]}, expected at least two: one for training "
             f"and one for evaluation{advice}"

@@ -188,16 +188,16 @@ def _require_header(table: UserTable, label: str) -> None:
     """Check that the first line of a table is a header and not a row.
 
     The first line is a row if a column name is a sentence and the name of the label column is one
-    of the labels. If all labels are numbers, any number as the name is enough.
+    of the labels. If all labels are numbers, the name can be any number.
     """
     has_sentence = any(len(name.split()) >= DEFAULTS.text_words for name in table.columns)
     labels = table.filled_cells(label)
     are_numbers = None not in map(parse_number, [label, *labels])
     if has_sentence and (are_numbers or label.strip() in labels):
         raise SubtuneError(
-            f"{table.path}: found {shorten(label)!r} as the name of the label column, which looks "
-            "like a label; expected a header such as text,label above the first row (if the file "
-            "has a header, set --label)"
+            f"{table.path}: the first line looks like a row ({shorten(label)!r} looks like a label), "
+            "expected a header such as text,label; add it above the first row or, if the file has a "
+            "header, set --label"
         )
 
 

@@ -242,7 +242,7 @@ class Paper:
                 if value is None or scale is None or abs(value) > scale:
                     problem = f"value: found {row['value']!r}, expected a number up to the scale"
                 elif score in seen:
-                    problem = "this score is in an earlier line, expected each score once"
+                    problem = "this score repeats an earlier line, expected each score once"
                 if problem:
                     raise SubtuneError(f"{path}, line {rows.line_num}: {problem}")
                 seen.add(score)
@@ -333,7 +333,7 @@ def read_claims(package: str, *own: Callable[..., pd.Series]) -> tuple[Claim, ..
         claim = claim_type.validate_python(row)
         inspect.signature(claim.units).bind(*claim.reads, *claim.of)
         if claim.text in texts:
-            raise SubtuneError("this claim is in an earlier line, expected each claim once")
+            raise SubtuneError("this claim repeats an earlier line, expected each claim once")
         texts.add(claim.text)
         return claim
 

@@ -285,7 +285,7 @@ class Estimates:
     def _steps_cost(
         self, kind: Trains, steps: float, examples: float, tokens: TokensSpec, sharing: int = 1
     ) -> Cost:
-        """Estimate the cost of steps with ``examples`` in total that ``sharing`` runs share."""
+        """Estimate the cost of steps, with ``examples`` in total, that ``sharing`` runs share."""
         paces = self.paces_by_model.get(tokens.tokenizer) or self.paces
         pace, flops = find_pace(paces, kind), examples * self.forward_flops[tokens.key]
         start = pace.per_layer / 1e3 * self.dimensions[tokens.tokenizer].num_hidden_layers

@@ -39,7 +39,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             "test_scores": context.config.test_scores or [],
             "fisher_sums": [layout.fisher_sums(fisher.key) for fisher in fishers if shown],
             "models": [layout.model(plan.model_ids[model]) for model in experiment.models],
-            # Texts of examples are only shown in experiments without a paper.
+            # Texts of examples are shown only in experiments without a paper.
             "datasets": [
                 layout.dataset(f.tokens.data.key) for f in fishers if not experiment.paper
             ],

@@ -88,8 +88,12 @@ SAID = {
 
 # The first line of a file, its labels, and the line about it.
 NO_HEADER = {
-    "a word": ("a text about 1,b", ["a", "b"], "t.csv: found 'b' as the name of the label col"),
-    "a number": ("a text about 1,2.5", [1.5, 3.5], "t.csv: found '2.5' as the name of the lab"),
+    "a word": ("a text about 1,b", ["a", "b"], "t.csv: the first line looks like a row ('b' looks"),
+    "a number": (
+        "a text about 1,2.5",
+        [1.5, 3.5],
+        "t.csv: the first line looks like a row ('2.5' looks",
+    ),
     "a word of the labels": ("text,a", ["a", "b"], "t.csv: 30 rows for training; columns text, a"),
     "a header": ("text,is good", [0, 1], "t.csv: 30 rows for training; columns text, is good"),
     "pandas' numbers": ("0,2", [0, 1], "t.csv: 30 rows for training; columns 0, 2"),

@@ -124,7 +124,7 @@ def test_printed_counts_are_numbers_however_they_are_written(tmp_path, counts, t
         ("minus: [a, b]\n  each_minus: [a, b, 2]", 6, "found 2 statistics"),
         ("at_least: [1, 2]", 6, "found 0 statistics"),
         ("minus: [a, b]\n  at_least: [3, 1]", 6, "found [3, 1]"),
-        ("minus: [a, b]\n  # as above", 6, "this claim is in an earlier line"),
+        ("minus: [a, b]\n  # as above", 6, "this claim repeats an earlier line"),
     ],
 )
 def test_a_mistake_in_a_claim_is_refused_by_its_file_and_line(
@@ -154,7 +154,7 @@ SCORE = "table1,m,validation,full,1%,rte,accuracy,80.0,100"
         ([SCORE, SCORE.replace("80.0", "8O.0")], "scores.csv, line 3: value: found '8O.0'"),
         ([SCORE.replace("80.0", "")], "scores.csv, line 2: value: found ''"),
         ([SCORE.replace("80.0", "800")], "scores.csv, line 2: value: found '800'"),
-        ([SCORE, SCORE], "scores.csv, line 3: this score is in an earlier line"),
+        ([SCORE, SCORE], "scores.csv, line 3: this score repeats an earlier line"),
     ],
 )
 def test_a_mistake_in_a_printed_score_is_refused_by_its_line(rows, problem, tmp_path):

@@ -82,7 +82,7 @@ def distance_to_printed(
 def correlate_changes_with_scores(
     changes: pd.DataFrame, chosen: pd.DataFrame, method: str, parts: Mapping[str, Sequence[str]]
 ) -> pd.Series:
-    """Compute minus the rank correlation over methods between changes and scores.
+    """Compute the negative rank correlation over methods between changes and scores.
 
     The change is the mean change of a method's parameters (``parts``) in runs of ``method``, which
     trains them all. The score is the mean over tasks. A value is negative if methods with larger
