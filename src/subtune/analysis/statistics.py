@@ -145,7 +145,7 @@ def changes_to_largest_other(
 
 
 def match_family(names: Iterable[str], pattern: str) -> list[str]:
-    """Return the names that a regular expression matches as a whole."""
+    """Return the names that a regular expression fully matches."""
     return [name for name in names if re.fullmatch(pattern, name)]
 
 

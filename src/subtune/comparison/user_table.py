@@ -195,14 +195,14 @@ def _require_header(table: UserTable, label: str) -> None:
     are_numbers = None not in map(parse_number, [label, *labels])
     if has_sentence and (are_numbers or label.strip() in labels):
         raise SubtuneError(
-            f"{table.path}: the first line looks like a row ({shorten(label)!r} looks like a label), "
-            "expected a header such as text,label; add it above the first row or, if the file has a "
-            "header, set --label"
+            f"{table.path}: the first line looks like a row ({shorten(label)!r} looks like a "
+            "label), expected a header such as text,label; add it above the first row or, if the "
+            "file has a header, set --label"
         )
 
 
 def reason_against_label(table: UserTable, column: str) -> str | None:
-    """Return why a column does not have numbers, or few words that are repeated, as labels do."""
+    """Return why a column cannot be the label, or None. Labels are numbers or a few words."""
     if _are_objects(table.cells(column)):
         return OBJECTS
     words = table.filled_cells(column)
