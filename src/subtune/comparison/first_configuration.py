@@ -121,7 +121,7 @@ def write_first_configuration(
     if "validation" not in numbers:
         yield from messages.describe_folds(facts, folds or 0, len(experiment.seeds))
     yield from messages.sample_lines(numbers, drawn, experiment)
-    yield messages.run_line(experiment)
+    yield messages.format_runs_line(experiment)
     are_counted = facts.lengths.are_counted
     lengths = describe_lengths(look.most_tokens, experiment.max_length, are_counted)
     yield from messages.reduction_lines(usual, experiment, lengths, options.minutes)

@@ -230,7 +230,7 @@ def model_line(model: StartingModel) -> str:
     return f"model: {model.reference}, {size}: {model.reason}; choose another with --model"
 
 
-def run_line(experiment: Experiment) -> str:
+def format_runs_line(experiment: Experiment) -> str:
     """Format the line about the runs: their number, methods, seeds or folds, epochs, batch size."""
     seeds, unit = len(experiment.seeds), "folds" if experiment.folds else "seeds"
     runs, searches, groups = 0, False, dict[str, list[str]]()
