@@ -221,7 +221,7 @@ def next_step(answer: Answer) -> str:
     """Describe a smaller method and a rival, if there are any, and recommend the next step."""
     smaller, candidate = _describe_smaller(answer), answer.candidate
     better = f"{candidate.rival} may score higher." if candidate and _has_rival(candidate) else ""
-    return " ".join(filter(None, [smaller, better, _find_step(answer)]))
+    return " ".join(filter(None, [smaller, better, _advise_next_step(answer)]))
 
 
 def _has_rival(candidate: Candidate) -> bool:
@@ -248,7 +248,7 @@ def _describe_smaller(answer: Answer) -> str:
     return f"{smaller.title}, {words}, {have} {format_probability(smaller.chance)}{better}."
 
 
-def _find_step(answer: Answer) -> str:
+def _advise_next_step(answer: Answer) -> str:
     candidate, full = answer.candidate, _name_in_sentence(answer.full)
     if not (answer.full or answer.is_finished):
         return "Full fine-tuning has no score yet: run the same command with more minutes."
