@@ -60,7 +60,7 @@ def score_external_predictions(
                 run = f"{row['run']}:{system}"
                 about = {"method": system, "run": run, "value": score(np.full(len(table), True))}
                 columns_of = {name: values.to_numpy() for name, values in predicted.items()}
-                about["one_answer"] = records.predicts_one_answer(columns_of)
+                about["one_answer"] = records.has_constant_predictions(columns_of)
                 rows.append(row | NO_RUN | about)
                 parts += build_pseudo_value_row(run, score, predicted)
     table = pd.DataFrame(rows, columns=[*chosen]).astype(chosen.dtypes)

@@ -68,7 +68,7 @@ def collect_scores(
             "trainable": outcome["trainable"],
             "share_read": outcome.get("share_read"),
             "seconds": records.total_seconds(history),
-            "one_answer": records.predicts_one_answer(predicted),
+            "one_answer": records.has_constant_predictions(predicted),
             "delta_bytes": records.delta_bytes(store, run),
             "classifier": sum(size for name, size in sizes.items() if is_classifier(name)),
             "judged_apart": False,

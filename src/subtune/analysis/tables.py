@@ -194,7 +194,7 @@ def read_row(store: Path, run_id: str) -> dict[str, Any]:
         "epochs_trained": len(history),
         "train_loss": history[-1]["train_loss"],
         "seconds": records.total_seconds(history),
-        "one_answer": records.predicts_one_answer(predicted),
+        "one_answer": records.has_constant_predictions(predicted),
         **records.read_provenance(store, run_id),
     }
 

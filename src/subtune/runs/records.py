@@ -144,7 +144,7 @@ def count_examples(predicted: Mapping[str, np.ndarray], split: str) -> int:
     return len(set(predicted["idx"][predicted["split"] == split]))
 
 
-def predicts_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
+def has_constant_predictions(predicted: Mapping[str, np.ndarray]) -> bool:
     """Return whether a run predicts only one answer in each split (False if it diverged)."""
     logits = [values for name, values in predicted.items() if name.startswith("logit_")]
     if len(logits) > 1 and predicted["label"].dtype == object:

@@ -144,7 +144,7 @@ def test_the_same_prediction_for_every_row_is_one_answer(tmp_path, predicted, on
         rows.to_parquet(tmp_path / "run" / "predictions.parquet", index=False)
         records.write_checksums(tmp_path / "run")
         read = records.read_recorded_predictions(tmp_path, "run")
-        assert records.predicts_one_answer(read) is expected
+        assert records.has_constant_predictions(read) is expected
 
 
 @pytest.mark.parametrize("name", READERS)
