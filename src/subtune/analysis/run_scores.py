@@ -202,10 +202,12 @@ def choose_part_epochs(
     scores = {epoch: make_masked_metric(task, metric, table) for epoch, table in tables.items()}
     part = part_indices(next(iter(tables.values())), EPOCH_PARTS)
     epochs = [max(scores, key=lambda e: scores[e](part != number)) for number in range(EPOCH_PARTS)]
-    return concatenate_parts(tables, epochs), epochs
+    return combine_epochs_by_part(tables, epochs), epochs
 
 
-def concatenate_parts(tables: Mapping[int, pd.DataFrame], epochs: Sequence[int]) -> pd.DataFrame:
+def combine_epochs_by_part(
+    tables: Mapping[int, pd.DataFrame], epochs: Sequence[int]
+) -> pd.DataFrame:
     """Concatenate the predictions for all parts of the examples, each part at its own epoch."""
     part = part_indices(tables[epochs[0]], len(epochs))
     parts = [tables[epoch][part == number] for number, epoch in enumerate(epochs)]
@@ -279,7 +281,7 @@ def read_scored_predictions(
 ) -> tuple[TaskSpec, pd.DataFrame]:
     """Read a run's task, and its predictions on a split at the epochs of its row of scores."""
     task, tables = read_epoch_predictions(store, row["run"], split, row["judged_at"])
-    return task, concatenate_parts(tables, row["judged_at"])
+    return task, combine_epochs_by_part(tables, row["judged_at"])
 
 
 def build_pseudo_value_row(
