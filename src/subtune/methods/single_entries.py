@@ -55,7 +55,7 @@ class RandomEntries(HashableModel):
     within: Patterns = ("**",)
 
     @model_validator(mode="after")
-    def _require_one_size(self) -> Self:
+    def _require_count_or_as_many_as(self) -> Self:
         if (self.as_many_as is None) == (self.count is None):
             raise ValueError("expected exactly one of as_many_as, count")
         return self
