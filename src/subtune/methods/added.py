@@ -86,7 +86,7 @@ class AdapterSettings(HashableModel):
     reduction: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
-    def _require_one_size(self) -> Self:
+    def _require_size_or_reduction(self) -> Self:
         if (self.size is None) == (self.reduction is None):
             raise ValueError("expected exactly one of size, reduction")
         return self
