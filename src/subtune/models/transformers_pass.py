@@ -51,7 +51,7 @@ def transformers_logits(
                 shared[own_name] = weight
     theirs.module.train(masks is not None)
     compute = partial(_compute_run_logits, encoder, batch, shared)
-    with _ReplacedFunctions(masks), _seed_generator(theirs, masks), _shorten_errors(encoder):
+    with _ReplacedFunctions(masks), _seed_generator(theirs, masks), _convert_model_errors(encoder):
         runs = [len(values) for values in (*own.values(), *(a for a, _ in updates.values()))]
         if max(runs, default=1) > 1:
             # ``same`` means that all runs share the dropout masks.
@@ -114,7 +114,7 @@ def _run_head(
     base = theirs.module.eval().get_submodule(f"{theirs.module.base_model_prefix}")
     hook = base.register_forward_hook(keep_states)
     try:
-        with _shorten_errors(encoder):
+        with _convert_model_errors(encoder):
             outputs = functional_call(theirs.module, tensors, (), dict(inputs))
     finally:
         hook.remove()
@@ -190,7 +190,7 @@ def _add_updates(module: nn.Module, updates: Updates) -> Iterator[None]:
 
 
 @contextmanager
-def _shorten_errors(encoder: Encoder) -> Iterator[None]:
+def _convert_model_errors(encoder: Encoder) -> Iterator[None]:
     """Turn an error in transformers' code into a `SubtuneError`, unless memory is used up."""
     try:
         yield
