@@ -66,7 +66,7 @@ def select_largest_training_set(chosen: pd.DataFrame) -> pd.DataFrame:
     return chosen[chosen["train_rows"] == largest]
 
 
-def drop_masked_runs(chosen: pd.DataFrame) -> pd.DataFrame:
+def drop_runs_with_mask(chosen: pd.DataFrame) -> pd.DataFrame:
     """Select the rows of methods without a mask."""
     return chosen[chosen["scope"].isna()]
 
@@ -78,7 +78,9 @@ def select_masked_runs(chosen: pd.DataFrame) -> pd.DataFrame:
 
 def pivot_methods(chosen: pd.DataFrame) -> pd.DataFrame:
     """Average unmasked runs over seeds, by model and score column (rows) and method (columns)."""
-    return drop_masked_runs(chosen).groupby(["model", "column", "method"])["value"].mean().unstack()
+    return (
+        drop_runs_with_mask(chosen).groupby(["model", "column", "method"])["value"].mean().unstack()
+    )
 
 
 def count_encoder_parameters(chosen: pd.DataFrame) -> pd.Series:
@@ -88,14 +90,14 @@ def count_encoder_parameters(chosen: pd.DataFrame) -> pd.Series:
 
 def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
     """Select the unmasked run with the highest dev score for each model, task and method."""
-    deciding = drop_masked_runs(chosen[~are_external(chosen)]).query("decides")
+    deciding = drop_runs_with_mask(chosen[~are_external(chosen)]).query("decides")
     best = deciding.sort_values("value", ascending=False, kind="stable")
     return best.drop_duplicates(["model", "task", "method"]).sort_index()
 
 
 def add_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
     """Append runs with the whole selection to each scope, as masked runs with fraction 1."""
-    whole = drop_masked_runs(chosen)
+    whole = drop_runs_with_mask(chosen)
     ends = [
         whole[whole["method"] == method].assign(scope=scope)
         for (method, scope), curve in select_masked_runs(chosen).groupby(["method", "scope"])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.chosen_runs import drop_masked_runs
+from subtune.analysis.chosen_runs import drop_runs_with_mask
 from subtune.analysis.run_scores import (
     ROW_COLUMNS,
     build_pseudo_value_row,
@@ -44,7 +44,7 @@ def score_external_predictions(
     of ``chosen`` and of `subtune.analysis.run_scores.tabulate_pseudo_values`.
     """
     split_of = {column.key: column.split for column in columns}
-    judged = drop_masked_runs(chosen[chosen["judges"]]).dropna(subset=["value"])
+    judged = drop_runs_with_mask(chosen[chosen["judges"]]).dropna(subset=["value"])
     judged = judged[judged["task"].isin([*external])]
     rows, parts = [], list[list[Any]]()
     for (_, task_name), runs in judged.groupby(["model", "task"], sort=False):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.analysis.chosen_runs import drop_masked_runs
+from subtune.analysis.chosen_runs import drop_runs_with_mask
 from subtune.methods import LAYER_PARAMETERS
 from subtune.methods.roles import Component, sort_components, split_name
 from subtune.runs import records
@@ -117,6 +117,6 @@ def _read_changes(
     chosen: pd.DataFrame, keys: list[str], store: Path
 ) -> Iterator[tuple[tuple, pd.DataFrame]]:
     """Yield each combination of ``keys`` and the changes in its unmasked runs."""
-    runs = drop_masked_runs(chosen).dropna(subset=["value"]).query("decides")
+    runs = drop_runs_with_mask(chosen).dropna(subset=["value"]).query("decides")
     for key, same in runs.groupby(keys, sort=False):
         yield key, pd.concat([records.read_changes(store, run) for run in same["run"]])

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import intervals
-from subtune.analysis.chosen_runs import SETTING, drop_masked_runs
+from subtune.analysis.chosen_runs import SETTING, drop_runs_with_mask
 from subtune.analysis.tables import order_columns, read_table, set_types
 from subtune.core.errors import SubtuneError
 from subtune.core.files import hash_bytes
@@ -157,7 +157,7 @@ def score_in_all_metrics(
     """
     split_of = {column.key: column.split for column in columns}
     rows = []
-    for row in drop_masked_runs(chosen).to_dict("records"):
+    for row in drop_runs_with_mask(chosen).to_dict("records"):
         history = records.read_epochs(store, row["run"])
         best: Mapping[str, float] = {}
         if not pd.isna(row["value"]):
@@ -181,7 +181,7 @@ def train_and_dev_scores(
     chosen: pd.DataFrame, store: Path, methods: Collection[str]
 ) -> pd.DataFrame:
     """Tabulate ``train`` scores (NaN if not recorded), ``dev`` scores and their ``gap``."""
-    both = drop_masked_runs(chosen).rename(columns={"value": "dev"})
+    both = drop_runs_with_mask(chosen).rename(columns={"value": "dev"})
     both = both[both["method"].isin(methods)]
     scores = {run: records.read_outcome(store, run)["scores"] for run in both["run"].unique()}
     metrics_of_rows = zip(both["run"], both["metric"], strict=True)

@@ -21,7 +21,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.chosen_runs import count_encoder_parameters, drop_masked_runs, pivot_methods
+from subtune.analysis.chosen_runs import (
+    count_encoder_parameters,
+    drop_runs_with_mask,
+    pivot_methods,
+)
 
 CELL = ["model", "column", "seed"]
 # A rank correlation needs at least this many pairs.
@@ -39,7 +43,7 @@ def empty_values() -> pd.Series:
 
 def minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
     """Compute ``mean(first) - mean(second)`` of the scores of two families."""
-    rows = drop_masked_runs(chosen)
+    rows = drop_runs_with_mask(chosen)
     firsts, seconds = (match_family(rows["method"].unique(), family) for family in (first, second))
     rows = drop_columns_with_diverged_runs(rows[rows["method"].isin(firsts + seconds)])
     wide = method_scores(rows)
@@ -105,7 +109,7 @@ def parameters_of_families(
     chosen: pd.DataFrame, first: str, second: str, share: float
 ) -> pd.Series:
     """Compute ``log(share * min(first) / max(second))`` of the parameter counts of two families."""
-    rows = drop_masked_runs(chosen)
+    rows = drop_runs_with_mask(chosen)
     rows = rows.assign(count=count_encoder_parameters(rows))
     counts = rows.groupby(["model", "task", "method"])["count"].max().unstack()
     smallest = counts[match_family(counts, first)].min(axis=1)
@@ -160,14 +164,14 @@ def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
 
     There is one row per model, score column and seed, and one column per method.
     """
-    return drop_masked_runs(chosen).groupby([*CELL, "method"])["value"].mean().unstack()
+    return drop_runs_with_mask(chosen).groupby([*CELL, "method"])["value"].mean().unstack()
 
 
 def best_rates(chosen: pd.DataFrame, methods: str) -> pd.Series:
     """Return the best learning rate of each method of a family, for each model and task."""
     if "learning_rate" not in chosen:
         return empty_values()
-    rows = drop_masked_runs(chosen).dropna(subset=["learning_rate"])
+    rows = drop_runs_with_mask(chosen).dropna(subset=["learning_rate"])
     rows = rows[np.isfinite(rows["value"])]
     rows = rows[rows["method"].isin(match_family(rows["method"].unique(), methods))]
     return rows.groupby(["model", "task", "method"])["learning_rate"].first()

@@ -9,7 +9,7 @@ import pandas as pd
 from subtune.analysis.chosen_runs import (
     add_whole_selection,
     best_of_seeds,
-    drop_masked_runs,
+    drop_runs_with_mask,
     select_masked_runs,
 )
 from subtune.exhibits.output import (
@@ -85,7 +85,7 @@ def draw_scores_by_fraction(
     figure, panels = new_panels(len(columns), WIDTH, height_of_panel=0.6)
     for panel, column in zip(panels, columns, strict=True):
         scores_of_column = scores[scores["column"] == column]
-        whole = drop_masked_runs(scores_of_column)
+        whole = drop_runs_with_mask(scores_of_column)
         for method, line_style in zip(references, REFERENCE_STYLES, strict=False):
             value = whole.loc[whole["method"] == method, "value"].dropna()
             if len(value):

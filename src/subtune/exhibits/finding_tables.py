@@ -11,7 +11,7 @@ from subtune.analysis import parameters, statistics
 from subtune.analysis.candidates import describe_curves
 from subtune.analysis.chosen_runs import (
     are_external,
-    drop_masked_runs,
+    drop_runs_with_mask,
     pivot_methods,
     title_with_mask,
 )
@@ -67,7 +67,7 @@ def choices_table(results: ExperimentResults) -> pd.DataFrame:
 
 def learning_rates_table(results: ExperimentResults, printed: str, method: str) -> pd.DataFrame:
     """Tabulate the best learning rates of a method by task, reproduced and printed."""
-    task_titles, runs = results.task_titles, drop_masked_runs(results["chosen"])
+    task_titles, runs = results.task_titles, drop_runs_with_mask(results["chosen"])
     runs = runs[runs["method"] == method].drop_duplicates(["model", "task"])
     table = pd.DataFrame({"task": [*task_titles.values()]})
     for model in runs["model"].unique():
@@ -88,7 +88,7 @@ JUDGEMENTS = [HOLDS, DOES_NOT_HOLD, UNDECIDED]
 
 def variance_table(results: ExperimentResults) -> pd.DataFrame:
     """Tabulate the variance of scores over seeds (``seeds - 1`` degrees of freedom) by task."""
-    chosen = drop_masked_runs(results["chosen"])
+    chosen = drop_runs_with_mask(results["chosen"])
     groups = chosen.groupby(["model", "column", "method"], sort=False)["value"]
     table = groups.agg(seeds="size", mean="mean", variance="var", standard_deviation="std")
     table = table[table["seeds"] > 1].reset_index().round(6)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pandas as pd
 
-from subtune.analysis.chosen_runs import count_encoder_parameters, drop_masked_runs
+from subtune.analysis.chosen_runs import count_encoder_parameters, drop_runs_with_mask
 from subtune.analysis.statistics import SIGNIFICANCE, wilcoxon
 from subtune.exhibits.output import EMPTY, MARK, ExperimentResults, StyledTable, format_scores
 from subtune.methods import SELECTION, method_title
@@ -53,7 +53,7 @@ def compare_with_printed(
     parts = []
     for split, scores in {"validation": chosen, "test": test_scores}.items():
         if scores is not None:
-            whole = drop_masked_runs(scores).dropna(subset=["value"])
+            whole = drop_runs_with_mask(scores).dropna(subset=["value"])
             means = average_columns(whole, averaged_tasks(printed))
             means = means.assign(column=AVERAGE, is_average=True)
             groups = pd.concat([whole.assign(is_average=False), means])
@@ -61,7 +61,7 @@ def compare_with_printed(
             rows = groups.agg(ours="mean", standard_deviation="std", seeds="size").reset_index()
             parts.append(rows.assign(split=split))
     reproduced = pd.concat(parts)
-    models = list(drop_masked_runs(chosen)["model"].unique())
+    models = list(drop_runs_with_mask(chosen)["model"].unique())
     table = printed.rename(columns={"value": "reported"})
     known = table["model"].where(table["model"].isin(models))
     if known.isna().all() and len(models) == 1:
@@ -127,7 +127,7 @@ def comparison_table(
         printed = printed[printed["method"].isin(chosen["method"])]
     others = [TASKS[task] for task in printed_tasks if task not in tasks]
     tasks |= {column.key: column.title for column in list_score_columns(others, {})}
-    runs = drop_masked_runs(chosen)
+    runs = drop_runs_with_mask(chosen)
     of_printed_models = runs["model"].isin(printed["model"])
     runs = runs[of_printed_models] if of_printed_models.any() else runs
     runs = runs[~runs["method"].isin(_methods_printed_elsewhere(every, printed, [*tasks]))]

@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.chosen_runs import CONVERGED, FELL, drop_masked_runs
+from subtune.analysis.chosen_runs import CONVERGED, FELL, drop_runs_with_mask
 from subtune.analysis.statistics import (
     CELL,
     FEWEST_PAIRS,
@@ -163,7 +163,7 @@ def epochs_left(chosen: pd.DataFrame, method: str, epochs: int) -> pd.Series:
     """Compute ``epochs - best_epoch`` if scores no longer rise; `minus` compares only scores."""
     if "curve" not in chosen:
         return empty_values()
-    rows = drop_masked_runs(chosen[chosen["decides"]])
+    rows = drop_runs_with_mask(chosen[chosen["decides"]])
     rows = rows[(rows["method"] == method) & rows["curve"].isin([CONVERGED, FELL])]
     return epochs - rows.groupby(CELL)["best_epoch"].mean()
 

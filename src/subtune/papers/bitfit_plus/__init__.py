@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from subtune.analysis.chosen_runs import drop_masked_runs, pivot_methods
+from subtune.analysis.chosen_runs import drop_runs_with_mask, pivot_methods
 from subtune.analysis.statistics import (
     FEWEST_PAIRS,
     average_changes,
@@ -62,7 +62,7 @@ def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.S
     Columns in which a method has no score are ignored. Methods of both families count only for the
     first one. `best_minus` cannot be used, because it chooses a best method for each column.
     """
-    rows = drop_masked_runs(chosen)
+    rows = drop_runs_with_mask(chosen)
     firsts, seconds = split_families(rows["method"].unique(), first, second)
     rows = drop_columns_with_diverged_runs(rows[rows["method"].isin(firsts + seconds)])
     means = pivot_methods(rows).dropna().mean()
