@@ -14,7 +14,7 @@ import jinja2
 import yaml
 
 from subtune.comparison import DEFAULTS, Options, messages
-from subtune.comparison.look import Lengths, describe_lengths
+from subtune.comparison.look import Lengths, compute_length_statistics
 from subtune.comparison.own_task import (
     ChosenRows,
     TablesAndModels,
@@ -123,7 +123,7 @@ def write_first_configuration(
     yield from messages.sample_lines(numbers, drawn, experiment)
     yield messages.format_runs_line(experiment)
     are_counted = facts.lengths.are_counted
-    lengths = describe_lengths(look.most_tokens, experiment.max_length, are_counted)
+    lengths = compute_length_statistics(look.most_tokens, experiment.max_length, are_counted)
     yield from messages.reduction_lines(usual, experiment, lengths, options.minutes)
     yield from messages.time_lines(models.values(), times, part, options.minutes)
     if any(len(drawn[split]) < len(numbers[split]) for split in numbers):

@@ -273,7 +273,7 @@ def _group_equal(labels: Iterable[str], form: Callable[[str], str]) -> list[list
     return [group for group in groups.values() if len(group) > 1]
 
 
-def describe_lengths(
+def compute_length_statistics(
     counts: np.ndarray, max_length: int, are_counted: bool, unknown: float = 0
 ) -> Lengths:
     """Compute statistics of the numbers of tokens of texts, as described in `Lengths`."""

@@ -7,7 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from subtune.comparison import DEFAULTS, Options, TableOptions
-from subtune.comparison.look import Facts, describe_lengths, describe_tables, require_labels
+from subtune.comparison.look import (
+    Facts,
+    compute_length_statistics,
+    describe_tables,
+    require_labels,
+)
 from subtune.comparison.settings import StartingModel, choose_max_lengths, find_starting_models
 from subtune.comparison.user_table import (
     UserTable,
@@ -110,7 +115,9 @@ def read_tables_and_models(
     longest = min(model.longest_text for model in models.values())
     windows = choose_max_lengths(counts[most], longest)
     unknown = max(share for _, share in counted.values())
-    lengths = describe_lengths(counts[most], windows[0], bool(models[most].directory), unknown)
+    lengths = compute_length_statistics(
+        counts[most], windows[0], bool(models[most].directory), unknown
+    )
     guessed = tuple(
         n for n in ("text", "label", "sheet", "kind", "group") if getattr(options, n) is None
     )

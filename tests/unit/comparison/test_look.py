@@ -11,7 +11,7 @@ import pytest
 from subtune import cli
 from subtune.comparison.look import (
     Facts,
-    describe_lengths,
+    compute_length_statistics,
     describe_tables,
     require_labels,
 )
@@ -20,7 +20,7 @@ from subtune.comparison.user_table import UserTable
 from subtune.core.errors import SubtuneError
 from tests.helpers.tables import write
 
-LENGTHS = describe_lengths(np.array([4, 6, 30]), max_length=8, are_counted=True)
+LENGTHS = compute_length_statistics(np.array([4, 6, 30]), max_length=8, are_counted=True)
 
 
 def table(rows, columns=("text", "label"), name="train") -> UserTable:
@@ -302,15 +302,18 @@ def test_one_of_something_is_no_plural():
 
 def test_the_window_of_a_look():
     counts = np.array([100, 100, 200, 1600])
-    found = describe_lengths(counts, max_length=128, are_counted=False)
+    found = compute_length_statistics(counts, max_length=128, are_counted=False)
     assert (found.median, found.longest, found.cut, found.read) == (150, 1600, 0.5, 0.228)
     assert (
         describe_cut_texts(found)
         == "which truncates 50.0% of the texts and keeps 22.8% of all tokens"
     )
-    assert describe_cut_texts(describe_lengths(counts, 1600, True)) == "which truncates no text"
+    assert (
+        describe_cut_texts(compute_length_statistics(counts, 1600, True))
+        == "which truncates no text"
+    )
     nearly_all = "which truncates 25.0% of the texts and keeps almost all tokens"
-    assert describe_cut_texts(describe_lengths(counts, 1599, True)) == nearly_all
+    assert describe_cut_texts(compute_length_statistics(counts, 1599, True)) == nearly_all
 
 
 @pytest.mark.parametrize(
