@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_scalar
 
-from subtune.comparison.splits import frame_cells, is_table, to_frame
+from subtune.comparison.splits import dataframe_to_cells, is_table, to_frame
 from subtune.comparison.user_table import UserTable, make_name
 from subtune.core.errors import SubtuneError, format_allowed, join_names, shorten
 from subtune.core.files import Layout
@@ -157,4 +157,4 @@ def _read_rows(predictions: Any, task: TaskSpec, number: int) -> tuple[str, str,
         frame = pd.DataFrame(cells, dtype=object)
         names = {task.outputs: task.labels, 1: ["prediction"]}
         frame.columns = pd.Index(names.get(frame.shape[1]) or frame.columns)
-    return name, source, [*pair_with_places(frame_cells(frame))]
+    return name, source, [*pair_with_places(dataframe_to_cells(frame))]

@@ -17,7 +17,7 @@ from subtune.analysis.candidates import summarise_methods
 from subtune.analysis.chosen_runs import are_external, merge_experiments
 from subtune.analysis.run_scores import read_row_scores
 from subtune.analysis.tables import find_table_files, read_table
-from subtune.comparison.splits import frame_cells, is_table, to_frame
+from subtune.comparison.splits import dataframe_to_cells, is_table, to_frame
 from subtune.core.errors import SubtuneError, convert_errors, format_allowed, join_names, shorten
 from subtune.core.files import Layout, require_new
 from subtune.data.table_files import FORMATS, PLACE_KEY, is_file
@@ -145,7 +145,7 @@ class Comparison:
         if _is_path(texts):
             rows, source = read_new_rows(task, Path(texts)), str(texts)
         else:
-            cells = frame_cells(_make_frame(task.text, texts))
+            cells = dataframe_to_cells(_make_frame(task.text, texts))
             rows, source = [(f"text {n}", row) for n, row in enumerate(cells, start=1)], "texts"
         predicted = predict_rows(self._layout, run, task, rows, source, minutes)
         if task.labels is not None:

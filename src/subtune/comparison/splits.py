@@ -272,7 +272,7 @@ def _keep_digits(cell: Any) -> Any:
     return str(cell) if is_changed else cell
 
 
-def frame_cells(frame: pd.DataFrame) -> list[Cells]:
+def dataframe_to_cells(frame: pd.DataFrame) -> list[Cells]:
     """Convert the rows of a table to cells, as if they were read from a file."""
     lines = filter(None, json_lines(frame).split("\n"))
     rows = (json.loads(line, parse_int=str, parse_float=str) for line in lines)
