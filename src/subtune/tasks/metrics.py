@@ -47,7 +47,7 @@ def sklearn_metric(name: str, **settings: Any) -> Callable[[Sequence, Sequence],
     return compute
 
 
-def f1(average: str) -> Callable[[Sequence, Sequence], float]:
+def make_f1(average: str) -> Callable[[Sequence, Sequence], float]:
     """Return a function that computes F1, which is 0 without positive predictions and labels.
 
     With ``average`` ``binary``, this is the F1 of class 1; with ``macro``, the mean over classes.
@@ -111,13 +111,13 @@ def word_f1(prediction: str, answers: Sequence[str]) -> float:
 METRICS = {
     "classes": {
         "accuracy": Metric("accuracy", accuracy),
-        "f1": Metric("F1", f1("binary")),
-        "f1_macro": Metric("macro F1", f1("macro")),
+        "f1": Metric("F1", make_f1("binary")),
+        "f1_macro": Metric("macro F1", make_f1("macro")),
         "matthews_correlation": Metric("Matthews correlation", sklearn_metric("matthews_corrcoef")),
     },
     "label_sets": {
-        "f1_micro": Metric("micro F1", f1("micro")),
-        "f1_macro": Metric("macro F1", f1("macro")),
+        "f1_micro": Metric("micro F1", make_f1("micro")),
+        "f1_macro": Metric("macro F1", make_f1("macro")),
         "accuracy": Metric("accuracy", accuracy),
     },
     "numbers": {
