@@ -60,7 +60,8 @@ class Candidate(NamedTuple):
         score: the mean score over the seeds and folds that the reference has, too.
         reference_score: the reference's mean score over the same seeds and folds.
         most_lost: the 95 % upper confidence bound of the loss of score against the reference.
-        chance: the probability that the method scores at most the margin lower than the reference.
+        chance: the probability, given the recorded scores, that the method's score is lower than
+            the reference's by no more than the margin.
         rival: the title of the method (or the reference) against which this probability is lowest;
             empty if it is unknown.
         least_chance: the probability against the rival.

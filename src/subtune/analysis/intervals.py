@@ -219,8 +219,8 @@ def additional_seeds_needed(studies: Sequence[Study], margin: float) -> int | No
 def additional_rows_needed(studies: Sequence[Study], margin: float) -> int | None:
     """Compute how many more examples are needed to be sure, rounded up to two significant digits.
 
-    The result is None if there are several studies, if the values of examples are unknown, or if
-    more than `MOST_TIMES_THE_ROWS` times the examples would be needed.
+    The result is None if there are several studies, if there are no per-example values, or if more
+    than `MOST_TIMES_THE_ROWS` times as many examples would be needed.
     """
     if len(studies) != 1 or not studies[0].parts:
         return None
@@ -237,8 +237,9 @@ def compute_pseudo_values(
 ) -> np.ndarray:
     """Compute the jackknife pseudo-values of a score, one per part of the examples ``[parts]``.
 
-    ``score`` computes the metric over the units (examples or words) in a mask ``[u]``. All units of
-    an example are in the same part, ``part_of_unit`` ``[u]``.
+    ``score`` computes the metric over the units (examples or words) in a mask ``[u]``.
+    ``part_of_unit`` ``[u]`` gives the part of each unit; all units of an example are in the same
+    part.
     """
     whole = score(np.ones(len(part_of_unit), bool))
     without = np.array([score(part_of_unit != part) for part in range(parts)])

@@ -234,7 +234,8 @@ def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], s
     """Train runs until all are recorded, the time is up, or ``stopping`` returns a signal."""
     clock, next_line = state.clock, float(SECONDS_BETWEEN_LINES)
     while clock.elapsed_seconds < state.seconds_of_training and not stopping():
-        # Methods that are unlikely to be the answer start last, also after an earlier call.
+        # Methods that are unlikely to be the answer start last, even if this is known from the
+        # runs of an earlier call.
         before, recorded = state.answer, len(state.progress.find_recorded_specs())
         until = state.seconds_of_training - state.seconds_of_answer
         if recorded > state.recorded and clock.elapsed_seconds < until:

@@ -50,9 +50,9 @@ def find_answer_so_far(context: Context, progress: Progress) -> tuple[str, set[M
 def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set[Method]:
     """Return the methods whose probability of being the answer is below `LEAST_PROBABILITY`.
 
-    A method is the answer if its loss is within the margin and no smaller method's is. Therefore
-    the probability that method ``m`` is the answer is at most ``min(P(m), 1 - max P(s))`` over all
-    smaller methods ``s``, where ``P`` is the probability that a method's loss is within the margin.
+    Let ``P(x)`` be the probability that method ``x`` scores lower than the reference by no more
+    than the margin. Then method ``m`` is the answer with a probability of at most
+    ``min(P(m), 1 - max_s P(s))``, where ``s`` ranges over all smaller methods.
     """
     pseudo_values, found = row_scores.set_index("run"), set[Method]()
     for model, same in select_scored_runs(chosen).groupby("model"):

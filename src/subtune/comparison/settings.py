@@ -363,7 +363,7 @@ def count_training_rows(rows: int, folds: int | None) -> int:
 
 
 def learning_rate_setting(rates: tuple[float, ...]) -> SearchOfRates | tuple[float, ...] | None:
-    """Format learning rates as a setting: a search for several rates, None for no rate."""
+    """Convert learning rates to a setting: several rates become a search, no rate becomes None."""
     return SearchOfRates(search=rates) if len(rates) > 1 else rates or None
 
 

@@ -35,7 +35,7 @@ HOW_OBJECTS = (
     "CSV); "
     f"{HOW_WORDS}"
 )
-# The end of a training file's name that is omitted in the task's name.
+# The suffix that is removed from a training file's name to get the task's name.
 SPLIT = re.compile(r"(?i)(^|[^a-z0-9]+)(train|training|trn)$")
 
 
@@ -100,7 +100,7 @@ def make_name(text: str, taken: Collection[str], kind: str) -> str:
     return f"{words}-{kind}" if words.casefold() in taken else words
 
 
-# A power of ten without a sign or a point, such as ``1E5``.
+# A number in scientific notation without a sign or decimal point, such as ``1E5``.
 POWER = re.compile(r"\d+[eE]\d+")
 
 
@@ -231,7 +231,7 @@ def detect_ids_or_dates(table: UserTable, column: str) -> str | None:
     # A date has a digit, so names such as May or June are not dates.
     if not others or not all(re.search(r"\d", word) for word in others):
         return None
-    # Importing pandas takes long, and `subtune --help` does not need it.
+    # Importing pandas is slow, and `subtune --help` does not need it.
     import pandas as pd
 
     dates = pd.to_datetime(pd.Series(others), format="mixed", utc=True, errors="coerce")

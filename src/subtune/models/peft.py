@@ -123,7 +123,7 @@ def peft_shapes(
 ) -> dict[str, Shape]:
     """Map canonical parameter names to shapes, including the parameters that PEFT adds.
 
-    Modules of which PEFT trains a copy are left out. ``names`` maps canonical to transformers'
+    Modules that PEFT copies and trains are left out. ``names`` maps canonical to transformers'
     names.
     """
 

@@ -135,7 +135,8 @@ def collect_run_scores(
     best = chosen_runs.choose_rates(every)
     largest = chosen_runs.select_largest_training_set(best)
     chosen = chosen_runs.add_curve_verdicts(largest, store, columns).assign(margin=asked["margin"])
-    # Scores on smaller training sets show the gain from more labels, which papers do not report.
+    # Scores after training on fewer examples show how much more labels would help, which papers do
+    # not report.
     scored = chosen if asked["paper"] else best
     row_scores = run_scores.tabulate_pseudo_values(scored, store, columns)
     predictions = {}

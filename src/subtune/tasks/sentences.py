@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from subtune.tasks.task import TaskSpec
 
 TEXT_COLUMNS = ("text_a", "text_b")
-# The largest absolute label for which float32 can sum squared errors.
+# The largest absolute value of a label for which squared errors can be summed in float32.
 LARGEST_NUMBER = 1e9
 # Invisible characters that do not belong to Unicode's category Cf.
 INVISIBLE = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10))))

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 # The number that stands for a missing label, as in GLUE's test sets on the hub.
 NO_LABEL = -1
-# In regression tasks, the strata are this number of ranges of the label, each with about the same
-# number of rows.
+# In regression tasks, labels are split into this many quantile bins, which serve as strata.
 RANGES = 10
 # The column of a split with the place of each row in its file, such as ``line 3``.
 PLACE = "place"

@@ -46,7 +46,7 @@ ABSENT = -100.0
 
 
 def pooled_tokens(spec: ModelSpec, model: Encoder) -> Reads:
-    """Return which tokens' last hidden states are averaged to compute the embedding of a text.
+    """Return the tokens whose last hidden states are averaged into a text's embedding.
 
     Without ``spec.pooling``, these are the tokens read by transformers'
     ``…ForSequenceClassification`` class for this model.

@@ -32,7 +32,7 @@ FEATURES = 100_000
 # close to the best on SST-2 and CoLA, with 1,000 and with 5,000 training examples.
 INVERSE_PENALTY = 10
 # At most this many characters of the training texts are read, which takes about half a minute on
-# one core. If there are more, the end of long texts is not read.
+# one core. If there are more, long texts are truncated.
 MOST_CHARACTERS = 20_000_000
 # If ``non-zero features * k`` exceeds `MOST_SOLVED`, the exact solver would take longer than half a
 # minute on one core, so stochastic gradient descent is used. It makes at most `PASSES` passes over
