@@ -35,7 +35,7 @@ class Answer:
     """The answer for one task, or for all tasks of the compared models.
 
     Attributes:
-        margin: the largest acceptable loss of score against the reference.
+        margin: the largest acceptable drop in score relative to the reference.
         reference: the title of the reference; empty if no method has a score.
         full: the title of full fine-tuning; empty if it has no score.
         candidate: the chosen method, compared with the reference or, if the reference is chosen,
@@ -45,7 +45,8 @@ class Answer:
         full_learnt_nothing: whether a run of full fine-tuning predicts the same for all examples.
         more_seeds: the number of additional seeds needed to be sure whether the candidate is within
             the margin, if known.
-        more_rows: likewise, the number of additional examples, if there is only one task.
+        more_rows: the number of additional examples needed, if it is known and there is only one
+            task.
         unit: *fold* in cross-validation, otherwise *seed*.
         planned: the planned number of seeds or folds.
         is_finished: whether all planned runs of all methods are recorded.

@@ -29,9 +29,10 @@ from subtune.analysis.run_scores import PART_COLUMNS, require_same_rows
 from subtune.analysis.tables import order_columns, set_types
 from subtune.core.errors import locate_errors
 
-# Thresholds of the probability: with two seeds or more, a method is *surely* within the margin from
-# `SURE`. It is *probably* so from `LIKELY`, and worth naming from `POSSIBLE`. Full fine-tuning is
-# worth it if, surely or probably, no smaller method is within the margin.
+# Thresholds of the probability that a method is within the margin. A method with two seeds or more
+# is *surely* within the margin from `SURE` on, *probably* from `LIKELY` on, and is worth naming
+# from `POSSIBLE` on. Full fine-tuning is worth it if, surely or probably, no smaller method is
+# within the margin.
 SURE, LIKELY, POSSIBLE = intervals.LEVEL, 0.8, 0.5
 # Metrics that are shares of examples.
 SHARES = {"accuracy", "exact_match"}
@@ -59,7 +60,7 @@ class Candidate(NamedTuple):
         share: ``trained`` as a share of the parameters that full fine-tuning trains.
         score: the mean score over the seeds and folds that the reference has, too.
         reference_score: the reference's mean score over the same seeds and folds.
-        most_lost: the 95 % upper confidence bound of the loss of score against the reference.
+        most_lost: the 95 % upper confidence bound of the drop in score relative to the reference.
         chance: the probability, given the recorded scores, that the method's score is lower than
             the reference's by no more than the margin.
         rival: the title of the method (or the reference) against which this probability is lowest;
@@ -103,8 +104,8 @@ class Candidate(NamedTuple):
 class MethodComparison(NamedTuple):
     """All methods of one answer, by title: compared with the reference and with full fine-tuning.
 
-    Methods are sorted by size. ``reference`` and ``full``, the best fully fine-tuned model, are
-    titles; they are empty without a score.
+    Methods are sorted by size. ``reference`` is the title of the reference, and ``full`` of the
+    best fully fine-tuned model; both are empty without a score.
     """
 
     reference: str
@@ -178,7 +179,7 @@ def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> M
 
 
 def _find_best(runs: pd.DataFrame) -> str:
-    """Return the method with the best mean, of those with the most runs and none diverged."""
+    """Return the method with the best mean, among those with the most runs and no diverged run."""
     tried = runs.groupby("title")["value"].agg(["size", "count", "mean"])
     scored = tried[tried["count"] == tried["size"]].sort_values(["count", "mean"])
     return "" if scored.empty else str(scored.index[-1])
@@ -310,7 +311,7 @@ def _estimate_studies(pairs: _Pairs) -> tuple[Study, ...]:
     """Estimate the mean difference of paired runs on each task, and its variance components.
 
     The result is empty if a variance cannot be estimated. This happens on a task with a single seed
-    without recorded predictions, or if the variance is 0 and the metric is no share of examples.
+    without recorded predictions, or if the variance is 0 and the metric is not a share of examples.
     """
     found = [_estimate_study(metric, both) for (_, metric), both in pairs.items()]
     return tuple(filter(None, found)) if all(found) else ()

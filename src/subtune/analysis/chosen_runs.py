@@ -187,7 +187,7 @@ def curve_verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
 def _exceeds_noise(changes: np.ndarray, rows: int) -> bool:
     noise = 0.5 / math.sqrt(rows)
     if len(changes) >= FEWEST_SEEDS:
-        # Importing scipy takes long.
+        # Importing scipy is slow.
         from scipy import stats
 
         noise = stats.t.ppf((1 + LEVEL) / 2, len(changes) - 1) * stats.sem(changes)

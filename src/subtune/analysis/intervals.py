@@ -18,7 +18,7 @@ LEVEL = 0.95
 # The jackknife splits the examples into this many parts and leaves out one part at a time. Leaving
 # out one example at a time would be slow.
 JACKKNIFE_PARTS = 50
-# The largest suggestions: a number of seeds, and a multiple of the present number of examples.
+# The largest suggested number of seeds, and of examples as a multiple of their present number.
 MOST_SEEDS, MOST_TIMES_THE_ROWS = 50, 50
 
 

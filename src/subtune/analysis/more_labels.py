@@ -1,10 +1,10 @@
-"""Estimate the gain from more labels, based on the scores of runs on smaller training sets.
+"""Estimate the gain from more labels, based on scores after training on fewer examples.
 
 A method's error is assumed to fall as a power of the number of training examples (Hestness et al.,
 "Deep Learning Scaling is Predictable, Empirically", 2017). Therefore each doubling of the training
-set raises the score by `RATIO` times the previous gain. The gain is fitted by least squares to the
-scores on all sizes. It is a weighted sum of scores, so its interval is computed as for a difference
-of two scores (`subtune.analysis.intervals`).
+set raises the score by `RATIO` times the gain of the previous doubling. The gain is fitted by least
+squares to the scores on all sizes. It is a weighted sum of scores, so its interval is computed as
+for a difference of two scores (`subtune.analysis.intervals`).
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
     """Estimate how much each method's score would rise with twice as many training examples.
 
     ``best`` are the runs on all training set sizes, and ``row_scores`` their pseudo-values. Methods
-    need runs on several sizes, including the largest. ``score`` is the mean over the seeds and
-    folds that have runs on all sizes; ``gain``, ``low`` and ``high`` are NaN except for the largest
-    size.
+    without runs on several sizes, including the largest, are left out. ``score`` is the mean over
+    the seeds and folds that have runs on all sizes; ``gain``, ``low`` and ``high`` are NaN except
+    for the largest size.
     """
     by_run, found = row_scores.set_index("run"), list[pd.DataFrame]()
     pseudo_values, rows_of_runs = by_run[PART_COLUMNS], by_run["rows"]

@@ -139,7 +139,7 @@ def _rescore_by_other_examples(
 def _score_by_other_parts(
     store: Path, run_id: str, column: ScoreColumn
 ) -> tuple[float, list[int]] | None:
-    """Score each part at the epoch that is best on the rest, if there are enough examples."""
+    """Score each part at the best epoch on the other parts, if there are enough examples."""
     task, tables = read_epoch_predictions(store, run_id, column.split)
     if tables[1]["idx"].nunique() < EPOCH_PARTS:
         return None
@@ -208,7 +208,7 @@ def choose_part_epochs(
 def combine_epochs_by_part(
     tables: Mapping[int, pd.DataFrame], epochs: Sequence[int]
 ) -> pd.DataFrame:
-    """Concatenate the predictions for all parts of the examples, each part at its own epoch."""
+    """Concatenate the predictions for all parts of the examples, each part from its own epoch."""
     part = part_indices(tables[epochs[0]], len(epochs))
     parts = [tables[epoch][part == number] for number, epoch in enumerate(epochs)]
     return pd.concat(parts).sort_index()
@@ -260,7 +260,7 @@ def read_row_scores(paths: Iterable[str | Path]) -> pd.DataFrame:
 def tabulate_pseudo_values(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
-    """Compute the jackknife pseudo-values of the scores by which methods are compared, by ``run``.
+    """Tabulate jackknife pseudo-values of the scores by which methods are compared, by ``run``.
 
     ``rows`` is the number of scored examples, and ``rows_hash`` a hash of their indices.
     `PART_COLUMNS` has a pseudo-value for each part; with fewer examples than parts, the remaining
@@ -301,7 +301,7 @@ def build_pseudo_value_row(
 def require_same_rows(
     pseudo_values: pd.DataFrame, runs: Iterable[str], others: Iterable[str]
 ) -> None:
-    """Raise a `SubtuneError` if compared runs, with known rows, are scored on different rows."""
+    """Raise a `SubtuneError` if compared runs are known to be scored on different rows."""
     # The recorded scores in `results/example`, from which the pages are made, have no hashes.
     hashes = pseudo_values.get("rows_hash", pd.Series(dtype=object)).dropna()
     for run, other in zip(runs, others, strict=True):

@@ -98,7 +98,7 @@ def minus_printed(
 def minus_at_train_size(
     sizes: pd.DataFrame, metric: str | None, end: Literal["min", "max"], first: str, second: str
 ) -> pd.Series:
-    """Compute `minus` on the smallest or largest training set, in ``metric`` or the usual one."""
+    """Compute `minus` on the smallest or largest training set, by default in the usual metric."""
     rows = _with_several_sizes(sizes, metric)
     at_end = rows.groupby(["model", "column"])["train_rows"].transform(end)
     rows = rows[rows["train_rows"] == at_end]

@@ -65,7 +65,7 @@ def order_columns(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
 
 
 def set_types(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
-    """Convert numeric columns to their declared types, which pandas infers only from values."""
+    """Convert numeric columns to their declared types; pandas infers types only from values."""
     types = _column_dtypes(name)
     numbers = [column for column in table if types.get(column) in ("Int64", "float64")]
     return table.astype({column: types[column] for column in numbers})
@@ -74,7 +74,7 @@ def set_types(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
 def read_table(path: str | Path, name: TableName | None = None) -> pd.DataFrame:
     """Read a table from a Parquet or CSV file.
 
-    The text ``NA`` is not read as a missing value, because it may be the name of a model or task.
+    The string ``NA`` is not read as a missing value, because it may be the name of a model or task.
     For a CSV file, ``columns.csv`` declares the types of the table ``name``; otherwise pandas
     infers them.
     """

@@ -38,7 +38,7 @@ class SplitFacts:
 
     Attributes:
         rows: the number of rows of the file.
-        labels: the number of rows of each class, by class; empty for a regression.
+        labels: maps each class to its number of rows; empty for a regression.
         faulty: maps each fault, such as ``without 'label'``, to the places of the rows with this
             fault, such as ``line 3``.
         left_out: the places of the rows that are not used because they have no text or no label.
@@ -87,11 +87,11 @@ class Facts:
         guessed: the options that were guessed, because the user did not give them.
         judges: the split on which methods are scored.
         parts: maps each split to the facts about it.
-        numbers: the minimum and the maximum of the labels of a regression, otherwise None.
+        numbers: the smallest and the largest label of a regression; None for other tasks.
         joined: groups of spellings; the spellings in a group are read as one label.
         alike: groups of labels that look alike (see `_make_alike`); each label is a class.
         most_frequent: the most frequent label, or set of labels, in the training set.
-        constant: the accuracy of always predicting ``most_frequent`` on the split ``judges``.
+        constant: the accuracy on the split ``judges`` if ``most_frequent`` is always predicted.
         conflicts: maps each text with conflicting labels to a dict from label to the places of its
             rows.
         deciding: maps each other column that almost determines the label to a pair: the number of
@@ -276,7 +276,7 @@ def _group_equal(labels: Iterable[str], form: Callable[[str], str]) -> list[list
 def compute_length_statistics(
     counts: np.ndarray, max_length: int, are_counted: bool, unknown: float = 0
 ) -> Lengths:
-    """Compute statistics of the numbers of tokens of texts, as described in `Lengths`."""
+    """Compute statistics of token counts, as described in `Lengths`."""
     median, longest = int(np.median(counts)), int(counts.max())
     cut = float(np.mean(counts > max_length))
     read = float(counts.clip(max=max_length).sum() / counts.sum())
@@ -319,7 +319,8 @@ def require_labels(facts: Facts) -> None:
             f"of {train.path}, expected at most {limit} classes{hint}"
         )
     for split, part in parts.items():
-        # Labels that only the dev set has are classes, too. In a test set, they are mistakes.
+        # Labels that occur only in the dev set are classes, too. Labels that occur only in the test
+        # set are mistakes.
         known = {*learnt, *(dev.labels if split == TEST else ())}
         unknown = sorted(word for word, count in part.labels.items() if count and word not in known)
         share = sum(part.labels[word] for word in unknown) / max(1, sum(part.labels.values()))

@@ -36,16 +36,15 @@ SECONDS_BETWEEN_LINES = 30
 # After an interrupt, workers have this time to end their current training step and to write a
 # checkpoint. At the deadline, they may do this while the results are written.
 SECONDS_TO_STOP = 10
-# The time that is reserved at the end:
-# ``SECONDS_TO_EXIT + TIMES_THE_RESULTS * seconds of the last results``.
-# The results may take `SECONDS_LATE` longer than the time limit.
+# The time that is reserved for the results: `SECONDS_TO_EXIT`, and `TIMES_THE_RESULTS` times the
+# seconds that the last results took. Results may exceed the time limit by `SECONDS_LATE`.
 SECONDS_TO_EXIT, TIMES_THE_RESULTS, SECONDS_LATE = 1.5, 1.3, 3
 
 
 class TimeLimit(NamedTuple):
     """The start of a call, as a value of `time.monotonic`, and its time limit in seconds.
 
-    If ``is_process``, the process runs nothing but this call, and may be ended.
+    If ``is_process``, the process runs nothing but this call, so it may be ended.
     """
 
     start: float
@@ -105,8 +104,9 @@ class Loop:
     def seconds_of_training(self) -> float:
         """The seconds available for training. The remaining time is for the results.
 
-        Before results are written for the first time, their time is unknown. They are begun as soon
-        as a run is recorded. If no time is left to write them again, they are the final results.
+        Until results are written for the first time, it is unknown how long this takes. The first
+        results are started as soon as a run is recorded. If no time is left to write them again,
+        they are the final results.
         """
         reserved = SECONDS_TO_EXIT + TIMES_THE_RESULTS * self.writer.seconds
         return self.clock.time_limit - reserved
@@ -128,7 +128,7 @@ class Loop:
             scores[run_id] = of_split.get(task.metrics[0], math.nan)
 
     def next_jobs(self, running: Iterable[Job] = ()) -> Iterator[Job]:
-        """Yield the jobs that can start now beside ``running`` jobs, the most useful first."""
+        """Yield the jobs that can start now alongside ``running`` jobs, the most useful first."""
         started = {run.spec.id for job in running for run in _read_runs(job)}
         for _, runs in rank_missing_runs(self.progress, self.unlikely):
             waiting = (run for run in runs if run.spec.id not in started)
@@ -257,7 +257,7 @@ def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], s
 def _start_jobs(state: Loop, workers: Workers) -> None:
     """Start a job in each free worker.
 
-    A job also waits if it may not fit into memory beside running jobs. Runs whose worker process
+    A job waits if it may not fit into memory alongside the running jobs. Runs whose worker process
     crashed are repeated while no other job is running. Jobs without training run one at a time,
     because each takes less time than the imports of a new worker.
     """

@@ -1,4 +1,4 @@
-"""Decide from memory measurements whether another job can start beside running jobs."""
+"""Decide from memory measurements whether another job can start alongside running jobs."""
 
 import math
 import time
@@ -9,8 +9,8 @@ from subtune.steps.jobs import Job
 
 # The share of the free memory that jobs may use.
 SHARE = 0.8
-# The maximum of a running job counts as measured if it grows by less than a factor of `GROWTH` in
-# `SECONDS_UNCHANGED`.
+# The peak memory of a running job counts as measured once it grows by less than a factor of
+# `GROWTH` in `SECONDS_UNCHANGED`.
 SECONDS_UNCHANGED, GROWTH = 20, 1.02
 
 
@@ -24,7 +24,7 @@ class MemoryGauge:
 
     def __init__(self) -> None:
         self._measured: dict[str, int] = {}
-        # The maximum of each process during a job, and the time at which it was found.
+        # The peak memory of each process during a job, and the time at which it was reached.
         self._maxima: dict[tuple[int, str], tuple[int, float]] = {}
 
     def measure(self, process: int, job: Job, has_ended: bool = False) -> None:

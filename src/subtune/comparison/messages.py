@@ -20,7 +20,7 @@ from subtune.models.model_files import unknown_lines
 
 # A line names at most `NAMED` columns or classes. At most `SHOWN` conflicts are printed.
 NAMED, SHOWN = 12, 3
-# The strings, in lower case, with which programs mark missing values and errors of formulas.
+# The strings that programs write for missing values and formula errors, in lower case.
 NO_VALUES = {
     *("nan", "nat", "na", "n/a", "<na>", "null", "(null)", r"\n", "#n/a", "#name?", "#ref!"),
     *("#value!", "#div/0!", "#num!", "#null!"),

@@ -11,7 +11,7 @@ from subtune.runs.spec import FitRecipe, PlannedRun, RunSpec, SearchSpec
 
 # The reference method, full fine-tuning, which is trained first.
 FULL = "full"
-# A method of one model: the name of the model and the name of the method.
+# A pair of a model name and a method name.
 Method = tuple[str, str]
 
 
@@ -105,12 +105,12 @@ def rank_missing_runs(
     """Rank the runs that are not recorded yet, the most useful first.
 
     The baselines of each model (regressions that train nothing in the encoder) come first, on the
-    first seed or fold. Then the models are trained, the one with the best baseline first, each in
-    the order of `Stage`. In each stage, full fine-tuning comes first.
-    While the second seed or fold is trained, the search continues for methods whose best learning
-    rate is not yet between two worse rates. TF-IDF, which has no model, is ranked with the first
-    model. Methods that are ``unlikely`` to be the answer come last, except full fine-tuning. Each
-    run has one learning rate instead of a search.
+    first seed or fold. Then the models are trained one after another, starting with the best
+    baseline, each in the order of `Stage`. In each stage, full fine-tuning comes first. While the
+    second seed or fold is trained, the search continues for methods whose best learning rate is not
+    yet between two worse rates. TF-IDF, which has no model, is ranked with the first model. Methods
+    that are ``unlikely`` to be the answer come last, except full fine-tuning. Each returned run has
+    a single learning rate instead of a search.
     """
     order, known = progress.model_order(), {*progress.scores}
     positions: dict[tuple, int] = {}

@@ -44,7 +44,7 @@ class TablesAndModels(NamedTuple):
         token_counts: for each model, the numbers of tokens of the training texts (or of a sample if
             there are many), in ascending order.
         most_tokens: the ``token_counts`` of the model with the most tokens.
-        windows: possible values of `max_length`, the longest first.
+        windows: possible values of `max_length`, the largest first.
         problems: maps the given name of each model that cannot be used to an error message.
     """
 
@@ -185,7 +185,7 @@ def make_task(facts: Facts, options: Options) -> Task:
     train, dev = parts["train"].labels, parts.get("validation", parts["train"]).labels
     words = sorted({*train, *dev}, key=label_sort_key) if isinstance(label, str) else label
     if kind == "classification" and len(words) == 2 and parse_number(words[1]) is None:
-        # Binary F1 is computed for the last class, so the rarer class is last.
+        # Binary F1 is computed for the last class, so the rarer class is put last.
         words = sorted(words, key=lambda word: -train.get(word, 0))
     metrics = DEFAULTS.metrics[kind]
     if kind == "classification":

@@ -162,9 +162,9 @@ def measure_pace(
 def fit_pace(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pace:
     """Fit ``seconds = layers * per_layer + batch_size * teraflops * per_teraflop`` to timed steps.
 
-    ``seconds`` has one or two batch sizes; with one, ``per_layer`` is 0. Neither coefficient is
-    negative (nonnegative least squares). ``teraflops`` is for one text's forward pass, in units of
-    10¹².
+    ``seconds`` maps one or two batch sizes to times; with one, ``per_layer`` is 0. Neither
+    coefficient is negative (nonnegative least squares). ``teraflops`` is the number of operations
+    in the forward pass of one text, in units of 10¹².
     """
     sizes = [[layers / 1e3, batch_size * teraflops] for batch_size in seconds]
     fitted, _ = nnls(np.array(sizes), np.array([*seconds.values()]))
@@ -196,7 +196,7 @@ class Timer:
         return self._time_forward(texts, precision) / texts
 
     def _time_forward(self, texts: int, precision: Precision) -> float:
-        """Measure the seconds of the forward passes of the first ``texts`` texts."""
+        """Time the forward passes over the first ``texts`` texts, in seconds."""
         some, started = self.examples.select(np.arange(texts)), time.monotonic()
         compute_split_logits(self.encoder, some, precision)
         return time.monotonic() - started
@@ -235,7 +235,7 @@ class Timer:
 
 
 class _StepTimer(CheckpointStore):
-    """Records the time of at most ``steps`` steps in ``share`` seconds, without checkpoints."""
+    """Times at most ``steps`` steps within ``share`` seconds, and writes no checkpoints."""
 
     def __init__(self, steps: int, share: float):
         self.steps, self.share = steps, share

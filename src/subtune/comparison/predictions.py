@@ -47,7 +47,7 @@ def read_predictions(given: Any, table: UserTable, task: TaskSpec) -> dict[str, 
 def write_predictions(
     predictions: Mapping[str, Mapping[str, Cells]], places: Collection[str], results: str
 ) -> dict[str, str]:
-    """Write the predictions for the rows in ``places``, and for all rows to other files."""
+    """Write predictions to files: those for the rows in ``places``, and separately all of them."""
     layout, files = Layout(results), dict[str, str]()
     shutil.rmtree(layout.given_predictions(), ignore_errors=True)
     for system, cells in predictions.items():

@@ -157,7 +157,7 @@ def run_comparison(
 
 
 def _say_in_time(say: Say, clock: loop.TimeLimit, configuration: Path, line: str) -> None:
-    """Call ``say`` with a line in which paths become relative.
+    """Make the paths in a line relative, and call ``say`` with the line.
 
     If the time is up before the configuration is written, a `SubtuneError` is raised.
     """
@@ -201,14 +201,14 @@ def normalise_arguments(
         text2=text2,
         label=column_names(options.label),
         group=column_names(options.group),
-        # The order of the models changes nothing.
+        # The order of the models does not matter.
         model=sorted({*map(str, names)}) or None,
     )
     return ComparisonRequest(task_name(train), splits, named, dev_share)
 
 
 def _check_order_of_index(predictions: Any, scored: Any) -> None:
-    """Refuse predictions whose index has the table's values in another order."""
+    """Reject predictions whose index is a permutation of the table's index."""
     several = isinstance(predictions, Mapping | list | tuple)
     given = predictions if several else [predictions]
     index: Any = getattr(scored, "index", None)
@@ -246,7 +246,7 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
 
     Only the time limit, the margin and the predictions may differ. Options that are not given keep
     the values of the earlier call. A `SubtuneError` is raised for any other difference, for results
-    that were moved, and for a configuration of another origin.
+    that were moved, and for a configuration that no earlier call wrote.
     """
     path = place / CONFIGURATION
     advice = "expected the results of an earlier call; choose another directory"

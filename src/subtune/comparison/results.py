@@ -119,11 +119,11 @@ class Comparison:
 
         Args:
             method: the name of the method.
-            texts: a table in any form that `subtune.compare` reads, such as the path of a file or
-                a DataFrame, or a dict of columns. It has the same text columns as the training set.
-                Or a list of texts, or of tuples of two texts.
+            texts: a list of texts or of tuples of two texts; or a table in any form that
+                `subtune.compare` reads, such as the path of a file or a DataFrame; or a dict of
+                columns. A table has the same text columns as the training set.
             minutes: the time limit for the training after cross-validation.
-            model: as in `export`.
+            model: the name of the model, if several are compared; default: the answer's model.
             encoding: the encoding of a file; default: UTF-8 or UTF-16.
             sheet: the sheet of an Excel file; default: the first.
 
@@ -161,7 +161,7 @@ class Comparison:
         return predicted
 
     def best_run(self, method: str, model: str | None = None) -> str:
-        """Return the id of a method's run with the best score.
+        """Return the id of the run with a method's best score.
 
         Args:
             model: the name of the model; default: the answer's model. If the method has no run with
@@ -192,7 +192,7 @@ class Comparison:
 
     @property
     def _answer_model(self) -> str:
-        """The name of the answer's model; with a single model, any string."""
+        """The name of the answer's model; an arbitrary string if there is only one model."""
         answer = self._read_summary_table("answers").iloc[0]
         # If everything should be trained, the answer is the reference. TF-IDF has no model.
         is_named = not answer["decision"].endswith("everything") and answer["encoder_size"] != 0
@@ -264,7 +264,7 @@ def read_given_labels(folder: Path, task: TaskSpec) -> dict[str, Any]:
     # The training set is read first, because a split may have labels of another type.
     for path in sorted(folder.glob("*.jsonl"), key=lambda path: path.stem != "train"):
         rows = map(json.loads, path.read_text("utf-8").split("\n")[:-1])
-        # All cells of a file with an encoding are strings, and its rows are lines.
+        # Rows whose places are lines come from a converted file, in which all cells are strings.
         for cell in (row.get(task.label) for row in rows if row[PLACE_KEY].startswith("row")):
             for label in cell if isinstance(cell, list) else [cell]:
                 given.setdefault(plain_label(str(label)), label)
@@ -277,7 +277,7 @@ def read_given_labels(folder: Path, task: TaskSpec) -> dict[str, Any]:
 
 
 def load(results: str | Path) -> Comparison:
-    """Open the results of an earlier comparison. Without answers, raise a `SubtuneError`."""
+    """Open the results of an earlier comparison; raise a `SubtuneError` if there are no answers."""
     found = Comparison(Path(results).resolve())
     answers = found._layout.summary("answers", "csv")
     if not Path(answers).is_file():

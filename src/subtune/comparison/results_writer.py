@@ -17,8 +17,8 @@ from subtune.steps.context import Context
 LIBRARIES = ("subtune.papers.shared", "matplotlib.figure", "matplotlib.backends.backend_agg")
 # Early results are written again each time the time since the start has doubled.
 TIMES_LATER = 2
-# The last results are begun if at least this share of the time of the previous results is left.
-# Later results are faster, because all libraries are imported.
+# The last results are started only if at least this share of the time that the previous results
+# took is left. Later results are faster, because all libraries are imported.
 LEAST_SHARE = 0.7
 
 
@@ -40,7 +40,7 @@ class ResultsWriter:
         self._thread.start()
 
     def write_early(self, progress: Progress, now: float) -> None:
-        """Begin to write results if new runs are recorded and results are due."""
+        """Start writing results if new runs are recorded and results are due."""
         if len(progress.scores) > self.shown and now >= self._next and not self._thread.is_alive():
             self._next = TIMES_LATER * now
             self._begin(progress)

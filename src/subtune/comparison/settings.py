@@ -172,7 +172,7 @@ def find_starting_models(
 
     Returns:
         The models by their names in the configuration, in alphabetical order, and a mapping from
-        the given name of each model that cannot be used to an error message.
+        the given name of each unusable model to an error message.
 
     Raises:
         SubtuneError: no model can be used.
@@ -275,7 +275,7 @@ class CandidateSettings(NamedTuple):
     def choose_row_counts(self, available: Mapping[str, Sized]) -> dict[str, int]:
         """Choose how many rows of each split are used.
 
-        A dev or test set has at most ``max(fewest_judging, rows / 2)``.
+        At most ``max(fewest_judging, rows / 2)`` rows of a dev or test set are used.
         """
         most = max(DEFAULTS.fewest_judging, self.rows // 2)
         counts = {split: min(len(rows), most) for split, rows in available.items()}
@@ -304,9 +304,9 @@ def list_choices(
 
     There is one inner list for each reduction of `list_reductions`. Within a list, the number of
     epochs decreases. The first list begins with choices in which methods with few parameters are
-    trained for additional epochs. ``rates`` maps each model to its learning rates, and the settings
-    ``fixed`` do not depend on the time limit. A batch is smaller than ``least_batch`` only if there
-    would be fewer than `fewest_steps` steps.
+    trained for additional epochs. ``rates`` maps each model to its learning rates, and ``fixed``
+    has the settings that do not depend on the time limit. A batch is smaller than ``least_batch``
+    only if there would be fewer than `fewest_steps` steps.
     """
     choices, folds = list[list[CandidateSettings]](), fixed.get("folds")
     for reduction in list_reductions(rows, fewest_rows, windows):
@@ -343,7 +343,7 @@ def method_settings(rates: Mapping[str, Rates]) -> dict[str, Any]:
     """Return the settings ``methods`` and ``by_model`` of an experiment, from each model's rates.
 
     ``methods`` has the methods that all models support, with the learning rates for the first
-    model. ``by_model`` has the methods and rates that differ from it.
+    model. For the other models, ``by_model`` has the methods and rates that differ.
     """
     [first, *others] = rates.values()
     shared = {m: tried for m, tried in first.items() if all(m in own for own in others)}
@@ -400,7 +400,7 @@ def estimate_times(
 ) -> EstimatedSeconds | None:
     """Estimate the time of a configuration, without requests to the hub and without reading tables.
 
-    ``tokens`` is the mean number of tokens of a text, by the name of the model. Other models are
+    ``tokens`` maps the name of each model to its mean number of tokens per text. Other models are
     left out, because their size is unknown. Without a model, the time is None.
     """
     if not tokens:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import datasets
 
 Rows = Union[str, Path, pd.DataFrame, "datasets.Dataset"]
-# A dataset on the hub, with the name of its subset, if any, after a colon.
+# A dataset on the hub, optionally followed by a colon and the name of a subset.
 ON_HUB = re.compile(rf"{REPOSITORY[1:-1]}(:[\w.+-]+)?")
 # The usual names of a dev split.
 DEV = ("validation", "dev", "valid", "val")
@@ -43,9 +43,9 @@ class Split:
 
     Attributes:
         identity: a string that identifies the rows. It changes if the rows change.
-        read_frame: returns the rows, or None if a dataset on the hub has no dev split. The index of
-            the rows has their places, such as ``line 3``. The argument is the results directory,
-            where the dataset's commit is recorded.
+        read_frame: returns the rows, or None if a dataset on the hub has no dev split. The index
+            contains the places of the rows, such as ``line 3``. The argument is the results
+            directory, where the dataset's commit is recorded.
         path: the user's file with the rows, or None if the rows must be written to a new file.
     """
 
@@ -75,7 +75,7 @@ def write_splits(splits: Mapping[str, Split], results: Path, folder: Path) -> di
 
 @contextmanager
 def name_options_in_errors(folder: Path) -> Iterator[None]:
-    """Replace files in ``folder``, which the user does not know, by options in error messages."""
+    """Make error messages name options instead of files in ``folder``, which users do not know."""
     try:
         yield
     except SubtuneError as error:
@@ -112,7 +112,7 @@ def find_splits(
         how: the ``encoding`` of files, and the ``sheet`` of Excel files.
 
     Returns:
-        Those of the splits ``train``, ``validation`` and ``test`` that exist.
+        The splits that exist, among ``train``, ``validation`` and ``test``.
 
     Raises:
         SubtuneError: a file or split does not exist.
@@ -255,7 +255,7 @@ def to_frame(rows: Any, source: str) -> pd.DataFrame:
 
 
 def json_lines(frame: pd.DataFrame) -> str:
-    """Write a table as JSON lines. They identify the table."""
+    """Convert a table to JSON lines, whose hash identifies the table."""
     with convert_errors("the table cannot be written as JSON lines"):
         # pandas stores integers with missing values as floats, which would be written as 1.0.
         frame = frame.apply(lambda cells: cells.convert_dtypes() if cells.hasnans else cells)

@@ -59,9 +59,9 @@ class UserTable(NamedTuple):
 def read_user_table(path: Path, encoding: str | None = None, sheet: str | None = None) -> UserTable:
     """Read all rows of a file.
 
-    The default of ``encoding`` is UTF-8 or UTF-16, and the default of ``sheet`` is the first one
-    that is not hidden. A `SubtuneError` is raised if the file is missing, has no rows, or is not in
-    the format of its extension.
+    By default, ``encoding`` is UTF-8 or UTF-16, and ``sheet`` is the first sheet that is not
+    hidden. A `SubtuneError` is raised if the file is missing, has no rows, or is not in the format
+    of its extension.
     """
     if (ending := path.suffix.lower()) not in FORMATS:
         hint = f"; {HOW_WORDS}" if ending.startswith(".conll") else ""
@@ -80,7 +80,7 @@ def is_number(text: str) -> bool:
 
 def make_task_name(path: Path) -> str:
     """Derive a task's name: ``reviews`` from ``reviews-train.csv`` or ``reviews/train.csv``."""
-    # The directory of tables in memory is `Layout.tables`.
+    # Tables in memory are written to the directory `Layout.tables`.
     directory = path.resolve().parent.name.removeprefix("table-")
     subject = SPLIT.sub("", path.stem) or SPLIT.sub("", directory)
     return make_name(subject, [*TASKS, *HEADINGS], "task")
@@ -93,7 +93,7 @@ def make_name(text: str, taken: Collection[str], kind: str) -> str:
     name is ``my-{kind}``.
     """
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    # Names may have 64 characters. The remaining ones are for the ending.
+    # Names may have 64 characters. The remaining ones are reserved for the suffix.
     words = re.sub(r"[^A-Za-z0-9_.+-]+", "-", plain).strip("-._+")[:56]
     if not words:
         return f"my-{kind}"
@@ -332,7 +332,7 @@ def guess_kind(table: UserTable, label: LabelColumns) -> Kind:
     if _are_label_sets(cells) or find_separators(cells):
         return "multilabel"
     labels = {word for _, row in table.rows for word in read_row_labels(row, label, None) or ()}
-    # Programs write powers of ten with a sign or a point, so 1E5 is a class and not a number.
+    # Programs write scientific notation with a sign or a decimal point, so 1E5 is a class.
     words = [word for word in labels if not POWER.fullmatch(word)]
     numbers = {word: n for word in words if (n := parse_number(word)) is not None}
     others = len(labels) - len(numbers)

@@ -133,7 +133,7 @@ class Workers:
         return EndedJob(ended, **json.loads(line))
 
     def stop(self, seconds: float) -> None:
-        """Stop all running jobs. Kill workers that are busy after ``seconds``."""
+        """Stop all running jobs. Kill workers that are still busy after ``seconds``."""
         until = time.monotonic() + seconds
         while self._busy and time.monotonic() < until:
             for process in self._busy:

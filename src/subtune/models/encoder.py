@@ -89,8 +89,8 @@ class Encoder:
         transformers: transformers' model; None for models that use subtune's own forward pass:
             BERT, RoBERTa and XLM-RoBERTa without PEFT.
         adapters: the settings of the adapters, if any. Adapters need subtune's own forward pass.
-        fused: the compiled operations of subtune's forward pass; None if they are not compiled, as
-            on a CPU or for a short training.
+        fused: the compiled operations of subtune's forward pass; None if they are not compiled, for
+            example on a CPU or for short trainings.
     """
 
     config: PretrainedConfig
@@ -197,8 +197,8 @@ def read_transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
     """Read a model's configuration with transformers.
 
     Label names and the fields in `SWITCHES` are reset to their defaults. If there is no padding
-    token, the EOS token is used for padding. This does no harm, because the tokens of a decoder
-    attend only to earlier tokens.
+    token, the EOS token is used for padding. This is safe, because the tokens of a decoder attend
+    only to earlier tokens.
     """
     with convert_errors(f"{directory / CONFIG} cannot be read"), silence_transformers():
         config = AutoConfig.from_pretrained(
@@ -246,8 +246,8 @@ def load_encoder(
     Args:
         head: the head for the kind of task, a key of `HEADS`.
         outputs: the number of outputs of the head.
-        pooling: the tokens that a sequence classifier reads; None means the same tokens as in
-            transformers' class.
+        pooling: the tokens that a sequence classifier reads; None means the tokens that
+            transformers' class reads.
     """
     fields = read_model_config(directory)
     head = choose_head(pooling, head, fields["model_type"])

@@ -33,9 +33,9 @@ class HeadLayer(NamedTuple):
 
     Attributes:
         module: the canonical name of the layer.
-        exported: the name of the layer in transformers' model.
-        dropout: fields of ``config.json``; the first that is set is the dropout probability of the
-            input.
+        exported: the layer's name in transformers' model.
+        dropout: fields of ``config.json``; the first of them that is set gives the dropout
+            probability of the input.
         activation: transformers' name of the activation function after the layer.
     """
 
@@ -67,12 +67,12 @@ class Dimensions(NamedTuple):
 
     @property
     def is_decoder(self) -> bool:
-        """False, because tokens of BERT and RoBERTa also attend to later tokens."""
+        """False, because tokens in BERT and RoBERTa also attend to later tokens."""
         return False
 
     @property
     def parameters(self) -> int:
-        """The number of pretrained parameters, which does not include the classifier."""
+        """The number of pretrained parameters, without the classifier."""
         return sum(map(math.prod, self.pretrained_shapes().values()))
 
     def pretrained_shapes(self, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:

@@ -1,4 +1,4 @@
-"""Error messages for folders that a user names as a model, but that contain no model."""
+"""Error messages for folders that a user passes as a model, but that contain no model."""
 
 import json
 from contextlib import suppress

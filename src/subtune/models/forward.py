@@ -68,9 +68,9 @@ def compute_logits(
         trained: maps canonical names to weights that replace the model's own tensors.
         masks: dropout masks; None means no dropout.
         watch: a function that is called for every module, with the module's name, its input ``[k,
-            t, i]`` and its output ``[k, t, o]``, of which it can retain the gradient. The input of
-            an embedding table is the ids ``[t]``; its output is the sum of all embeddings. Models
-            that run transformers' code do not call the function.
+            t, i]`` and its output ``[k, t, o]``, whose gradient the function can retain. The input
+            of an embedding table is the ids ``[t]``; its output is the sum of all embeddings.
+            Models that run transformers' code do not call the function.
     """
     if encoder.transformers is not None:
         # Transformers' code takes seconds to import, and subtune's forward pass does not need it.
@@ -95,7 +95,8 @@ def _has_flash_attention(device: torch.device) -> bool:
     """Return whether attention on jagged batches uses flash attention, which supports dropout.
 
     With dropout, torch's other kernel, for float32 and old GPUs, treats a jagged batch as a batch
-    without keys, and drops different attention weights in its forward and backward passes.
+    without keys, and drops different attention weights in its backward pass than in its forward
+    pass.
     """
     is_short = torch.is_autocast_enabled(device.type)
     return is_short and device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
@@ -151,7 +152,7 @@ def _look_up_rows(forward: _ForwardPass, module: str, ids: Tensor) -> Tensor:
 
 
 def _apply_layer(forward: _ForwardPass, layer: str, x: Tensor, first_only: bool) -> Tensor:
-    """Compute a layer's output ``[k, t, h]``; ``first_only`` means first tokens and any tail."""
+    """Compute a layer's output ``[k, t, h]``, if ``first_only`` for first tokens and any tail."""
     queries = x.index_select(1, forward.batch.starts) if first_only else x
     readers = (("attention.self.query", queries), (KEY, x), ("attention.self.value", x))
     projected = [

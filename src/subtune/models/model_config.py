@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # The default padding id of RoBERTa and similar models.
 PADDING = 1
-# The number of positions of a model whose configuration does not limit this number.
+# The number of positions if a model's configuration does not limit it.
 UNLIMITED_POSITIONS = 1 << 20
 # Files of sentence-transformers: the list of a model's modules, the configuration of one module,
 # and a pattern for the configuration of the pooling module.
@@ -98,7 +98,7 @@ def _list_modules(read: Callable[[str], str | None]) -> list[str]:
             name = part["type"].rpartition(".")[2]
             if name == "Pooling":
                 fields = json.loads(read(f"{Path(part['path']).name}/{MODULE_CONFIG}") or "{}")
-                # Since version 6 of sentence-transformers, one field contains the pooling mode.
+                # Since version 6, sentence-transformers stores the pooling mode in one field.
                 modes = fields.get("pooling_mode") or [
                     name.removeprefix("pooling_mode_").removesuffix("s").removesuffix("_token")
                     for name, value in fields.items()
@@ -144,7 +144,7 @@ def choose_head(pooling: Pooling | None, head: str, model_type: str) -> str:
 
 
 def has_own_initialisation(name: str) -> bool:
-    """Return whether the name of a model type or repository has a part in `OWN_INITIALISATION`."""
+    """Return whether a model type or repository name contains a string in `OWN_INITIALISATION`."""
     return any(part in name.lower() for part in OWN_INITIALISATION)
 
 
@@ -201,7 +201,7 @@ class OtherDimensions:
         return sum(math.prod(shape) for name, shape in shapes.items() if not is_classifier(name))
 
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
-        """Compute the floating-point operations of one example. Shared layers count each time."""
+        """Compute the floating-point operations of one example. Shared layers count at each use."""
         shapes = self.shapes(1, head)
         layers = {split_name(name).layer for name in shapes} - {None}
         times = self.num_hidden_layers / len(layers) if layers else 1.0
@@ -220,7 +220,7 @@ BYTES_OF_TRAINED = 5 * 4 + 2 * 2
 
 
 def activations_per_token(dimensions: AnyDimensions) -> int:
-    """Estimate the activations that a layer stores for each token, without attention scores."""
+    """Estimate how many activations a layer stores per token, not counting attention scores."""
     hidden = dimensions.hidden_size
     # Some of transformers' configurations have no field ``intermediate_size``.
     intermediate = getattr(dimensions, "intermediate_size", None) or 4 * hidden
@@ -268,7 +268,7 @@ def shapes_of_selection(
 
 
 def papers_models() -> dict[str, Dimensions]:
-    """Return the dimensions of the papers' models, by name."""
+    """Return the dimensions of the models in the papers, by name."""
     return {
         name: FAMILIES[fields["model_type"]].dimensions(fields)
         for name, fields in read_package_yaml("subtune.models", "sizes.json").items()
@@ -331,8 +331,8 @@ def count_parameters(
         * ``share``: the trained fraction of the pretrained parameters, without the classifier, as
           in BitFit, Table 1. Classifiers of two families can differ by more parameters
           than some methods train
-        * ``problem``: why the method cannot be used with the model. If there is a problem,
-          ``parameters`` and ``share`` are missing
+        * ``problem``: why the method cannot be used with the model, if so. Then ``parameters`` and
+          ``share`` are missing
     """
     import pandas as pd
 

@@ -43,7 +43,7 @@ MAX_UNKNOWN_SHARE = 0.2
 # Unknown tokens are counted in the first `MAX_LETTERS` characters of each text.
 MAX_LETTERS = 1000
 WEIGHTS = "model.safetensors"
-# If the weights are in several files, the index maps each weight to its file.
+# The index of sharded weights, which maps each weight to its file.
 INDEX = "model.safetensors.index.json"
 SHARDS = "model-*.safetensors"
 README = "README.md"
@@ -70,7 +70,7 @@ def _has_weights(directory: Path, modules: Iterable[str]) -> bool:
 
 
 def package_directory(package: str) -> Path:
-    """Return the folder of the one model in an installed package, without importing the package."""
+    """Return the folder of an installed package's only model, without importing the package."""
     # ``find_spec`` would import the outermost package to find an inner one.
     outermost, *inner = package.split(".")
     spec = importlib.util.find_spec(outermost)
@@ -193,7 +193,7 @@ def stored_shapes(path: Path) -> dict[str, Shape]:
 
 
 def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
-    """Copy a model's files to ``target`` from the hub or, if unchanged, a local directory."""
+    """Copy a model's files to ``target`` from the hub or from an unchanged local directory."""
     source = Path(name_or_path)
     if spec.source == "hub":
         weights, others = (WEIGHTS, INDEX, SHARDS), (README, MODULES, POOLING)
@@ -223,7 +223,8 @@ def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
     """Read a model's tokenizer, without padding and truncation.
 
     If there is no ``tokenizer.json``, transformers converts the files of an older format. With
-    ``names_are_text``, names of special tokens in a text, such as ``</s>``, are ordinary text.
+    ``names_are_text``, the names of special tokens in a text, such as ``</s>``, are treated as
+    ordinary text.
     """
     path = directory / TOKENIZER
     if path.is_file():
@@ -263,7 +264,7 @@ def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> 
     counts.pop(tokenizer.token_to_id(WORD_START), None)
     if isinstance(tokenizer.model, Unigram):
         # A Unigram tokenizer stores the id of its unknown token only in its JSON form. For other
-        # tokenizers, no JSON is written, because writing a large vocabulary takes long.
+        # tokenizers, no JSON is written, because writing a large vocabulary is slow.
         unknown = counts[json.loads(tokenizer.to_str())["model"]["unk_id"]]
     else:
         unknown = counts[tokenizer.token_to_id(tokenizer.model.unk_token or "")]

@@ -1,4 +1,4 @@
-"""Operations of the forward pass: products with weights of several runs, dropout, compilation.
+"""Operations of the forward pass: products with the weights of several runs, dropout, compilation.
 
 Shapes: ``k`` runs, ``t`` tokens, ``o`` outputs, ``i`` inputs, ``r`` rank, ``u`` rows of an
 embedding table, ``h`` its columns.
@@ -76,7 +76,7 @@ class CompiledOperations(NamedTuple):
 
 @cache
 def find_activation(name: str) -> Callable[[Tensor], Tensor]:
-    """Return the activation function with this name in transformers."""
+    """Return the activation function that transformers calls ``name``."""
     if name in COMMON_ACTIVATIONS:
         return COMMON_ACTIVATIONS[name]
     from transformers.activations import ACT2FN
@@ -85,7 +85,7 @@ def find_activation(name: str) -> Callable[[Tensor], Tensor]:
 
 
 def to_autocast_dtype(x: Tensor) -> Tensor:
-    """Cast a tensor to the dtype that matrix products have under autocast, if autocast is on."""
+    """Cast a tensor to the dtype of matrix products under autocast, if autocast is enabled."""
     kind = x.device.type
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
@@ -127,8 +127,8 @@ class _StackedLinear(torch.autograd.Function):
 class DropoutMasks:
     """A reproducible sequence of dropout masks, determined by a seed.
 
-    On a CPU, torch's own dropout takes a fifth of a training step. Here, 16 random bits determine
-    each value, so dropout probabilities are rounded to multiples of 1/65536.
+    On a CPU, torch's own dropout takes a fifth of a training step. This class uses 16 random bits
+    for each value, so dropout probabilities are rounded to multiples of 1/65536.
 
     On a GPU, flash attention in bfloat16 draws a mask for each run from torch's default generator.
     All other masks are drawn from a separate generator, and do not depend on the number of runs.
@@ -252,7 +252,7 @@ def _compile_operations(activation_name: str, eps: float) -> CompiledOperations:
 
 
 def _compile_for_any_size(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Compile a function once for all numbers of tokens and runs."""
+    """Compile a function once for any number of tokens and runs."""
     compiled = torch.compile(function)
 
     def call(*operands: Tensor | None) -> Tensor:

@@ -1,7 +1,7 @@
-"""Packed batches, in which the tokens of all examples follow each other without padding.
+"""Packed batches, in which the tokens of all examples are concatenated without padding.
 
-On a GPU, training steps are replayed as CUDA graphs, which need batches of the same shape. So a
-*tail* of tokens is appended, which no example attends to and no head reads.
+On a GPU, training steps are replayed as CUDA graphs, which need batches of the same shape.
+Therefore a *tail* of tokens is appended, to which no example attends and which no head reads.
 
 On a CPU, attention consists of batched products, which need examples of equal length. Therefore
 neighbouring examples of similar length form a *bucket*, in which they are padded to the length of
@@ -106,7 +106,7 @@ class PackedBatch:
 
     @property
     def first_tokens(self) -> Tensor:
-        """The index of each example's first token, ``[n]``. The tail is no example."""
+        """The index of each example's first token, ``[n]``. The tail is not an example."""
         return self.starts[: self.examples]
 
     @property
@@ -186,7 +186,7 @@ def _to_tensor(
 
 
 def _make_buckets(lengths: np.ndarray, encoder: Encoder) -> tuple[AttentionBucket, ...]:
-    """Split examples into the buckets of subtune's forward pass on a CPU, else return none."""
+    """Split examples into buckets for subtune's forward pass on a CPU; otherwise, return none."""
     if encoder.transformers is not None or encoder.device.type == "cuda":
         return ()
     heads, tensor = encoder.config.num_attention_heads, partial(_to_tensor, encoder.device)

@@ -62,7 +62,7 @@ UNSUPPORTED_TYPES = {
 }
 # Fields of a PEFT config that users cannot set. Some are common to several PEFT types, such as
 # ``task_type``. Others depend on the model, load files, import code or need another training
-# procedure. Names that end with `_config` or begin with `prompt_tuning_init` are refused, too.
+# procedure. Names that end with `_config` or begin with `prompt_tuning_init` are rejected, too.
 RESERVED = {field.name for field in dataclasses.fields(peft.PromptLearningConfig)}
 RESERVED -= {"modules_to_save", "num_virtual_tokens"}
 RESERVED |= {"alora_invocation_tokens", "fan_in_fan_out", "layer_replication", "megatron_core"}
@@ -111,7 +111,7 @@ def inject_peft(encoder: Encoder, settings: PeftSettings, seed: int) -> Encoder:
 def make_peft_model(
     encoder: Encoder, settings: PeftSettings, seed: int
 ) -> tuple[peft.PeftModel, dict[str, str]]:
-    """Build PEFT's model on the CPU from an encoder, and map canonical names to names in it."""
+    """Build PEFT's model on the CPU from an encoder, and map canonical names to PEFT's names."""
     on_cpu = replace(encoder, config=copy.deepcopy(encoder.config)).to("cpu")
     names = {name: encoder.exported_name(name) for name in encoder.parameters}
     module = make_transformers_model(on_cpu, attn_implementation="eager")
@@ -188,7 +188,7 @@ def _inject_modules(
 def _find_modules(names: Mapping[str, str], patterns: Iterable[str]) -> list[str] | None:
     """Find the modules whose canonical names match a pattern, by transformers' names.
 
-    The result is None if there are none, so that PEFT's defaults for the model's family apply.
+    If no module matches, the result is None, so that PEFT's defaults for the model's family apply.
     """
     modules = {name.rpartition(".")[0]: own.rpartition(".")[0] for name, own in names.items()}
     return [own for name, own in modules.items() if matches_any(name, patterns)] or None

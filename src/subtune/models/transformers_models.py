@@ -32,7 +32,7 @@ from subtune.models.folders import CONFIG
 from subtune.models.model_config import NO_POOLING, Pooling
 from subtune.models.model_files import INDEX, WEIGHTS, lacks_head, require_matching_weights
 
-# Transformers' auto class of each head.
+# The transformers auto class for each head.
 AUTO_CLASSES = {
     SEQUENCE_CLASSIFICATION: transformers.AutoModelForSequenceClassification,
     TOKEN_CLASSIFICATION: transformers.AutoModelForTokenClassification,
@@ -111,7 +111,7 @@ def _read_config_with_head(directory: Path, outputs: int, head: str) -> Pretrain
 def describe_parameters(
     directory: Path, outputs: int, head: str = SEQUENCE_CLASSIFICATION
 ) -> tuple[dict[str, str], dict[str, Shape]]:
-    """Read the name in transformers' model and the shape of every parameter, by canonical name.
+    """Map the canonical name of every parameter to its name in transformers, and to its shape.
 
     The directory need not contain weights. If there are weights, their shapes are checked.
     """

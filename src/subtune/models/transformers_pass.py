@@ -191,7 +191,7 @@ def _add_updates(module: nn.Module, updates: Updates) -> Iterator[None]:
 
 @contextmanager
 def _convert_model_errors(encoder: Encoder) -> Iterator[None]:
-    """Turn an error in transformers' code into a `SubtuneError`, unless memory is used up."""
+    """Convert an error in transformers' code to a `SubtuneError`, unless memory is used up."""
     try:
         yield
     except Exception as error:
