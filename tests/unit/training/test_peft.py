@@ -163,7 +163,7 @@ def test_the_page_says_how_every_type_of_peft_trains():
     page = (ROOT / "docs" / "methods.md").read_text()
     rows = re.findall(r"^\| ([A-Z][A-Z0-9_, ]+) \| (.*) \|$", page.replace("†", ""), re.M)
     by_way = {way: types.split(", ") for types, way in rows}
-    assert sorted(by_way.pop("refused")) == sorted(UNSUPPORTED_TYPES)
+    assert sorted(by_way.pop("not supported")) == sorted(UNSUPPORTED_TYPES)
     assert sorted(by_way.pop("one by one")) == ALONE
     [[_, beside]] = by_way.items()
     assert sorted([*beside, *ALONE]) == TYPES
