@@ -30,7 +30,7 @@ def parse_config_file(path: Path) -> Mapping[str, Any]:
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """A YAML loader that rejects repeated keys. PyYAML itself would use the last value."""
+    """A YAML loader that rejects repeated keys. PyYAML would use the last value."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         # The constructed mapping also contains keys merged with `<<`, and a key may override a

@@ -29,7 +29,7 @@ from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS, Task
 from subtune.tasks.task import KINDS
 
-# Headings in tables of scores, which a task may not have as its title.
+# Headings in tables of scores, which cannot be titles of tasks.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
 
 
@@ -198,7 +198,7 @@ def _describe_errors(error: ValidationError) -> Iterator[str]:
     problems = error.errors()
     places = [tuple(problem["loc"]) for problem in problems]
     for problem, place in zip(problems, places, strict=True):
-        # If an invalid item makes its list too short, only the item is reported.
+        # If a list is too short because of an invalid item, only the item is reported.
         if any(other[: len(place)] == place and other != place for other in places):
             continue
         # Parts of the location that pydantic adds begin with "[". An unknown key of the user may
@@ -233,7 +233,7 @@ def _valid_keys(path: list) -> list[str]:
     for step in path:
         fields = [section.model_fields.get(step) for section in sections]
         inner = [model for field in fields if field for model in _find_models(field.annotation)]
-        # A name chosen by the user, or a list index, does not lead to another section.
+        # A name that the user has chosen, or a list index, does not lead to another section.
         sections = inner or sections
     return list(dict.fromkeys(key for section in sections for key in section.model_fields))
 

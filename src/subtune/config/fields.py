@@ -24,8 +24,8 @@ from subtune.tasks.task import KINDS
 ALL_ROWS: Literal["all"] = "all"
 # The largest integer that tables and random generators support.
 LARGEST = 2**63 - 1
-# The learning rates from which `search` starts. The smallest are for full fine-tuning of large
-# models, the largest for selections of few parameters.
+# The learning rates from which `search` starts. The smallest rates suit full fine-tuning of large
+# models; the largest suit selections of few parameters.
 SEARCHED = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 # Maps the names of the papers' models to their repositories.
 HUB_MODELS = {repository.rpartition("/")[2]: repository for repository in MODELS}
@@ -56,7 +56,7 @@ def _require_distinct(values: tuple) -> tuple:
     return values
 
 
-# Constraint for lists that may not have repeated values.
+# Constraint for lists that must not contain repeated values.
 DISTINCT = AfterValidator(_require_distinct)
 
 

@@ -285,7 +285,7 @@ class Experiment(Section):
         return [*dict.fromkeys(m for model in self.models for m in self.methods_for(model))]
 
     def rates_for(self, method: str, model: str, task: str) -> list[Rate]:
-        """Return a method's learning rates, or else those of the task. A search is one `Rate`."""
+        """Return a method's learning rates; by default, the task's. A search is one `Rate`."""
         own = self.methods_for(model).get(method)
         given = own or self.with_overrides(task).learning_rates
         if given == "search":

@@ -19,7 +19,7 @@ PACKAGES = ("huggingface_hub", "numpy", "pandas", "pyarrow", "safetensors", "tok
 
 
 class Absent(ModuleType):
-    """Stand-in for an absent package or a name from it: valid in annotations, but calls fail."""
+    """Stand-in for an absent package or one of its names: valid in annotations, but calls fail."""
 
     def __getattr__(self, name: str) -> Any:
         """Create a stand-in, or for an ``…Error`` an exception class, as ``except`` requires."""

@@ -136,7 +136,7 @@ class Layout:
 
 
 def find_results(named: Path | None) -> Path:
-    """Return ``named``; if it is None, return ``results`` or its only subdirectory with records.
+    """Return ``named``, by default ``results`` or its only subdirectory that has records.
 
     A `SubtuneError` is raised if ``results`` has no records but several of its subdirectories do.
     """

@@ -99,7 +99,7 @@ def reserve_gpu(
 def _try_lock_gpu(name: str, held: ExitStack) -> bool:
     """Lock a GPU's file until ``held`` is closed. Return False if another process has the lock."""
     # All users of the machine share its GPUs, and therefore this directory. Symbolic links are
-    # refused, because a user could create one to change the files of another user.
+    # rejected, because a user could create one to change the files of another user.
     folder = Path(tempfile.gettempdir()) / "subtune-gpus"
     try:
         folder.mkdir(exist_ok=True)

@@ -1,8 +1,8 @@
 """Downloads from the Hugging Face hub, and the commits of its branches and tags.
 
-The hub's answers, such as commits, are stored in a file in the results directory. So later plans
-are identical, and need no network, until you delete an answer from this file. Functions raise a
-`SubtuneError` if the hub cannot be reached, or the file of answers cannot be read or written.
+The hub's answers, such as commits, are stored in a file in the results directory. Therefore later
+plans are identical, and need no network, until you delete an answer from this file. Functions raise
+a `SubtuneError` if the hub cannot be reached, or the file of answers cannot be read or written.
 """
 
 import json
@@ -26,7 +26,7 @@ MODELS = {
     "google-bert/bert-large-cased": "06fa25dc1b6e034e91607fd67c247051ccaeff65",
     "FacebookAI/roberta-base": "e2da8e2f811d1448a5b465c236feacd80ffbac7b",
 }
-# The same for models and datasets. A repository without an entry uses the branch `main`.
+# Maps models and datasets to such commits. All other repositories use the branch `main`.
 COMMITS = MODELS | {
     GLUE: "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
     SQUAD: "7b6d24c440a36b6815f21b70d25016731768db1f",
@@ -73,7 +73,7 @@ def pin_revision(
     kept: Path,
     key: str,
 ) -> str:
-    """Look up the commit of a revision in the file of stored answers, or else on the hub.
+    """Look up the commit of a revision in the file of stored answers or, if missing, on the hub.
 
     Args:
         revision: a commit, tag or branch; None means the commit in `COMMITS`, or else ``main``.

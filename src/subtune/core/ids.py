@@ -17,8 +17,8 @@ class HashableModel(BaseModel):
     def to_json_types(self) -> dict[str, Any]:
         """Return the fields as JSON types, except for fields with their default value.
 
-        Adding a field with a default therefore changes no id. Fields named ``…_version`` are always
-        included, because a new default version must change the id.
+        Therefore a new field with a default does not change ids. Fields named ``…_version`` are
+        always included, because a new default version must change the id.
         """
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         written = {}

@@ -33,7 +33,7 @@ def _read_lines(path: Path) -> list[str]:
 
 
 def _read_number(lines: list[str], key: str = "", column: int = 0) -> float:
-    """Return number ``column`` after ``key`` in the first line that starts with it, or infinity."""
+    """Return the number in a ``column`` of the first line that starts with ``key``, or infinity."""
     words = next((line[len(key) :].split() for line in lines if line.startswith(key)), [])
     word = words[column] if column < len(words) else "max"
     return math.inf if word in ("max", "-1") else float(word)

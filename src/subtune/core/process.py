@@ -105,7 +105,7 @@ def set_hub_cache(hub_cache: str | Path | None) -> None:
 def end_process(status: int) -> NoReturn:
     """Run the exit handlers and end this process, without freeing its memory first.
 
-    Freeing all modules takes a second if torch is imported, and lets Triton print warnings.
+    If torch is imported, freeing all modules takes a second and makes Triton print warnings.
     """
     atexit._run_exitfuncs()
     with suppress(OSError):
@@ -201,7 +201,7 @@ def count_cores() -> int:
 
 
 def process_age() -> float:
-    """Return the seconds since the start of this process; 0 if unknown (not on Linux)."""
+    """Return the seconds since the start of this process, or 0 on systems other than Linux."""
     try:
         # The name in parentheses may contain spaces.
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()

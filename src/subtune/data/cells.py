@@ -8,7 +8,7 @@ from subtune.core.errors import SubtuneError, quote
 
 
 def cell_text(cell: Any) -> Any:
-    """Convert a cell to text. An empty cell becomes None; lists and objects are not converted.
+    """Convert a cell to a string. An empty cell becomes None; lists and objects are not converted.
 
     Bytes that are not UTF-8 become an object, which is neither a text nor a label.
     """

@@ -31,7 +31,7 @@ def excel_rows(
     """Read the rows of a sheet, like `subtune.data.table_files.read_rows`.
 
     The first row that is not empty is the header. Merged cells, errors, and formulas without a
-    value are refused.
+    value are rejected.
     """
     sheets = {one.title: one for one in _open_sheets(path)}
     names = [*sheets]
@@ -41,7 +41,7 @@ def excel_rows(
     found, place = sheets[name], f"{path}: sheet {quote(name)}"
     with convert_errors(f"{path}: cannot be read, expected an .xlsx file"):
         _require_plain_cells(found, place)
-        # The size of a sheet that a file states also counts formatted cells without a value.
+        # The size of a sheet in its file also counts formatted cells without a value.
         found.reset_dimensions()
         header: list[str | None] = []
         for number, cells in enumerate(found.iter_rows(), start=1):
@@ -64,7 +64,7 @@ def excel_rows(
 
 
 def _convert_excel_cell(cell: Any, place: str) -> str | None:
-    """Convert a cell to text, and decode escaped line ends. An empty cell becomes None."""
+    """Convert a cell to a string, and decode escaped line ends. An empty cell becomes None."""
     if cell.data_type == "e":
         raise SubtuneError(
             f"{place}: {cell.coordinate}: found the error {cell.value}, expected a value"
@@ -103,7 +103,7 @@ def _require_plain_cells(sheet: Any, place: str) -> None:
 
 def _open_sheets(path: Path) -> list[Any]:
     """Open the sheets of an Excel file to be read row by row, hidden sheets last."""
-    # Importing openpyxl takes a while.
+    # Importing openpyxl is slow.
     import openpyxl
 
     with convert_errors(f"{path}: cannot be read, expected an .xlsx file"):

@@ -46,7 +46,7 @@ def read_external_predictions(
     Args:
         path: the file with labelled rows. Rows that the task's reader skips need no predictions.
         systems: maps the name of each system to the file with its predictions.
-        say: receives a line about the columns of each system.
+        say: is called with a line about the columns of each system.
     """
     labelled = [*task_reader(task).read(task, path, True)]
     found = {}
@@ -89,10 +89,10 @@ def find_prediction_columns(
 ) -> list[str]:
     """Check that each row of the task has a prediction, and find the columns with predictions.
 
-    The first of these is returned: columns of probabilities with a prefix in `BEFORE_LABEL`, a
-    column with a name in `NAMES`, columns named like the labels, a column with a name in
-    `OTHER_NAMES`, the only column. Columns of the task, and other columns with the labels of all
-    rows, are not predictions, unless there is no other column.
+    The first match is returned: columns of probabilities with a prefix in `BEFORE_LABEL`, a column
+    with a name in `NAMES`, columns named like the labels, a column with a name in `OTHER_NAMES`, or
+    the only column. Columns of the task, and other columns with the labels of all rows, are not
+    predictions, unless there is no other column.
 
     Args:
         rows: the rows with predictions.

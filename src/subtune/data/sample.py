@@ -15,12 +15,12 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.row_sets import SET
 from subtune.tasks.task_kind import Columns, PlacedRow
 
-# In the directory of a sample, this file describes the table from which the sample was drawn.
+# The file in a sample's directory that describes the table from which the sample was drawn.
 WHOLE = "drawn_from.json"
 
 
 def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) -> np.ndarray:
-    """Draw ``number`` of the rows with indices ``among``, stratified by label or range of labels.
+    """Draw ``number`` rows with indices in ``among``, stratified by label or by quantile bin.
 
     Rows with equal texts or the same group need not be drawn together, because the remaining rows
     are not used. Each label keeps at least one row. The drawn indices are in ascending order.
@@ -57,7 +57,7 @@ def draw_dev_set(task: TaskSpec, columns: Columns, share: float) -> dict[str, np
     room = wanted.sum()
 
     def distance_saved(number: int) -> int:
-        """Return the decrease of the squared distance to the wanted numbers if the set is drawn."""
+        """Return how much drawing a set decreases the squared distance to the wanted numbers."""
         return (in_stratum[number] * (2 * wanted - in_stratum[number])).sum()
 
     drawn, left = list[int](), list[int]()

@@ -1,7 +1,7 @@
 """Sources of the data of a task: the package (mini tasks), files or the hub.
 
-A mini task has a few hundred English examples in the format of a real task. No example occurs
-twice, so the splits do not overlap. One label in twenty is wrong, so that no method is perfect.
+A mini task has a few hundred English examples in the format of a real task. Each example occurs
+once, so the splits do not overlap. One label in twenty is wrong, so that no method is perfect.
 """
 
 import hashlib
@@ -232,7 +232,7 @@ REPOSITORIES = {
 
 
 def task_size(task: Task, source: str, paths: Mapping[str, Path]) -> TaskSize:
-    """Return a task's size: counted for a user's files and mini tasks, else from its definition."""
+    """Return a task's size, counted for a user's files and mini tasks; otherwise, as defined."""
     if source in ("builtin", "files"):
         return measure_columns(task, read_columns(task, paths, source))
     return task.size or USUAL_SIZE

@@ -24,7 +24,7 @@ from subtune.tasks.sentences import parse_flag
 from subtune.tasks.task_kind import Cells, PlacedRow
 
 # In JSON files written by subtune, this key holds the row's position in the user's file. No column
-# of a user's file has this name, because files with NUL characters are refused.
+# of a user's file has this name, because files with NUL characters are rejected.
 PLACE_KEY = "\0place"
 # Delimiters to try if the header does not contain the usual delimiter.
 OTHER_DELIMITERS = ";\t,|"
@@ -152,7 +152,7 @@ def _detect_delimiter(lines: list[str], path: Path) -> str:
 
 
 def _delimiter_fits_rows(lines: Sequence[str], delimiter: str) -> bool:
-    """Return whether all rows are as wide as the header if they are split at a delimiter."""
+    """Return whether all rows have as many cells as the header when split at a delimiter."""
     with contextlib.suppress(csv.Error):
         header, *rows = filter(None, csv.reader(lines, delimiter=delimiter, strict=True))
         return all(_is_as_wide(cells, header) for cells in rows)
@@ -319,8 +319,8 @@ def fill_empty_flags(rows: Sequence[PlacedRow], columns: Collection[str]) -> lis
 def json_rows(path: Path) -> Iterator[PlacedRow]:
     """Read rows from JSON: one object per line, or a list, which may be the value of ``data``.
 
-    Numbers are kept as text, exactly as written. In files written by subtune, a row's place is its
-    place in the user's file.
+    Numbers are kept as strings, exactly as written. In files written by subtune, a row's place is
+    its place in the user's file.
     """
     content, broken = read_text(path), f"{path}: not a readable {path.suffix} file"
     rows: Iterable[tuple[str, Any]]

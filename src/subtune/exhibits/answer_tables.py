@@ -45,9 +45,10 @@ MOST_READ = 0.95
 
 
 def answers_table(results: ExperimentResults) -> StyledTable:
-    """List the answers, and tabulate the loss of each method against the reference.
+    """List the answers, and tabulate the loss of each method relative to the reference.
 
-    The CSV file has one row per task and one for all tasks; with a paper, for each model.
+    The CSV file has one row per task and one for all tasks; with a paper, these rows for each
+    model.
     """
     chosen = results["chosen"]
     titles = {**results.task_titles, ALL_TASKS: ALL_TASKS}
@@ -135,7 +136,7 @@ def loss_table(
 
 
 def _letters_of_mark(number: int) -> str:
-    """Return the letters of the mark ``number``, which counts from 0: a, …, z, aa, bb, …"""
+    """Return the letters of a mark, whose ``number`` counts from 0: a, …, z, aa, bb, …"""
     return chr(ord("a") + number % 26) * (1 + number // 26)
 
 
@@ -170,7 +171,7 @@ def _reference_column(row: Mapping[str, Any], methods: pd.DataFrame) -> dict[str
 
 
 def format_answers(path: Path) -> str:
-    """Format the answers of a CSV file for the terminal. A single answer has a table of methods."""
+    """Format the answers in a CSV file for the terminal. A single answer is followed by a table."""
     answers, lines = read_table(path, "answers"), [""]
     for sentences in list_answers(answers):
         # With several tasks, the answer and the next step of each task form one paragraph.

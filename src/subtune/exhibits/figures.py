@@ -48,7 +48,7 @@ SPLITS = ("validation", "test")
 
 
 def draw_learning_curves(results: ExperimentResults) -> "Figure":
-    """Draw the dev score by epoch, with a panel for each task and model, and a line per method."""
+    """Draw the dev score against the epoch: a panel per task and model, and a line per method."""
     from matplotlib.ticker import MaxNLocator
 
     runs = best_of_seeds(results["chosen"])[["model", "task", "method", "run"]]
@@ -72,7 +72,7 @@ def draw_learning_curves(results: ExperimentResults) -> "Figure":
 def draw_scores_by_fraction(
     results: ExperimentResults, scopes: Sequence[str], references: Sequence[str] = ()
 ) -> "Figure":
-    """Draw the dev score against the trained fraction of LayerNorm's parameters, by score column.
+    """Draw the dev score against the trained fraction of LayerNorm parameters, by score column.
 
     Each scope is a curve, with a band of one standard deviation over seeds on each side. References
     (at most two) are horizontal lines.

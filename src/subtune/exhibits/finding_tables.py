@@ -30,7 +30,7 @@ from subtune.exhibits.score_tables import select_printed_scores
 
 
 def metrics_table(results: ExperimentResults) -> pd.DataFrame:
-    """Tabulate each task's metrics. Runs are chosen by the first one."""
+    """Tabulate each task's metrics. Runs are chosen by the first metric."""
     rows = []
     for task in results.tasks.values():
         first, *others = task["metrics"].values()
@@ -184,7 +184,7 @@ def claims_table(claims: pd.DataFrame) -> StyledTable:
                 "verdict on the paper's numbers": claim["paper_judged"],
                 "mean": format_number(claim["mean"], ".3f"),
                 "95 % interval": format_interval(claim["low"], claim["high"], ".3f"),
-                # For example ``3 seeds`` or ``27 models × tasks``.
+                # For example, ``3 seeds`` or ``27 models × tasks``.
                 "over": f"{claim['units']} {units}" if claim["units"] else EMPTY,
                 "statistic": claim["statistic"],
                 "printed in": claim["printed_in"],

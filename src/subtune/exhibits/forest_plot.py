@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# A line has at most `MOST_PANELS` panels and `MOST_ROWS` methods. Names of methods with more than
-# `LONGEST_NAME` characters are wrapped.
+# A line of panels has at most `MOST_PANELS` panels and `MOST_ROWS` methods. Names of methods with
+# more than `LONGEST_NAME` characters are wrapped.
 MOST_PANELS, MOST_ROWS, LONGEST_NAME = 5, 16, 32
-# Sizes in inches: the width of all panels of a line, of the parameter counts and of a character;
+# Sizes in inches: the width of all panels in a line, of the parameter counts, and of a character;
 # the height of a method, and of titles and labels.
 PANELS, NUMBERS, CHARACTER, ROW_HEIGHT, AROUND = 3.6, 0.7, 0.067, 0.175, 0.95
 # The style of each kind of method. A marker is filled if the column ``sure`` is true.
@@ -30,7 +30,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "reference": {"color": "black", "marker": "o", "markersize": 5},
 }
 BAND: dict[str, Any] = {"color": "#009e73", "alpha": 0.18, "linewidth": 0}
-# Marks the reference's score on the runs of a method that lacks some of the reference's runs.
+# Style of the reference's score, if a method lacks some of the runs of the reference.
 PARTIAL: dict[str, Any] = {"color": "black", "marker": "|", "markersize": 9}
 # Font sizes, and the distance between the names of methods and the first panel, in points.
 LETTERS, SMALL_LETTERS, NAMES_AT = 8, 7, 40
@@ -180,7 +180,7 @@ def _draw_panel(panel: "Axes", rows: pd.DataFrame, names: Sequence[str]) -> None
 
 
 def _choose_ticks(limits: tuple[float, float], most: int) -> list[float]:
-    """Choose ticks between the limits, few enough that their labels do not overlap."""
+    """Choose ticks between the limits, but so few that their labels do not overlap."""
     from matplotlib.ticker import MaxNLocator
 
     low, high = limits

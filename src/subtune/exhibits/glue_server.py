@@ -45,7 +45,7 @@ class SubmissionFile(NamedTuple):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels in the server's files, in the order of their ids. A regression has none."""
+        """The labels in the server's files, in the order of their ids; none for a regression."""
         labels = TASKS[self.task].labels or ()
         return labels if self.task in IN_WORDS else tuple(map(str, range(len(labels))))
 
@@ -203,7 +203,7 @@ def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = Non
 
 
 def replace_dev_scores(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
-    """Replace dev scores by the test scores from `read_test_scores`, for the runs that have one."""
+    """Replace dev scores by test scores from `read_test_scores`, in runs that have a test score."""
     best = best_of_seeds(chosen).dropna(subset=["value"])
     sent = chosen[chosen["run"].isin(best["run"])].drop(columns="value")
     returned = scores.drop(columns="experiment").rename(columns={"task": "column"})

@@ -94,7 +94,7 @@ PREAMBLE = r"% \usepackage[T1]{fontenc} \usepackage{booktabs,graphicx}"
 NO_WIDER = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
 # Lines on the terminal have at most this many characters.
 WIDEST = 100
-# Characters with a special meaning in Markdown.
+# Special characters in Markdown.
 MARKDOWN = r"([\\`*\[<|])"
 # Replacements for characters that pdfLaTeX does not support.
 LATEX = str.maketrans(
@@ -109,7 +109,7 @@ class StyledTable:
 
     Attributes:
         shown: the table that is written as Markdown and LaTeX; default: ``table``.
-        bold: whether each cell is bold. Columns that are missing in ``bold`` are not bold.
+        bold: whether each cell is bold. Columns that ``bold`` lacks are not bold.
         before: Markdown text above the table.
         note: a sentence below the table.
         wide: maps columns whose text is wrapped in the LaTeX table to their widths, as fractions of
@@ -155,7 +155,7 @@ def _neutralise_formula(cell: Any) -> Any:
 
 
 def escape_markdown(text: str) -> str:
-    """Escape the characters that have a meaning in Markdown."""
+    """Escape the special characters of Markdown."""
     return re.sub(MARKDOWN, r"\\\1", text)
 
 

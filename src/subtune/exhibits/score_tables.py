@@ -43,7 +43,7 @@ def average_columns(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFram
 def compare_with_printed(
     chosen: pd.DataFrame, printed: pd.DataFrame, test_scores: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Add reproduced scores, and their differences from the printed ones, to the printed scores.
+    """Add reproduced scores to a table of printed scores, and the differences between the two.
 
     A single model that the paper does not use is compared with all models of the paper. ``ours`` is
     the mean over seeds. It is missing if the method was not run on the task, or if all seeds
@@ -149,7 +149,7 @@ def comparison_table(
 
 
 def _read_cells(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the numbers with which cells begin: the score, or its mean over seeds."""
+    """Return the number at the start of each cell: the score, or its mean over seeds."""
     return cells.apply(lambda column: pd.to_numeric(column.str.partition(" ")[0], errors="coerce"))
 
 
@@ -175,7 +175,7 @@ def _methods_printed_elsewhere(
 
 
 def _map_averages_to_columns(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
-    """Map the headings of the paper's average, and of the run tasks' average, to score columns."""
+    """Map the headings of the averages over the paper's tasks and over the run tasks to columns."""
     if not averaged:
         return {}
     means = {f"average of {', '.join(TASKS[task].title for task in averaged)}": averaged}

@@ -102,8 +102,8 @@ def is_key_bias(name: str) -> bool:
     """Return whether a parameter, given by its canonical name, is the bias of a key projection.
 
     The bias adds the same number to all attention scores of a query, which cancels in the softmax.
-    So its true gradient is 0, and Adam would scale up the rounding noise of a computed one. In some
-    families, the bias does not cancel; see `Naming.key_bias_cancels`.
+    Therefore the true gradient of the bias is 0, and Adam would scale up the rounding noise in its
+    computed gradient. In some families, the bias does not cancel; see `Naming.key_bias_cancels`.
     """
     return name.endswith(f".{KEY}.bias")
 
@@ -115,7 +115,7 @@ def is_norm(name: str) -> bool:
 
 
 class Component(NamedTuple):
-    """A module's role (outside the layers, its name), its layer or None, and the last part."""
+    """The role of a module (outside the layers, its name), its layer or None, and the last part."""
 
     component: str
     layer: int | None

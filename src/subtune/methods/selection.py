@@ -36,12 +36,12 @@ MAX_LAYERS = 99
 
 @dataclass(frozen=True)
 class Whole:
-    """A tensor of which all entries are trained."""
+    """A tensor whose entries are all trained."""
 
 
 @dataclass(frozen=True, eq=False)
 class Indices:
-    """A tensor of which the entries ``flat`` (ascending indices when flattened) are trained."""
+    """A tensor whose entries ``flat`` (ascending indices of the flattened tensor) are trained."""
 
     flat: np.ndarray | range
 
@@ -92,7 +92,7 @@ class TrainingCost(Enum):
 
     @property
     def trains_matrices(self) -> bool:
-        """Whether matrices or single entries of matrices are trained."""
+        """Whether whole matrices or some of their entries are trained."""
         return self in (TrainingCost.ENTRIES, TrainingCost.MATRICES, TrainingCost.DIFFERENCES)
 
 
@@ -166,7 +166,7 @@ def matches_any(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _suggest_vectors(pattern: str, shapes: Shapes) -> str:
-    """Return the end of an error message: the model's vectors, unless only the layers are wrong."""
+    """Format the end of an error message: the model's vectors, unless only the layers are wrong."""
     in_any_layer = ".".join("*" if LAYER_RANGE.fullmatch(p) else p for p in pattern.split("."))
     if any(map(_compile_pattern(in_any_layer).fullmatch, shapes)):
         return ""

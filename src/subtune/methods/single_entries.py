@@ -45,8 +45,8 @@ class RandomEntries(HashableModel):
     """Entries that are drawn uniformly, without replacement.
 
     * ``count``: the number of drawn entries.
-    * ``as_many_as``: patterns of tensors. As many entries are drawn as these tensors have together.
-      Set either ``count`` or ``as_many_as``.
+    * ``as_many_as``: patterns of tensors. The number of drawn entries is the total number of
+      entries in these tensors. Set either ``count`` or ``as_many_as``.
     * ``within``: patterns of the tensors from which entries are drawn.
     """
 
@@ -89,7 +89,7 @@ class Lines(HashableModel):
     """Random columns or rows of matrices.
 
     One random column of each matrix is drawn. If the matrix has at least as many rows as columns,
-    then with probability 0.5, random rows with the same number of entries are drawn instead.
+    random rows with the same number of entries are drawn instead with a probability of 0.5.
 
     * ``lines_of``: patterns of the matrices.
     * ``whole``: patterns of the tensors that are trained completely.
@@ -174,7 +174,7 @@ class Top(AbstractSelection):
 
 
 def count_of_fraction(fraction: float, n: int) -> int:
-    """Compute ``ceil(fraction * n)`` in decimal arithmetic: 0.07 and 100 give 7, with floats 8."""
+    """Compute ``ceil(fraction * n)`` in decimal arithmetic: 0.07 and 100 give 7; floats give 8."""
     return math.ceil(Decimal(repr(fraction)) * n)
 
 

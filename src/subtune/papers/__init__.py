@@ -60,7 +60,7 @@ def experiments_showing_fisher_information(config: Config) -> set[str]:
 
 
 def runs_scored_on_training_set(config: Config, plan: Plan) -> set[str]:
-    """Return the keys of the runs on the largest training sets that are also scored on them."""
+    """Return the keys of runs on the largest training sets that are also scored on these sets."""
     return {
         run.key
         for name, experiment in config.experiments.items()

@@ -17,7 +17,7 @@ from subtune.methods import NamedSelection
 
 Text = Annotated[str, Field(min_length=1)]
 # The widths of wrapped columns in the LaTeX table, as fractions of the text width. LaTeX scales the
-# table down: the wider the columns, the lower the table and the smaller the letters.
+# table down, so wider columns give a lower table with smaller letters.
 CHOICE_WIDTHS = {"paper": 0.6, "subtune": 0.6, "in this experiment": 0.3, "why": 0.5}
 CHOICE_WIDTHS |= {"printed in": 0.2}
 

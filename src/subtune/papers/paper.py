@@ -37,7 +37,8 @@ INFORMATION = (
     "layernorm_information",
     "global_layernorm_information",
 )
-# Printed tables that a paper may lack. A missing one is read as an empty table with these columns.
+# Printed tables that a paper may lack. A missing table is read as an empty table with these
+# columns.
 COUNTS = ["model", "method", "printed"]
 COLUMNS = {
     "scores":
@@ -116,9 +117,9 @@ class Paper:
         name: the name of the paper in configurations, and of its package.
         citation: the name that is shown in the report.
         exhibits: the tables and figures, in the order of the paper.
-        metrics: maps a task to the metric that the paper uses, if this is not the task's first
+        metrics: maps a task to the metric that the paper uses, if it is not the task's first
             metric. Epochs and learning rates are chosen by this metric, but predictions and changes
-            are recorded at the epoch that is best by the task's first metric.
+            are recorded at the best epoch by the task's first metric.
         scored_on_training_set: methods whose runs are also scored on their training set.
         printed_data: maps the name of a reproduced table to the paper's table with the
             corresponding numbers. A column ``value`` is divided by its sum over the task.
@@ -163,7 +164,7 @@ class Paper:
 
     @cached_property
     def evaluated(self) -> dict[str, list[str]]:
-        """The paper's values of ``task``, ``column`` and ``method``, if it prints scores."""
+        """The tasks, score columns and methods of the paper, if it prints scores."""
         rows = self._read_scores()
         scores = rows[~rows["is_average"].astype(bool)]
         own = {

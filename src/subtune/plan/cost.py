@@ -326,7 +326,7 @@ def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.D
 
     plan = estimates.plan
     # Maps each experiment to four sets: the keys of its runs, of its sweeps and of its Fisher
-    # information, and for each model a tuple with the keys of the runs that predict test sets.
+    # information, and tuples (one per model) with the keys of the runs that predict test sets.
     parts: dict[str, list[set]] = {}
     for name, experiment in plan.config.experiments.items():
         tasks = [task for task in experiment.tasks if plan.config.is_submitted(task)]

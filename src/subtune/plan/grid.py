@@ -29,8 +29,8 @@ from subtune.tasks.task import TEST, TaskSize
 
 # If a learning-rate search is scored on a fold, the training set is split into this many folds.
 SEARCH_FOLDS = 5
-# The settings of an experiment whose values in a recipe depend on the task, and the other settings
-# of recipes, which are copied.
+# The settings of an experiment whose values in a recipe depend on the task, and the settings that
+# are copied to recipes.
 OF_TASK = {"labels", "train_rows", "class_weights"}
 SAME_IN_RECIPES = (Recipe.model_fields.keys() & Experiment.model_fields.keys()) - OF_TASK
 # Gradients are clipped to this norm, as in the published code of BitFit.
@@ -187,8 +187,8 @@ class Grid:
         """Make the search for the learning rate of a run. The runs of all seeds share a search.
 
         If an experiment belongs to no paper and has neither folds nor a test set, methods are
-        compared on the dev set. Its search is then scored on a fold of the training set, or on the
-        dev set if the training set is too small for folds.
+        compared on the dev set. Therefore its search is scored on a fold of the training set or, if
+        the training set is too small for folds, on the dev set.
         """
         seed = self.experiment.seeds[0]
         fold = self.experiment.find_fold(seed)

@@ -76,7 +76,7 @@ def find_model(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
     dimensions = known_dimensions(location)
     if dimensions:
         if pooling == "first" and not family_naming(dimensions.model_type).pooling_field:
-            # Without this field, transformers' class of the family also reads the first token.
+            # Without this field, transformers' class for the family also reads the first token.
             pooling = None
         _check_methods(config, name, model, location, dimensions, pooling)
     # The type of a model on the hub is not known, but it is part of the names of such models.
@@ -141,7 +141,7 @@ def find_tokens(
 def require_weights_in_folds(
     config: Config, name: str, data: DataSpec, folds: Iterable[Fold]
 ) -> None:
-    """Check that each label occurs in some, but not all, of the rows outside of each fold.
+    """Check that each label occurs in some, but not all, rows outside each fold.
 
     Otherwise labels cannot be weighted by frequency. Data that are read after planning are not
     checked.

@@ -34,7 +34,7 @@ from subtune.tasks.task import TaskSize
 # The weight of a training example in runs that train matrices. In all other runs, which share the
 # frozen matrices, the weight is 1.
 WEIGHT_OF_MATRICES = 6
-# Training on this many examples takes less time than starting a job.
+# Training on at most this many examples takes less time than starting a job.
 FEW_EXAMPLES = 100_000
 # The maximum sum of `Plan.weighted_examples` in a job of several runs. With this maximum, a job can
 # contain four runs that train matrices on all of MNLI for 20 epochs.
@@ -215,7 +215,7 @@ class Plan:
         return _group_by_key(runs, self.sharing_key)
 
     def sharing_key(self, run: PlannedRun) -> Hashable:
-        """Return the `RunSpec.sharing_key` of a run, which is equal for runs that share steps."""
+        """Return a run's `RunSpec.sharing_key`, which is equal for runs that share steps."""
         return run.spec.sharing_key(self.ranked_tensors, self.config.assumptions.on_gpu)
 
     def find_sweeps(self, experiment: str) -> list[str]:

@@ -43,7 +43,7 @@ def choose_next_rates(spec: SearchSpec, scores: Mapping[float, float]) -> list[f
 def best_rate(spec: SearchSpec, scores: Mapping[float, float]) -> float:
     """Return the learning rate with the highest score, or the smallest rate if all runs diverged.
 
-    Ties are broken in favour of the rate closest to the first rates, then of the smaller rate.
+    Ties are broken in favour of the rate closest to the first rates, then the smaller rate.
     Therefore a rate that is not among the first rates is chosen only if its score is higher.
     """
     first = first_rates(spec)

@@ -145,7 +145,7 @@ def count_examples(predicted: Mapping[str, np.ndarray], split: str) -> int:
 
 
 def has_constant_predictions(predicted: Mapping[str, np.ndarray]) -> bool:
-    """Return whether a run predicts only one answer in each split (False if it diverged)."""
+    """Return whether all predictions in each split are equal; False if the run diverged."""
     logits = [values for name, values in predicted.items() if name.startswith("logit_")]
     if len(logits) > 1 and predicted["label"].dtype == object:
         # An answer of a multi-label task is a set of labels.
@@ -209,7 +209,7 @@ def read_sizes(store: Path, run_id: str) -> dict[str, int]:
 
 
 def _read_columns(path: Path) -> dict[str, np.ndarray]:
-    # pandas takes ten times as long, which matters for thousands of records.
+    # pandas is ten times slower, which matters for thousands of records.
     table = ParquetFile(io.BytesIO(_read_file(path))).read(use_threads=False)
     return {name: table[name].to_numpy() for name in table.column_names}
 
@@ -295,7 +295,7 @@ def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:
 
 
 def read_sweep_run_ids(table: str | Path) -> dict[str, str]:
-    """Map each planned run's key to its run id, which differs if a search chose the rate."""
+    """Map each planned run's key to its run id. They differ if a search chose the learning rate."""
     with open(table, encoding="utf-8", newline="") as file:
         return {row["key"]: row["run"] for row in csv.DictReader(file, restval="")}
 

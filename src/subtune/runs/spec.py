@@ -1,6 +1,6 @@
 """Specs: all settings that affect the result of a step, such as tokenizing texts or training a run.
 
-Raise a step's version in this module when the same spec no longer gives the same result, or when a
+Increase a step's version in this module if the same spec no longer gives the same result, or if a
 default changes: ids and records leave out fields whose value is the default.
 """
 
@@ -224,7 +224,7 @@ class RunSpec(HashableModel):
 
     @property
     def reads_texts(self) -> bool:
-        """True if the run reads texts as they are, without token ids and without a model."""
+        """True if the run reads the texts themselves, without token ids and without a model."""
         return isinstance(self.selection, TfIdf)
 
     def work(self, ranked: Mapping[str, WholeTensors]) -> TrainingCost:

@@ -56,8 +56,8 @@ def export_model(layout: Layout, run: str, target: Path, minutes: float = MINUTE
     """Export the model of a run: configuration, tokenizer, and float32 weights as safetensors.
 
     The export is loaded with ``from_pretrained(target)`` of transformers' class for the task, such
-    as ``AutoModelForSequenceClassification``. It makes the same predictions as the run.
-    Models with mean pooling, and regressions on embeddings, are exported in the format of
+    as ``AutoModelForSequenceClassification``. The loaded model makes the same predictions as the
+    run. Models with mean pooling, and regressions on embeddings, are exported in the format of
     sentence-transformers. The method ``encode`` of the loaded model returns the logits or, for a
     regression on pairs, the embedding of each text. A run of a PEFT method is exported by
     `export_adapter`, because only PEFT implements the modules of these methods.
@@ -225,7 +225,7 @@ def _load_run(
 ) -> tuple[RunSpec, Delta, Encoder]:
     """Load spec, delta and pretrained model of a run or, after cross-validation, of its refit.
 
-    With ``as_adapter``, a run that PEFT cannot store is refused before its refit is trained.
+    With ``as_adapter``, a run that PEFT cannot store is rejected before its refit is trained.
     """
     store = Path(layout.records())
     spec = records.read_spec(store, run)

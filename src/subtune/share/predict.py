@@ -75,7 +75,7 @@ def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[Ru
     """
     folder, data = Path(layout.sample()), spec.tokens.data
     whole, sample = read_table_description(folder), {s: folder / f"{s}.jsonl" for s in data.splits}
-    # The directory may have the sample of another call.
+    # The directory may contain the sample of another call.
     is_of_run = whole and all(map(is_file, sample.values()))
     if whole is None or not is_of_run or files_version(sample) != data.version:
         return spec, "the examples of all folds"
@@ -180,15 +180,14 @@ def predict_table(
 ) -> int:
     """Write the rows of a table with a run's predictions to a CSV file, and return their number.
 
-    If it is a cross-validation run, its refit is trained first, within ``minutes``, and used
-    instead.
+    For a cross-validation run, the refit is trained first, within ``minutes``, and used instead.
 
     Args:
         layout: the paths of the results that contain the run.
         run: the run's id.
         table: a file in one of the formats of training data. Its labels are not read.
         target: the new CSV file. Predictions that are lists are written as JSON.
-        texts: the names of the text columns. None means the name in training.
+        texts: the names of the text columns. None means the names used in training.
         encoding: the encoding of a text file; None means UTF-8 or UTF-16.
         sheet: the sheet of an Excel file; None means the first sheet.
         minutes: the time limit for a refit.

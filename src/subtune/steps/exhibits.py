@@ -32,7 +32,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
     plan, layout = context.plan, context.layout
     for name, experiment in context.config.experiments.items():
-        # These specs have the order of the tasks.
+        # These specs are in the order of the tasks.
         fishers = plan.experiment_fisher_specs[name].values()
         shown = find_paper(experiment.paper).shows_information()
         inputs: Paths = {table: layout.data(name, table) for table in SCORE_TABLES} | {

@@ -22,7 +22,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write the sum over each tensor, and the entries of vectors and of tensors in ``in_full``."""
+    """Write the sums over tensors, and the entries of all vectors and of tensors in ``in_full``."""
     import safetensors.numpy
 
     from subtune.data.load import read_splits

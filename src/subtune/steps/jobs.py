@@ -83,7 +83,7 @@ class Job(NamedTuple):
 
     @property
     def spec_hash(self) -> str:
-        """A hash of the spec, in its order. If it changes, a job whose id is a name runs again."""
+        """A hash of the spec and its order. If it changes, a job whose id is a name runs again."""
         return hash_text(json.dumps(self.spec))
 
 
@@ -123,8 +123,9 @@ def run_job(job: Job, threads: int = 1) -> None:
 def _find_other_versions(spec: Mapping[str, Any]) -> str:
     """Describe the version numbers in a job's spec that this version of subtune does not have.
 
-    A job's spec has only the numbers that affect its results. The code itself is not compared,
-    because most updates change no result. A fold is the only spec whose ``version`` is a number.
+    A job's spec contains only the numbers that affect its results. The code itself is not compared,
+    because most updates do not change results. A fold is the only spec whose ``version`` is a
+    number.
     """
     text = json.dumps(spec).replace('"version": ', '"fold_version": ')
     # The text of a label cannot match, because JSON escapes its quotation marks.
@@ -148,7 +149,7 @@ class PlannedJobs(NamedTuple):
             and ``all`` to the outputs of all experiments.
         settings: ``results``, ``environment``, ``container``, ``longest_job_hours``, and
             ``papers``, which maps each experiment to the citation of its paper.
-        notes: messages to the user about the inputs, as in `Context`.
+        notes: messages to the user about the inputs, from `Context`.
         path: the plan file; empty if the plan is not in a file.
     """
 

@@ -37,7 +37,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
 def write_table_of_runs(
     job: Job, finished: Sequence[Mapping[str, Any]], outputs: Mapping[str, str]
 ) -> None:
-    """Write the table of finished runs (`join_run_ids`), and the meaning of each column."""
+    """Write the table of finished runs (from `join_run_ids`), and the meaning of each column."""
     from subtune.analysis.tables import column_meanings, table_of_runs
 
     table = table_of_runs(Path(job.resources["store"]), finished)

@@ -106,7 +106,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
 def collect_run_scores(
     job: Job, finished: Sequence[Mapping[str, Any]]
 ) -> "tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]":
-    """Collect the scores of finished runs (`join_run_ids`), and choose the best learning rates.
+    """Collect the scores of runs (from `join_run_ids`), and choose the best learning rates.
 
     Returns:
         Four tables: the scores of all runs; the scores at the best learning rates, for every

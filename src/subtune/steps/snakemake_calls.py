@@ -74,7 +74,7 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
         if word == "--profile" and not Path(words[place]).exists() and profile.is_dir():
             words[place] = str(profile)
     if not any(word.startswith(PARALLEL) for word in words):
-        # With `=`, Snakemake cannot read a target as the value of an option.
+        # The `=` prevents Snakemake from reading a target as the value of an option.
         gpus = [f"--resources=gpu={count_gpus()}"] if count_gpus() else []
         words = [f"--cores={count_cores()}", *gpus, *words]
     command = snakemake_command(*words)

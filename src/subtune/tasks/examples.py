@@ -26,7 +26,7 @@ IGNORED = -100
 # kernel launches take most of the time of a small batch.
 EVALUATION_TOKENS = 2048
 GPU_EVALUATION_TOKENS = 16384
-# The maximum of ``tokens * runs`` in an evaluation pass on a GPU, which limits memory.
+# The maximum of ``tokens * runs`` in an evaluation pass on a GPU, which limits memory use.
 GPU_EVALUATION_TOKENS_OF_RUNS = 65536
 # With this number of tokens, a training pass fully uses a CPU. More tokens need more memory, but
 # save little time.
@@ -144,7 +144,7 @@ def _convert_lists(column: Any) -> list[np.ndarray]:
 
 
 def shuffled_batches(n: int, batch_size: int, generator: np.random.Generator) -> list[np.ndarray]:
-    """Split the indices of ``n`` examples into shuffled batches. The last may be smaller."""
+    """Split the indices of ``n`` examples into shuffled batches. The last batch may be smaller."""
     order = generator.permutation(n)
     return [order[start : start + batch_size] for start in range(0, n, batch_size)]
 

@@ -36,7 +36,7 @@ def accuracy(predictions: Sequence, labels: Sequence) -> float:
 
 
 def sklearn_metric(name: str, **settings: Any) -> Callable[[Sequence, Sequence], float]:
-    """Return the metric of scikit-learn with this name, as a function of predictions and labels."""
+    """Return scikit-learn's metric ``name`` as a function of predictions and labels."""
 
     def compute(predictions: Sequence, labels: Sequence) -> float:
         from sklearn import metrics
@@ -50,9 +50,9 @@ def sklearn_metric(name: str, **settings: Any) -> Callable[[Sequence, Sequence],
 def make_f1(average: str) -> Callable[[Sequence, Sequence], float]:
     """Return a function that computes F1, which is 0 without positive predictions and labels.
 
-    With ``average`` ``binary``, this is the F1 of class 1; with ``macro``, the mean over classes.
-    For sets of labels ``[u, o]``, ``macro`` is the mean over labels, ``micro`` the F1 over all
-    cells.
+    If ``average`` is ``binary``, this is the F1 of class 1; if it is ``macro``, the mean over
+    classes. For sets of labels ``[u, o]``, ``macro`` is the mean over labels, and ``micro`` is the
+    F1 over all cells.
     """
     return sklearn_metric("f1_score", average=average, zero_division=0.0)
 
@@ -74,8 +74,8 @@ def correlation(name: str) -> Callable[[Sequence, Sequence], float]:
 def normalise_answer(text: str) -> str:
     """Convert a text to lower case, and remove punctuation, articles and repeated spaces.
 
-    Punctuation is removed first, and is not replaced by a space. So "well-known" becomes one word,
-    and the "a" in "a-b" is not treated as an article.
+    Punctuation is removed first, and is not replaced by a space. Therefore "well-known" becomes one
+    word, and the "a" in "a-b" is not treated as an article.
     """
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 

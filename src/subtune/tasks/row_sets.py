@@ -50,9 +50,9 @@ def divide_rows(
 ) -> list[np.ndarray]:
     """Divide the rows of a training set into folds, and return their indices in ascending order.
 
-    Folds are stratified by label, or in regression by range of labels; for token classification and
-    question answering, they are not, and ``labels`` is unused. All rows of a set (`find_sets`) are
-    in the same fold. ``partition`` is the seed.
+    Folds are stratified by label or, in regression, by quantile bins of the labels. For token
+    classification and question answering, folds are not stratified, and ``labels`` is unused. All
+    rows of a set (`find_sets`) are in the same fold. ``partition`` is the seed.
     """
     # Importing this module takes a second.
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
@@ -61,7 +61,7 @@ def divide_rows(
     if task.of_kind.head != "sequence_classification":
         parts = GroupKFold(**settings).split(sets, groups=sets)
     else:
-        # At most 10 ranges of the label, with at least one row per fold in each range.
+        # At most 10 quantile bins, with at least one row per fold in each bin.
         strata = task.of_kind.strata(labels, min(10, len(labels) // folds))
         parts = StratifiedGroupKFold(**settings).split(sets, strata, sets)
     # Plans check this number, except for tasks that are read after planning.

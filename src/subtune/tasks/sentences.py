@@ -56,7 +56,7 @@ INTEGER_AS_FLOAT = re.compile(r"^([+-]?\d+)\.0$")
 SEPARATORS = ("|;", ",", "#")
 # The cells of a 0/1 column, in which 1 means that the row has the label.
 FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
-# Words and marks that mean the same.
+# Words and marks with the same meanings.
 MARKS = FLAGS | dict.fromkeys(("no", "n", "nein", "non"), 0)
 MARKS |= dict.fromkeys(("yes", "y", "ja", "oui", "x", "✓", "✔", "☑"), 1)
 # The beginning of a list or an object: a bracket, or a tuple, a call or bytes as Python, NumPy and
@@ -95,7 +95,7 @@ def plain_label(label: str) -> str:
 def map_labels_to_indices(words: tuple[str, ...]) -> Mapping[str, int]:
     """Map each label word, normalised by `plain_label`, to its number from 0.
 
-    If no label word contains a digit, the numbers are also keys, as text such as ``"0"``.
+    If no label word contains a digit, the numbers are also keys, as strings such as ``"0"``.
     """
     numbers = {plain_label(word): number for number, word in enumerate(words)}
     if not any(letter.isdigit() for word in words for letter in word):
@@ -117,7 +117,7 @@ def parse_flag(cell: Any) -> int | None:
 
 
 def is_list(cell: Any) -> bool:
-    """Return whether a cell is a list or an object, possibly written as text."""
+    """Return whether a cell is a list or an object, possibly written as a string."""
     return bool(LIST.match(cell)) if isinstance(cell, str) else cell is not None
 
 
@@ -131,8 +131,8 @@ def parse_label(cell: Any) -> Any:
 def parse_labels(cell: Any, separators: str = SEPARATORS[0]) -> list[str] | None:
     """Parse the labels in a cell, or return None if the cell is not valid.
 
-    A cell can be a list; a list, set or tuple as text, in the syntax of JSON, Python, NumPy, R or
-    PostgreSQL; an object with a single list, such as Label Studio's ``{"choices": ["a", "b"]}``;
+    A cell can be a list; a list, set or tuple as a string, in the syntax of JSON, Python, NumPy, R
+    or PostgreSQL; an object with a single list, such as Label Studio's ``{"choices": ["a", "b"]}``;
     text with labels separated by ``separators``; or None, which means no label.
     """
     if isinstance(cell, str | None) and not is_list(cell):

@@ -33,14 +33,14 @@ def default_kind(labels: Sequence[str] | None) -> str:
 
 
 class TaskSpec(HashableModel):
-    """The fields of a task that affect results, validated for the kind of the task.
+    """The fields of a task that affect results, validated for the task's kind.
 
     Attributes:
         label: the label column, or one 0/1 column for each label word.
         labels: the label words, numbered from 0; None for tasks without label words.
         kind: the kind of the task, a key of `KINDS`.
         metrics: names of metrics. The best epoch is selected by the first metric on the first split
-            of ``evaluation``. Tables select by the same metric, unless a paper uses another.
+            of ``evaluation``. Tables select by the same metric, unless the paper uses another one.
         evaluation: the splits that are scored.
         encoding: the encoding of text files; None means UTF-8 or UTF-16.
         sheet: the sheet of Excel files; None means the first.
@@ -147,7 +147,7 @@ class TaskSize(HashableModel):
         return min(most, self.scarcest[1]) if self.scarcest else most
 
     def for_cv_fold(self, folds: int, others: int, most: int | None = None) -> Self:
-        """Return the size for a cross-validation run, which trains on all folds except one.
+        """Return the size of a cross-validation run, which trains on all folds except one.
 
         There are ``others`` evaluation examples outside the fold, and at most ``most`` in it.
         """

@@ -30,7 +30,7 @@ LONGEST_QUESTION = 64
 LONGEST_ANSWER = 30
 # SentencePiece's mark for the start of a word.
 WORD_START = "▁"
-# The character position of tokens outside of the context.
+# The character offset of tokens outside the context.
 OUTSIDE = -1
 # The cells of a row by column. Each cell is a list of words or a list of their labels.
 LISTS_OF_WORDS = TypeAdapter(dict[str, Annotated[list[Text], Field(min_length=1)]])
@@ -201,8 +201,8 @@ class Span(TaskKind):
         """Tokenize contexts into windows ``doc_stride`` tokens apart, each with the question.
 
         The column ``label`` has the positions of the first and last token of the first answer. The
-        columns ``first`` and ``last`` have the character positions in the context where each token
-        starts and ends, or `OUTSIDE` for tokens outside of the context.
+        columns ``first`` and ``last`` have each token's start and end as character offsets in the
+        context, or `OUTSIDE` for tokens outside the context.
         """
         text_room = max_length - tokenizer.num_special_tokens_to_add(is_pair=True)
         asked, read = (
@@ -244,7 +244,7 @@ class Span(TaskKind):
         return losses.sum((1, 2)) / 2
 
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
-        """Return the character positions of the start and end of each answer, ``[questions, 2]``.
+        """Return the start and end of each answer as character offsets, ``[questions, 2]``.
 
         Each answer is the first span, in any window and of at most `LONGEST_ANSWER` context tokens,
         with the highest sum of its start and end logits.
@@ -290,7 +290,7 @@ class Span(TaskKind):
 
 
 def _find_answer_positions(places: np.ndarray, start: int, end: int) -> list[int]:
-    """Find the positions of an answer's first and last token; 0 and 0 without the whole answer.
+    """Find the positions of an answer's first and last token; 0 and 0 if it is not complete.
 
     The answer consists of the characters ``range(start, end)``. ``places`` contains the start and
     the end of each token, ``[tokens, 2]``.

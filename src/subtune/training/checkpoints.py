@@ -1,8 +1,9 @@
 """Checkpoints of runs that train side by side: safetensors files in the folder of each run.
 
 A file's header contains a hash and the state as JSON, in which each tensor is replaced by its
-number in the file. A file is renamed only when it is complete and on the disk, so an interruption
-leaves no incomplete checkpoint. If the newest file is damaged, the previous file is used.
+number in the file. A file gets its final name only when it is complete and on the disk, so an
+interruption leaves no incomplete checkpoint. If the newest file is damaged, the previous file is
+used.
 """
 
 import hashlib
@@ -25,13 +26,14 @@ from subtune.core.files import CHECKPOINTS_KEPT, flush_to_disk
 from subtune.core.process import StoppedError
 from subtune.runs import records
 
-# Increase the number in this ending if the contents of a state change. Files with other endings are
-# ignored.
+# Increase the number in this suffix if the contents of a state change. Files with other suffixes
+# are ignored.
 ENDING = ".11.safetensors"
-# In the JSON of a state, a number under this key replaces a tensor.
+# In the JSON of a state, each tensor is replaced by an object that has its number under this key.
 TENSOR = "tensor:"
 # The tensors, arrays and JSON values that a run needs to continue after a step. The key ``step``
-# holds the number of the step. When a state is read, tuples become lists and arrays tensors.
+# holds the number of the step. When a state is read, tuples become lists, and arrays become
+# tensors.
 State = dict[str, Any]
 
 
@@ -81,7 +83,7 @@ class CheckpointStore:
         self._last_write = time.monotonic()
 
     def read_newest(self) -> list[State] | None:
-        """Read the runs' states at the newest step where no state is damaged, or return None."""
+        """Read the runs' states at the newest step at which no state is damaged, or return None."""
         for path in newest_first(self._folders[0]):
             states = [read_state(folder / path.name) for folder in self._folders]
             undamaged = [state for state in states if state is not None]

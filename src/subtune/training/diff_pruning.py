@@ -44,8 +44,8 @@ class GateTraining:
     """The state of the first training between two steps: ``w`` and ``α`` of every entry.
 
     With structured gates, each tensor has an additional gate, which multiplies the differences of
-    all its entries. The classifier has no gates. A learning rate in ``settings`` takes precedence
-    over that in ``recipe``.
+    all its entries. The classifier has no gates. A learning rate in ``settings`` overrides the
+    learning rate in ``recipe``.
 
     Attributes:
         batches: for each step, the indices of its training examples.

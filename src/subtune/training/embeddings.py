@@ -34,11 +34,11 @@ PENALTIES = np.logspace(4, -3, 8)
 # The cosine of a pair is multiplied by this factor, because a penalty that suits the hundreds of
 # other features would shrink the coefficient of the cosine too much.
 COSINE_FACTOR = 20
-# Penalties are compared on at most this many rows, or on so many that ``rows * features * outputs``
-# is at most `MOST_SEARCHED`, whichever is more.
+# Penalties are compared on at most `LEAST_SEARCHED` rows or, if this allows more rows, on as many
+# that ``rows * features * outputs`` is at most `MOST_SEARCHED`.
 LEAST_SEARCHED, MOST_SEARCHED = 1000, 8e6
-# The maximum number of iterations of logistic regression, to compare penalties and for the final
-# fit. If the penalty is small, the solver needs more than scikit-learn's default of 100.
+# The maximum numbers of iterations of logistic regression, for comparing penalties and for the
+# final fit. If the penalty is small, the solver needs more than scikit-learn's default of 100.
 SEARCH_STEPS, STEPS = 200, 1000
 # The logit of a class without training examples. It is never the largest, because the largest logit
 # of the other classes is at least 0.
@@ -251,7 +251,7 @@ def _choose_penalty(
     features, labels, sets = features[:rows], labels[:rows], sets[:rows]
     folds = len(labels)
     if not kind.has_numbers:
-        # Each part for training needs two classes.
+        # The training part of each fold needs two classes.
         folds = np.sort(np.unique(labels, return_counts=True)[1])[-2:].min()
     if folds < 2:
         return None

@@ -34,7 +34,7 @@ from subtune.training.values import Delta
 
 @contextmanager
 def autocast(device: torch.device, precision: Precision) -> Iterator[None]:
-    """Compute matrix products in the given precision, also in a backward pass after the context."""
+    """Compute matrix products in a precision, even in a backward pass after the ``with`` block."""
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     torch.backends.cudnn.allow_tf32 = precision == "tf32"
     with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
@@ -42,7 +42,7 @@ def autocast(device: torch.device, precision: Precision) -> Iterator[None]:
 
 
 def cast_frozen_weights(model: Encoder, precision: Precision) -> Encoder:
-    """Cast a model's matrices to bfloat16 once, which autocast would do at every step.
+    """Cast a model's matrices to bfloat16 once. Otherwise, autocast would do this at every step.
 
     A model that runs transformers' code is returned unchanged, and autocast casts its matrices.
     """
@@ -67,7 +67,7 @@ def check_padding(
     splits: Iterable[Examples],
     compute: Callable[[Encoder, PackedBatch], Tensor] = compute_logits,
 ) -> Encoder:
-    """Set ``transformers.sees_padding`` of a model if padding changes its results.
+    """Set a model's ``transformers.sees_padding`` if padding changes its results.
 
     The results of ``compute`` for eight examples of different lengths are compared: one by one, and
     in one batch that is padded to the longest example of all splits.
@@ -120,7 +120,7 @@ def compute_split_logits(
             for index in split_into_micro_batches(batch, examples.lengths[batch], model):
                 parts.append(compute_logits(model, pack_batch(examples, index, model), trained))
                 order += [np.arange(ends[n] - counts[n], ends[n]) for n in index]
-        # One copy of all logits from the GPU is faster than one per batch.
+        # Copying all logits from the GPU at once is faster than copying them batch by batch.
         merged = torch.cat(parts, 1).cpu()
     return merged.numpy()[:, np.concatenate(order).argsort()]
 
@@ -206,8 +206,8 @@ class TrainingResult:
         best_epoch: the first epoch with the highest `Evaluation.first_score`. Without evaluation
             splits, the last epoch; None if the run diverged.
         delta: the tensors that the run changed, at the end of the best epoch. When the run ends,
-            they are on the CPU, and the head predicts labels in their original unit. Empty after
-            divergence.
+            they are on the CPU, and the head predicts labels in their original unit. Empty if the
+            run diverged.
         changes: maps each tensor to its mean absolute change and its size, when the run ends.
     """
 

@@ -8,8 +8,8 @@ module and the gradient ``g`` of the module's output. The squared gradient of on
 over a matrix, is ‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s). This sum needs the inner products of an
 example's tokens, ``[n, l, l]``, but not the gradient of the matrix. The squared gradient of a
 single entry is the square of Σ_t g[n,t,o]·x[n,t,i]. On a CPU, these sums are computed for a part of
-one example's gradient that fits into the cache; on a GPU, for many examples. Matrix products use
-float32, because squaring a gradient doubles its relative rounding error.
+one example's gradient that fits into the cache; on a GPU, they are computed for many examples at
+once. Matrix products use float32, because squaring a gradient doubles its relative rounding error.
 
 Shapes: ``n`` examples, ``t`` and ``s`` tokens of a batch (all tokens, or those that the head
 reads), ``l`` tokens of the longest example, ``o`` outputs and ``i`` inputs of a module.
@@ -42,7 +42,7 @@ from subtune.tasks.examples import (
 from subtune.training.evaluation import autocast
 from subtune.training.training_set import to_training_labels
 
-# The number of elements in a tile: a megabyte on a CPU, a gigabyte on a GPU.
+# The number of elements in a tile, which takes a megabyte on a CPU and a gigabyte on a GPU.
 TILE = 1 << 18
 GPU_TILE = 1 << 28
 # A function that computes −log p of a batch's labels from the logits, summed over examples. The

@@ -30,17 +30,16 @@ from subtune.training.values import TrainedValues, is_matrix
 # A function that writes a line to the log. If a key is given as well, the line is also stored under
 # this key in the provenance of the runs' records.
 Report = Callable[..., None]
-# If runs were trained one by one, the provenance of their records gives the reason under this key.
+# The key in a record's provenance for the reason why the runs were trained one by one.
 ONE_BY_ONE = "one_by_one"
-# If batches have no padding, the provenance of the runs' records gives the reason under this key.
+# The key in a record's provenance for the reason why batches have no padding.
 WITHOUT_PADDING = "without_padding"
 # The number of tokens in a large batch, divided by the number in an average batch.
 LARGE_BATCH = 1.3
-# A group's estimated need of memory is at most this fraction of the free GPU memory.
+# The estimated memory use of a group is at most this fraction of the free GPU memory.
 SHARE_OF_MEMORY = 0.85
-# If a run trains side by side with others instead of alone, its gradients may differ by this
-# fraction of the largest gradient. The tolerance is about a hundred times the rounding error of
-# float32.
+# Gradients of runs trained side by side and of runs trained alone may differ by this fraction of
+# the largest gradient. The tolerance is about a hundred times the rounding error of float32.
 TOLERANCE = 1e-4
 
 
@@ -79,7 +78,8 @@ def runs_at_once(model: Encoder, train: Examples, runs: Sequence[Run]) -> int:
         trained = sum(model.parameters[name].numel() for name in matrices)
         limit = SHARE_OF_MEMORY * memory / bytes_per_run(model.config, tokens, trained)
     elif model.transformers is not None:
-        # Several runs in one pass would save only kernel launches, which cost nothing on a CPU.
+        # Training several runs in one pass would only save kernel launches, which cost nothing on a
+        # CPU.
         return 1
     else:
         limit = CPU_TRAINING_TOKENS / (train.lengths.mean() * examples)
@@ -108,7 +108,7 @@ def _compute_gradients(
 ) -> list[Tensor]:
     """Compute a vector of all gradients of each run, for one batch with dropout.
 
-    Different constants, which ``first`` determines, are added to the trained values of the runs.
+    A different constant, which depends on ``first``, is added to the trained values of each run.
     Otherwise, all runs would have equal gradients, because they start from the same values.
     """
     index = np.arange(min(runs[0].recipe.batch_size, len(train)))
@@ -201,7 +201,7 @@ def train_runs(
     report: Report,
     checkpoints: Checkpoints | None = None,
 ) -> Iterator[tuple[str, TrainingResult, Mapping[str, Examples]]]:
-    """Train runs that share a pretrained model and a task, and yield each result when it is known.
+    """Train runs that share a pretrained model and a task, and yield each result once it is known.
 
     ``specs`` maps the names of runs in the log to specs; ``rankings`` maps the ids of rankings to
     mappings from tensor names to the ranks of entries.

@@ -36,8 +36,8 @@ from subtune.training.training_step import AdamW, Graphs, learning_rate_at
 from subtune.training.values import TrainedValues, mean_changes
 
 # Operations are compiled if a group trains on at least this many tokens, summed over its runs and
-# their epochs. On a GPU, compiling then takes less time than it saves. With BERT-base on RTE on an
-# H200, compiled operations save 0.7 s per million tokens.
+# their epochs. On a GPU, compilation then saves more time than it takes. With BERT-base on RTE on
+# an H200, compiled operations save 0.7 s per million tokens.
 TOKENS_WORTH_COMPILING = 20_000_000
 DIVERGED = "the loss or a prediction is not finite: training of this run stops"
 
@@ -83,7 +83,7 @@ def train(
     Args:
         runs: the runs. Their seed determines the initial classifier, the initial low-rank updates,
             the order of examples, and dropout.
-        report: receives a line per run and epoch, which begins with the run's name.
+        report: is called with a line per run and epoch, which begins with the run's name.
         keeper: writes checkpoints between steps. Training continues from the checkpoint of an
             earlier attempt. On a CPU, the results are bit-identical.
 
@@ -143,9 +143,9 @@ class _Group:
         self._training = draw_training_set(
             examples["train"], task, recipe, self._order_generator, model.device
         )
-        # The loss of an epoch is a mean over examples or, in token classification, over words. So
-        # the summed losses are divided by the number of labelled examples (or words) or, in
-        # single-label tasks with class weights, by the sum of their weights.
+        # The loss of an epoch is a mean over examples or, in token classification, over words.
+        # Therefore the summed losses are divided by the number of labelled examples (or words) or,
+        # in single-label tasks with class weights, by the sum of their weights.
         training = self._training
         labels = torch.from_numpy(training.examples.select_labels(training.index)).to(self.device)
         self._loss_divisor = task.of_kind.loss_divisor(labels, training.label_weights)

@@ -61,8 +61,9 @@ def train_and_record(
         store: the directory of records.
         tokens: the token ids of the task, by split.
         rankings: see `subtune.training.groups.train_runs`.
-        report: receives a line per epoch and per record.
-        checkpoints: where checkpoints are written. If None, an interrupted run starts anew.
+        report: is called with a line per epoch and per record.
+        checkpoints: where checkpoints are written. If None, an interrupted run restarts from the
+            beginning.
         runs_scored_on_training_set: ids of runs that are also scored on their training examples.
 
     Raises:
@@ -210,7 +211,7 @@ def score_training_examples(
 def predict_test_rows(
     store: Path, specs: Iterable[RunSpec], model: Encoder, tokens: datasets.DatasetDict
 ) -> pd.DataFrame:
-    """Predict test splits with recorded runs. ``tokens`` maps splits to token ids (maybe none).
+    """Predict test splits with recorded runs. ``tokens`` maps splits to token ids; it may be empty.
 
     The table has the columns ``run`` (the run's id), ``split``, and those of the task kind's
     ``prediction_table``, except labels. A `SubtuneError` is raised if a run diverged.

@@ -39,7 +39,7 @@ MOST_CHARACTERS = 20_000_000
 # the data, and at most ``MOST_PASSED / (non-zero features * k)``, but at least one.
 MOST_SOLVED, MOST_PASSED, PASSES = 2.5e8, 6e9, 5
 
-# One sequence of texts per text column: one column for single texts, two for pairs.
+# One sequence of texts per text column: one column for single texts, and two columns for pairs.
 Texts = Sequence[Sequence[str]]
 
 
@@ -158,7 +158,7 @@ def _regression_targets(task: TaskSpec, labels: np.ndarray) -> np.ndarray:
 
 
 def _find_cut(lengths: Sequence[int]) -> int | None:
-    """Find how many characters of each text to read, given all texts' lengths; None means all."""
+    """Find how many characters of each text to read, given the lengths of texts; None means all."""
     ascending = np.sort(lengths)
     if ascending.sum() <= MOST_CHARACTERS:
         return None

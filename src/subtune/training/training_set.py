@@ -21,7 +21,7 @@ from subtune.training.values import Delta
 
 
 class Unit(NamedTuple):
-    """The mean and standard deviation that standardise labels: 0 and 1 if labels stay raw."""
+    """The mean and standard deviation that standardise labels: 0 and 1 for labels that stay raw."""
 
     mean: float = 0.0
     standard_deviation: float = 1.0
@@ -107,7 +107,7 @@ def compute_label_weights(
     recipe: Recipe | FitRecipe,
     device: torch.device | None = None,
 ) -> Tensor | None:
-    """Compute the weight of each class in the loss, ``[outputs]`` in float64, or None if equal.
+    """Compute each class's weight in the loss, ``[outputs]`` in float64, or None if all are equal.
 
     The labels at ``index`` are counted. A `SubtuneError` is raised if a label occurs in none of
     these examples or in all.

@@ -1,10 +1,10 @@
 """The parts of a training step outside the model: AdamW, the learning rate, and CUDA graphs.
 
 Launching the thousands of kernels of a step takes longer than running them. With a CUDA graph, a
-GPU replays them without waiting for Python. The step on the first batch of each shape is run by
-Python. At the second batch of this shape, its kernels are captured. Each later batch is copied into
-the tensors of the captured batch, and the kernels are replayed. Therefore the code of a step must
-not read the value of a tensor in Python, and must change all state in place.
+GPU replays them without waiting for Python. Python runs the step on the first batch of each shape.
+At the second batch of this shape, the kernels are captured. Each later batch is copied into the
+tensors of the captured batch, and the kernels are replayed. Therefore the code of a step must not
+read the value of a tensor in Python, and must change all state in place.
 """
 
 import math
@@ -89,7 +89,7 @@ class Graphs:
     Args:
         runs: the number of runs that train side by side.
         generators: the random generators that a step uses, and that a replay advances.
-        report: receives a line if steps cannot be captured.
+        report: is called with a line if steps cannot be captured.
     """
 
     def __init__(

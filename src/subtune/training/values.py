@@ -100,7 +100,7 @@ class TrainedValues:
         self.device = model.device
         forward, rows = (frozen or model).parameters, rows or {}
         names = [name for name, entry in members[0].items() if is_matrix(model, name, entry)]
-        # Matrices that are trained entirely come first. This order affects rounding, because the
+        # Matrices that are trained entirely come first. The order affects rounding, because the
         # gradient norm is summed in this order.
         names.sort(key=lambda name: isinstance(members[0][name], Indices))
         small = [
@@ -160,8 +160,9 @@ class FlatTensors:
     """Vectors, the classifier, added modules and low-rank updates of ``k`` runs.
 
     These tensors are concatenated to a *flat vector* ``[p]`` for each run. The leaf of a run
-    contains the elements that the run trains; all others keep their initial values. Therefore the
-    flat vectors can be stacked to ``[k, p]`` even if the runs train different tensors.
+    contains the elements that the run trains; all other elements keep their initial values.
+    Therefore the flat vectors can be stacked to ``[k, p]`` even if the runs train different
+    tensors.
 
     As in the code of LoRA (Hu et al., 2022), the ``A`` of a low-rank update is initialized like the
     weights of a linear layer, and ``B`` is 0.

@@ -42,10 +42,10 @@ def minus_most_informed(
 ) -> pd.Series:
     """Compute ``method - most_informed`` of the scores of two methods.
 
-    Each of ``methods`` trains the parameter that it is named after. ``most_informed`` is the one
-    whose parameter has the most Fisher information. Both scores are from the
-    smallest training set. `minus_at_train_size` cannot be used, because the second method differs
-    between tasks.
+    Each of ``methods`` trains the parameter after which it is named. ``most_informed`` is the
+    method whose parameter has the most Fisher information. Both scores are from the smallest
+    training set. `minus_at_train_size` cannot be used, because the second method differs between
+    tasks.
     """
     rows = information[information["parameter"].isin(methods)]
     most = rows.loc[rows.groupby("task")["information"].idxmax()].set_index("task")["parameter"]

@@ -38,7 +38,7 @@ COMPARED_IN_DETAIL = ("full", "bitfit")
 
 
 def on_squad(name: str, metric: str, title: str) -> Figure:
-    """Declare a figure of SQuAD scores, in one metric, by number of training examples."""
+    """Declare a figure of SQuAD scores in one metric against the number of training examples."""
     return Figure(
         name,
         f"{title} on SQuAD by number of training examples",

@@ -59,8 +59,8 @@ EXHIBITS = (
 def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
     """Compute `minus` for the method of each family with the highest mean over all columns.
 
-    Columns in which a method has no score are ignored. Methods of both families count only for the
-    first one. `best_minus` cannot be used, because it chooses a best method for each column.
+    Columns in which a method has no score are ignored. Methods in both families count only for the
+    first family. `best_minus` cannot be used, because it chooses a best method for each column.
     """
     rows = drop_runs_with_mask(chosen)
     firsts, seconds = split_families(rows["method"].unique(), first, second)

@@ -132,7 +132,7 @@ def rank_minus(shares: pd.DataFrame, ranks: Mapping[str, int]) -> pd.Series:
     """Compute each component's rank by Fisher information minus its rank in ``ranks`` (Table 1).
 
     ``shares`` is ``component_shares``, or has the columns ``component`` and ``rank``. No shared
-    statistic can be used, because Table 1 only prints the order over all tasks.
+    statistic can be used, because Table 1 prints only the order over all tasks.
     """
     if "rank" in shares:
         reproduced = shares.set_index("component")["rank"]
