@@ -25,7 +25,7 @@ from subtune.methods import method_title
 ALL_TASKS = "all tasks"
 TUNE = "try other learning rates or more epochs"
 Decision = Literal["train", "probably", "undecided", "probably everything", "everything"]
-# Maps the factor by which a method is smaller than another one to words.
+# Maps the ratio of the sizes of two methods to words.
 SIZES = {1: "a little smaller", 2: "half its size", 3: "a third of its size"}
 SIZES |= {4: "a quarter of its size", 5: "a fifth of its size"}
 
@@ -240,7 +240,7 @@ def _describe_smaller(answer: Answer) -> str:
     if not candidate or not possible:
         return ""
     smaller = max(possible, key=lambda method: method.chance)
-    # Methods differ in the size of the encoder or else in the number of trained parameters.
+    # Methods differ in the encoder's size or, if it is equal, in the number of trained parameters.
     pairs = zip(candidate.sort_key, smaller.sort_key, strict=True)
     larger, size = next(pair for pair in pairs if pair[0] != pair[1])
     words = SIZES.get(round(larger / size), "far smaller") if size else "far smaller"

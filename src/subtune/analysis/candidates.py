@@ -58,7 +58,7 @@ class Candidate(NamedTuple):
             external predictions, which cannot be trained.
         trained: the number of trained parameters, without the classifier.
         share: ``trained`` as a share of the parameters that full fine-tuning trains.
-        score: the mean score over the seeds and folds that the reference has, too.
+        score: the mean score over the seeds and folds that the method shares with the reference.
         reference_score: the reference's mean score over the same seeds and folds.
         most_lost: the 95 % upper confidence bound of the drop in score relative to the reference.
         chance: the probability, given the recorded scores, that the method's score is lower than
@@ -69,7 +69,7 @@ class Candidate(NamedTuple):
         is_sure: whether ``least_chance`` is at least `SURE` and there is more than one seed.
         seeds: the seeds of the compared runs, on the task with the fewest seeds.
         studies: one `Study` of the difference per task, or none if a task has no study. If
-            ``chance`` is at least `SURE`, the difference is from the rival, else from the
+            ``chance`` is at least `SURE`, the difference is from the rival, otherwise from the
             reference.
         judged_by: the name of the scored examples, such as ``dev examples``.
         over: the number of seeds and examples from which the interval is computed, as a string.
@@ -97,12 +97,12 @@ class Candidate(NamedTuple):
 
     @property
     def sort_key(self) -> tuple[float, int]:
-        """The key by which methods are sorted. It contains NaN for external predictions."""
+        """The sorting key of methods, which contains NaN for external predictions."""
         return self.encoder_size, self.trained
 
 
 class MethodComparison(NamedTuple):
-    """All methods of one answer, by title: compared with the reference and with full fine-tuning.
+    """All methods of one answer, by title, compared with the reference and with full fine-tuning.
 
     Methods are sorted by size. ``reference`` is the title of the reference, and ``full`` of the
     best fully fine-tuned model; both are empty without a score.

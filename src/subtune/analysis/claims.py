@@ -113,14 +113,14 @@ class Claim:
         reads: the names of the tables to pass as the first arguments of ``units``.
         units: computes one number per cell, where 0 means no difference.
         of: the remaining arguments of ``units``.
-        tasks: the tasks of the claim; default: all that the paper does not treat separately.
+        tasks: the tasks of the claim; default: all tasks that the paper does not treat separately.
         at_least: the number of printed cells in the expected range, and the number of all printed
             cells. The claim holds if the share of cells in the range is at least their quotient.
         at_most: like ``at_least``, for a claim that holds if the share is at most the quotient.
         margin: the equivalence margin; default: the margin of ``measure``.
         is_printed: whether the paper contains numbers with which the claim can be tested.
         contradicted_by: the printed number that contradicts the claim, if any.
-        is_main: whether the summary that is printed in the terminal lists the claim.
+        is_main: whether the claim is listed in the summary that is printed in the terminal.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")

@@ -41,7 +41,7 @@ class MethodPredictions(NamedTuple):
     """The predictions of one method on one task, for the examples on which it is scored.
 
     Attributes:
-        is_named: whether the answer names this method; full fine-tuning is read in any case.
+        is_named: whether the answer names this method. Full fine-tuning is read even if not named.
         row: the index of each prediction's example in the split ``[u]``.
         label: the label of each prediction's example ``[u]``; for multi-label tasks, 0 or 1 for
             each label ``[u, o]``.

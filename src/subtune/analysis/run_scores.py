@@ -315,7 +315,7 @@ def require_same_rows(
 def compute_with_evaluate(
     value_type: str, names: Iterable[str], predictions: Sequence, references: Sequence
 ) -> dict[str, float]:
-    """Compute several metrics like `compute_metrics`, but through the library ``evaluate``."""
+    """Compute several metrics like `compute_metrics`, but with the library ``evaluate``."""
     scores: dict[str, float] = {}
     for name in names:
         metric = _load_metric(f"{value_type}.{name}")

@@ -170,7 +170,7 @@ def _list_ids(*jobs: Job) -> set[str]:
 
 
 def _jobs_that_can_start(job: Job, jobs_by_output: Mapping[str, Job]) -> Iterator[Job]:
-    """Yield a job if its input files exist, or else the jobs that must run first and can start."""
+    """Yield a job if its inputs exist; otherwise, the jobs that must run first and can start."""
     missing = [path for path in list_files(job.inputs) if not Path(path).exists()]
     if not missing:
         yield job

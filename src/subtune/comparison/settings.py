@@ -87,7 +87,7 @@ class StartingModel(HashableModel):
 
     @cached_property
     def pooling(self) -> Pooling | None:
-        """The setting `pooling` that the model needs: ``mean`` if it lacks a pooler, else None."""
+        """The setting `pooling` that the model needs: ``mean`` without a pooler, otherwise None."""
         return "mean" if self.directory and lacks_pooler(self.directory) else None
 
     @cached_property

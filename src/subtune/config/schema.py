@@ -275,7 +275,7 @@ class Experiment(Section):
         return self
 
     def methods_for(self, model: str) -> dict[str, LearningRates | None]:
-        """Map a model's methods to their learning rates; None means those of the task."""
+        """Map a model's methods to their learning rates; None means the task's learning rates."""
         settings = self.by_model.get(model)
         return self.methods | (settings.methods if settings else {})
 

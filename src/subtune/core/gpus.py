@@ -66,7 +66,7 @@ def reserve_gpu(
     Args:
         use: starts to use the GPU with the given index. After a `RuntimeError`, the next GPU is
             tried.
-        report: receives log lines about GPUs that are in use or fail.
+        report: is called with log lines about GPUs that are in use or fail.
         check: is called repeatedly while waiting, and may raise an error.
 
     Raises:

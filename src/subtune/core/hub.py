@@ -76,7 +76,7 @@ def pin_revision(
     """Look up the commit of a revision in the file of stored answers or, if missing, on the hub.
 
     Args:
-        revision: a commit, tag or branch; None means the commit in `COMMITS`, or else ``main``.
+        revision: a commit, tag or branch; None means the commit in `COMMITS`, by default ``main``.
         kept: the file with stored answers.
         key: the configuration key with which an error message begins.
     """

@@ -63,7 +63,7 @@ def read_words(
     ``-``) and empty nodes (ids with ``.``) are skipped.
 
     In CoNLL files, the columns are called ``1``, ``2``, …. They are separated by tabs if the line
-    of the first word contains a tab, else by spaces. A line that begins with `DOCUMENT` ends a
+    of the first word contains a tab, otherwise by spaces. A line that begins with `DOCUMENT` ends a
     sentence.
 
     Yields:

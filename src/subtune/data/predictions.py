@@ -106,7 +106,7 @@ def find_prediction_columns(
     columns, labels = [*dict.fromkeys(name for _, row in rows for name in row)], task.labels or ()
     for name in sorted({*columns}.difference(task.label_columns)):
         given, wanted = ([str(row.get(name)) for _, row in part] for part in (rows, labelled))
-        # A column with few different cells, such as a class, does not tell rows apart.
+        # A column with few distinct cells, such as a class, does not identify rows.
         tells_apart = 2 * len({*wanted}) > len(wanted)
         if tells_apart and given != wanted and sorted(given) == sorted(wanted):
             raise SubtuneError(

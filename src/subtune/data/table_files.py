@@ -51,7 +51,8 @@ is_directory = os.path.isdir
 def read_text(path: Path, encoding: str | None = None) -> str:
     """Read a text file, without its byte-order mark. Line ends are not converted.
 
-    Without ``encoding``, the file is UTF-16 if it begins with UTF-16's byte-order mark, else UTF-8.
+    Without ``encoding``, a file that begins with UTF-16's byte-order mark is UTF-16; other files
+    are UTF-8.
     """
     try:
         content = path.read_bytes()
@@ -103,7 +104,7 @@ def delimited_rows(
     # pandas and pyarrow silently fill short rows or drop quotation marks.
     lines = list(io.StringIO(read_text(path, encoding), newline=""))
     delimiter = _detect_delimiter(lines, path)
-    # Spaces before a quoted cell, behind an even number of quotation marks.
+    # Spaces before a quoted cell, after an even number of quotation marks.
     spaces = re.compile(rf'(?:(?:[^"]*"[^"]*")*[^"]*{re.escape(delimiter)})? +"(?!")')
     has_spaces = any(map(spaces.match, lines))
     reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=has_spaces)

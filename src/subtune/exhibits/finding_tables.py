@@ -96,7 +96,7 @@ def variance_table(results: ExperimentResults) -> pd.DataFrame:
 
 
 def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> pd.DataFrame:
-    """Compare two methods by the Kruskal–Wallis test, on reproduced and on printed scores.
+    """Compare two methods with the Kruskal–Wallis test, on reproduced and on printed scores.
 
     The test is computed on dev scores, on test scores, and on all of these scores together. The
     column ``p_paired`` is the p-value of Wilcoxon's test, which pairs the scores by task. The

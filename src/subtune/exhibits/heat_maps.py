@@ -96,8 +96,9 @@ def _draw_heat_map(panel: "Axes", grid: pd.DataFrame, **colours: Any) -> "AxesIm
 def draw_information(results: ExperimentResults) -> "Figure":
     """Draw LayerNorm's Fisher information by layer (rows) and task (columns).
 
-    Separate panels show weights and biases, reproduced and printed. Reproduced values are shares of
-    the task's LayerNorm information. Values that are illegible in the paper are missing.
+    There are separate panels for weights and biases, and for reproduced and printed values.
+    Reproduced values are shares of the task's LayerNorm information. Values that are illegible in
+    the paper are missing.
     """
     shares, printed = results["layernorm_information"], results.printed("figure3")
     layers = [shares["layer"].nunique(), printed["layer"].nunique()]
@@ -125,9 +126,9 @@ def draw_information(results: ExperimentResults) -> "Figure":
 def draw_global_information(results: ExperimentResults) -> "Figure":
     """Draw LayerNorm's global Fisher information by layer (rows), for weights and biases (columns).
 
-    One panel shows reproduced values, the other one printed values. The values of each column
-    sum to the number of tasks. The column for biases is empty if the norms have no biases. Both
-    panels have the same colour scale, whose unit is the mean of the panel's values.
+    One panel shows reproduced values, the other shows printed values. The values of each column sum
+    to the number of tasks. The column for biases is empty if the norms have no biases. Both panels
+    have the same colour scale, whose unit is the mean of the panel's values.
     """
     shares = results["global_layernorm_information"].rename(columns={"share": "value"})
     tables = {"this run": shares, "paper": results.printed("figure4")}

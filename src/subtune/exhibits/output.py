@@ -92,7 +92,7 @@ DIVERGED = "diverged"
 MARK = "†"
 PREAMBLE = r"% \usepackage[T1]{fontenc} \usepackage{booktabs,graphicx}"
 NO_WIDER = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
-# Lines on the terminal have at most this many characters.
+# Lines in the terminal have at most this many characters.
 WIDEST = 100
 # Special characters in Markdown.
 MARKDOWN = r"([\\`*\[<|])"
@@ -215,7 +215,7 @@ SETTINGS: dict[Any, Any] = {
     "pdf.fonttype": 42,
 }
 DOTS_PER_INCH = 220
-# The width of a figure in inches, and of a narrow one.
+# The widths of a figure and of a narrow figure, in inches.
 WIDTH, NARROW = 6.3, 3.15
 # The palette of Okabe and Ito, whose colours colour-blind readers can distinguish.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")

@@ -26,7 +26,7 @@ Ranks = Mapping[str, np.ndarray]
 Shapes = Mapping[str, Sequence[int]]
 Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
 LAYER_RANGE = re.compile(r"(\d+)-(\d*)")
-# The beginning of a pattern of parameters in layers.
+# The start of a pattern for parameters in layers.
 BEFORE_ROLE = re.compile(r"^encoder\.layer\.[^.]+\.")
 LAYER_NUMBER = re.compile(r"\.\d+\.")
 # The largest layer number in a pattern. A limit is needed, because the regular expression of a

@@ -156,7 +156,7 @@ def _compute_run_logits(
 
 
 def _pick_tokens(padded: Tensor, batch: PackedBatch, reads: Tensor) -> Tensor:
-    """Pick the values ``[q, …]`` of the tokens in ``reads`` from a padded batch ``[n, l, …]``."""
+    """Select the values ``[q, …]`` of the tokens in ``reads`` from a padded batch ``[n, l, …]``."""
     return padded[batch.example[reads], batch.positions[reads]]
 
 

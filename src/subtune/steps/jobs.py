@@ -112,7 +112,7 @@ def run_job(job: Job, threads: int = 1) -> None:
         )
     with write_atomically(job.outputs) as outputs, ExitStack() as held:
         if job.resources.get("gpu"):
-            # These imports take seconds, in which another job may use the GPU.
+            # These imports take seconds, during which another job may use the GPU.
             import_module("subtune.training.recorded_runs")
             with stop_requests() as stopping:
                 held.enter_context(hold_gpu(log_line, partial(_require_no_request, stopping)))

@@ -69,8 +69,8 @@ def check_padding(
 ) -> Encoder:
     """Set a model's ``transformers.sees_padding`` if padding changes its results.
 
-    The results of ``compute`` for eight examples of different lengths are compared: one by one, and
-    in one batch that is padded to the longest example of all splits.
+    ``compute`` is called for eight examples of different lengths, one by one and in one batch that
+    is padded to the longest example of all splits, and the results are compared.
     """
     nonempty = [split for split in splits if len(split)]
     if model.transformers is None or not nonempty:

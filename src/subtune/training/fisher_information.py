@@ -223,7 +223,8 @@ def _add_hook(
 def _summed_matrix_squares(x: Tensor, g: Tensor, packed: _PackedTokens) -> Tensor:
     """Compute Σ_ts (g_t·g_s)(x_t·x_s) over the tokens of an example, summed over examples.
 
-    For an embedding table, ``x`` has ids ``[t, 1]``, and x_t·x_s is 1 for equal ids, else 0.
+    For an embedding table, ``x`` has ids ``[t, 1]``, and x_t·x_s is 1 for equal ids and 0
+    otherwise.
     """
     # Padding has the id 0, but it contributes nothing because its gradients are 0.
     x, g = _pad_examples(x, packed), _pad_examples(g, packed)

@@ -106,7 +106,7 @@ class Graphs:
         self._can_capture = True
 
     def recreate(self, runs: int) -> "Graphs":
-        """Return a copy for fewer runs. Captured steps are not copied: they compute all runs."""
+        """Return a copy for fewer runs, without captured steps, because these compute all runs."""
         fewer = Graphs(runs, self._generators, self._report)
         fewer._can_capture = self._can_capture
         return fewer
