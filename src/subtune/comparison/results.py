@@ -255,8 +255,8 @@ def _name_cells(columns: Sequence[str], text: Any, number: int) -> Mapping[str, 
 def read_given_labels(folder: Path, task: TaskSpec) -> dict[str, Any]:
     """Map the label names of a task to the labels as they were given, such as ``"1"`` to ``1``.
 
-    ``folder`` has the tables that were not in files. Labels from files are strings, which are
-    converted if all labels are integers, floats or booleans.
+    ``folder`` contains the tables that were not passed as files. Labels from files are strings,
+    which are converted if all labels are integers, floats or booleans.
     """
     words, given = task.labels or (), dict[str, Any]()
     if not isinstance(task.label, str):

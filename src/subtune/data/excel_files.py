@@ -13,8 +13,7 @@ from subtune.core.errors import SubtuneError, convert_errors, format_allowed, jo
 from subtune.data.cells import cell_text, require_multicolumn_header, require_unique_columns
 from subtune.tasks.task_kind import PlacedRow
 
-# The first bytes of Excel files that are not zip archives: files from before 2007, and files with a
-# password.
+# The first bytes of Excel files that are not zip archives: .xls files and encrypted files.
 NO_ZIP = b"\xd0\xcf\x11\xe0"
 # The XML tags of an Excel sheet's formulas and merged cells.
 FORMULA_OR_MERGED = re.compile(rb"<(\w+:)?(f|mergeCell)\b")

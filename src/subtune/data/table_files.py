@@ -30,7 +30,7 @@ PLACE_KEY = "\0place"
 OTHER_DELIMITERS = ";\t,|"
 # A line such as `sep=;`, with which Excel declares the delimiter at the top of a file.
 SEPARATOR = re.compile(rf'(?i)"?sep=([{OTHER_DELIMITERS}])"?\s*')
-# A name in quotation marks of MySQL or of a word processor, which are not CSV syntax.
+# A name in the quotation marks of MySQL or of a word processor, which CSV does not use.
 OTHER_QUOTES = re.compile(r"\s*['`‘“„«].*['`’‘“”»]\s*", re.DOTALL)
 # The csv module rejects cells above this limit. The limit is a C long, which has 32 bits on
 # Windows.

@@ -141,7 +141,7 @@ def draw_scores_by_size(
 def _split_by_panel(
     table: pd.DataFrame, keys: list[str], task_titles: Mapping[str, str]
 ) -> dict[tuple, pd.DataFrame]:
-    """Split a table into the rows of each panel, by model, then in the order of ``task_titles``."""
+    """Split a table by panel: first by model, and then in the order of ``task_titles``."""
     models, tasks = [*table["model"].unique()], [*task_titles]
     groups = [*table.groupby(keys, sort=False)]
     return dict(sorted(groups, key=lambda g: (models.index(g[0][0]), tasks.index(g[0][1]))))

@@ -110,7 +110,7 @@ class Figure(Table):
 class Paper:
     """A paper: the tables and figures to reproduce, and its claims.
 
-    They use the score columns and methods with a printed score, ``tasks_apart`` and
+    These use the score columns and methods that have printed scores, and also ``tasks_apart`` and
     ``more_methods``. If the paper has no printed scores, they use all columns and methods.
 
     Attributes:

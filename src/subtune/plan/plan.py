@@ -74,7 +74,7 @@ class Plan:
 
     @cached_property
     def runs(self) -> dict[str, PlannedRun]:
-        """All runs, by key. Names of models and methods are from a run's last experiment."""
+        """All runs, by key. The names of a run's model and method are from its last experiment."""
         return {run.key: run for runs in self.experiments.values() for run in runs}
 
     @cached_property

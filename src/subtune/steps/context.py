@@ -25,7 +25,7 @@ from subtune.steps.jobs import STEPS, Job, Paths, PlannedJobs, list_files
 class Context:
     """A checked configuration and its plan, with the paths and costs that jobs need.
 
-    The papers in ``config`` are set (`subtune.papers.assign_papers`). ``notes`` are messages to the
+    `subtune.papers.assign_papers` has set the papers in ``config``. ``notes`` are messages to the
     user about the inputs, for example about unknown tokens in a table.
     """
 
