@@ -39,8 +39,9 @@ REMARKS = (
     "score has decreased since then. Changes within the noise are ignored."
 )
 COMPARED = (
-    "The table compares reproduced scores (upper rows) with the paper's (lower rows), in the unit "
-    "of the paper, at the best learning rate and epoch of each method. " + DIVERGED
+    "The table compares reproduced scores (upper rows) with the paper's scores (lower rows), in "
+    "the paper's unit. Reproduced scores are from the best learning rate and epoch of each "
+    "method. " + DIVERGED
 )
 
 
@@ -62,8 +63,8 @@ def metric_table(name: str) -> Table:
     return Table(
         name,
         "Metrics",
-        "Epochs and learning rates are chosen by the first metric of each task. The other metrics "
-        "are reported, but nothing is chosen by them.",
+        "The first metric of each task selects epochs and learning rates. The other metrics are "
+        "only reported.",
         make=metrics_table,
     )
 
@@ -73,10 +74,10 @@ def declare_change_heat_map(name: str, title: str, method: str, task: str) -> Fi
     return Figure(
         name,
         title,
-        "The heat map shows the mean absolute change of the biases and LayerNorm weights in each "
-        "layer after fine-tuning, and the average over layers, as in BitFit. Layers are numbered "
-        "from 1. Colours range from the smallest to the largest change of the figure. Parameters "
-        "that the method does not train are not shown.",
+        "The heat map shows the mean absolute change of each bias and LayerNorm weight in each "
+        "layer after fine-tuning, and its average over layers, as in the BitFit paper. Layers are "
+        "numbered from 1. Colours range from the smallest to the largest change in the panel. "
+        "Parameters that the method does not train are not shown.",
         make=lambda results: draw_parameter_changes(results, method, task),
         needs=Needs(methods=(method,), tables=("parameter_changes",)),
         tasks=(task,),
@@ -86,52 +87,52 @@ def declare_change_heat_map(name: str, title: str, method: str, task: str) -> Fi
 ANSWERS = Table(
     "answers",
     "What to train",
-    "Each answer names the smallest method that loses at most the margin against the reference, on "
-    "one task or in the mean over all tasks. Methods are ordered by the size of the encoder and, "
-    "for equal encoders, by the number of trained parameters. The reference is the fully "
-    "fine-tuned model with the highest score, or the best method that beats it by at least the "
-    "margin with a probability of at least 95 % and several seeds. A method is *enough* if it is "
-    "within the margin of each other method with a probability of at least 95 %, over several "
-    "seeds. It is *probably enough* if it is within the margin of the reference with at least "
-    "80 %. Full fine-tuning is *worth it* if all smaller methods together have less than 5 %, and "
-    "*probably worth it* below 20 %. Otherwise, the answer is *undecided*. The table lists all "
-    "methods, the smallest first, with the loss against the reference, a 95 % upper bound of the "
-    "loss, and the probability that the loss is within the margin. Methods that are enough are "
-    "bold, as are references that beat full fine-tuning. Both scores are means over the seeds and "
-    "folds that both methods have. Probabilities are computed over paired seeds and evaluation "
-    "examples or, with a single seed, over examples alone, and are not corrected for multiple "
-    "comparisons. Parameters are counted without the classifier.",
+    "Each answer names the smallest method that scores at most the margin below the reference, on "
+    "one task or on average over all tasks. Methods are ordered by encoder size, then by the "
+    "number of trained parameters. The reference is the fully fine-tuned model with the highest "
+    "score, unless a method beats it by at least the margin with a probability of at least 95 %, "
+    "over several seeds. In that case, the best such method is the reference. A method is "
+    "*enough* if it is within the margin of each other method with a probability of at least "
+    "95 %, over several seeds. It is *probably enough* if it is within the margin of the reference "
+    "with a probability of at least 80 %. Full fine-tuning is *worth it* if the probabilities of "
+    "all smaller methods sum to less than 5 %, and *probably worth it* if they sum to less than "
+    "20 %. Otherwise, the answer is *undecided*. The table lists all methods, smallest first. The "
+    "loss is the drop in score relative to the reference; 'at most' is its 95 % upper confidence "
+    "bound, and 'within' is the probability that it is within the margin. Methods that are enough "
+    "are bold, as are references that beat full fine-tuning. Both scores are averaged over the "
+    "seeds and folds that the method and the reference share. Probabilities are computed over "
+    "paired seeds and evaluation examples (with a single seed, over examples alone). They are not "
+    "corrected for multiple comparisons. Parameters are counted without the classifier.",
     make=answers_table,
 )
 SUMMARY = Table(
     "summary",
     "Score and cost of each method",
     "The table lists the dev score of each method at its best learning rate (mean ± standard "
-    "deviation over seeds), the highest score first. If the experiment reproduces a paper, scores "
-    "are from the best epoch. Otherwise each example is scored at an epoch that was chosen on "
-    "other examples, which may not be the epoch of an exported model. The "
-    "difference from the reference is paired by seed. Its 95 % interval is computed over seeds and "
-    "dev examples or, with a single seed, over examples alone. Trained parameters are counted "
-    "without the classifier. The size on disk includes all changed values and the classifier. The "
-    "column 'seconds' is the wall time to train and evaluate one run; runs that are trained side "
-    "by side share their time equally. Seconds and the best epoch are medians over seeds. A method "
-    "is bold if no smaller method scores as high and no method of the same size scores higher "
-    "(Pareto front). 'One answer' means that a run gives the same prediction for every example. "
-    f"{DIVERGED} {REMARKS}",
+    "deviation over seeds), highest score first. If the experiment reproduces a paper, scores are "
+    "from the best epoch. Otherwise, each example is scored at an epoch that was chosen on other "
+    "examples; an exported model may be from another epoch. The difference from the reference is "
+    "paired by seed. Its 95 % interval is computed over seeds and dev examples (with a single "
+    "seed, over examples alone). Trained parameters are counted without the classifier. The size "
+    "on disk includes all changed values and the classifier. The column 'seconds' is the wall "
+    "time to train and evaluate one run; runs that are trained side by side share their time "
+    "equally. Seconds and the best epoch are medians over seeds. A method is bold if no smaller "
+    "method scores as high and no method of the same size scores higher (Pareto front). 'One "
+    f"answer' means that a run gives the same prediction for every example. {DIVERGED} {REMARKS}",
     make=summary_table,
 )
 FRONT = Figure(
     "front",
     "Scores of all methods, ordered by size",
-    "The plot shows the score of each method at its best learning rate, and the number of trained "
-    "parameters without the classifier. The black line is the reference's score, and the band to "
+    "The plot shows the score of each method at its best learning rate, and its number of trained "
+    "parameters, without the classifier. The black line is the reference's score, and the band to "
     "its left is the margin. Bars show the 95 % interval of the difference from the reference, "
-    "paired by seed and dev example and shifted by the reference's score. A point is filled if the "
-    "method is within the margin of each other method with a probability of at least 95 %, over "
-    "several seeds. If a method lacks some seeds or folds, their number is on the right, and a "
-    "short line shows the reference's score on those that the method has. Grey squares are methods "
-    "that train nothing in the encoder. Orange diamonds are external predictions. Each row shows "
-    "at most sixteen methods; diverged methods are left out.",
+    "paired by seed and dev example and shifted by the reference's score. A point is filled if "
+    "the method is within the margin of each other method with a probability of at least 95 %, "
+    "over several seeds. If a method lacks some seeds or folds, the number that it has is on the "
+    "right, and a short line shows the reference's score on the same seeds and folds. Grey "
+    "squares are methods that train nothing in the encoder. Orange diamonds are external "
+    "predictions. Each row shows at most sixteen methods; diverged methods are left out.",
     make=lambda results: draw_forest_plot(results.summary, results.task_titles),
 )
 # Tables and figures that are also made for all experiments together.
@@ -139,14 +140,14 @@ SUMMARIES = (ANSWERS, FRONT, SUMMARY)
 CLAIMS = Table(
     "claims",
     "Claims",
-    "The table tests the claims of the paper on these runs and on the printed numbers, with the "
-    "paper's dev sets and methods, on the paper's tasks that were run. A claim holds by the "
-    "paper's own criterion: a mean, a number of tasks, or the p-value of a test. A claim without "
-    "runs is undecided. If printed numbers contradict the claim, the last column names them. A "
-    "verdict is bold (certain) if the whole 95 % interval of the mean agrees with it. This t "
-    "interval is over seeds if there are at least three, otherwise over at least three tasks; the "
-    "two dev sets of MNLI are two tasks. "
-    "A claim that a method is better holds with any difference. In claims that it is the same or "
+    "The table tests the paper's claims on these runs and on the printed numbers. Only the "
+    "paper's methods, dev sets and tasks are used, as far as they were run. The paper's own "
+    "criterion decides whether a claim holds: a mean, a number of tasks, or the p-value of a "
+    "test. A claim without runs is undecided. If printed numbers contradict a claim, the last "
+    "column shows them. A verdict is bold (certain) if the whole 95 % interval of the mean agrees "
+    "with it. This t interval is computed over seeds if there are at least three, otherwise over "
+    "tasks if there are at least three; the two dev sets of MNLI count as two tasks. For a claim "
+    "that a method is better, any positive difference is enough. In claims that it is the same or "
     f"no less, score differences below {EQUIVALENCE_MARGINS['score']} count as ties, except in "
     "claims of the form 'best on k of n tasks' and in claims that state an amount. Ratios within "
     f"{100 * EQUIVALENCE_MARGINS['ratio']:g} % of 1 count as equal. Parameters are counted without "
@@ -157,10 +158,10 @@ CLAIMS = Table(
 LEFT_OPEN = Table(
     "left_open",
     "What the paper left open, and what differs here",
-    "The table lists what the paper does not state, and where subtune differs from the paper or, "
-    "if there is one, its published code. Settings are those of config.yaml; the column 'in this "
-    "experiment' lists those with other values. With the selections, methods train what the "
-    "published code trains.",
+    "The table lists what the paper does not state, and where subtune differs from the paper or "
+    "from its published code, if there is any. Settings are from config.yaml; the column 'in this "
+    "experiment' lists settings that have other values. The selections define methods that train "
+    "what the published code trains.",
     make=lambda results: StyledTable(results["left_open"], wide=CHOICE_WIDTHS),
     needs=Needs(tables=("left_open",)),
 )
@@ -174,50 +175,51 @@ REPRODUCTION = Figure(
     "reproduction",
     "Printed and reproduced scores",
     "The plot compares each printed score with the reproduced score, for all methods that were "
-    "run. Test scores are included if the setting test_scores names a file with them. Bars "
-    f"are {SEVERAL_SEEDS}.",
+    "run. Test scores are included if the setting test_scores names a file that contains them. "
+    f"Bars show {SEVERAL_SEEDS}.",
     make=draw_reproduction,
     needs=Needs(tables=("reproduction",)),
 )
 PAIRED_TESTS = Table(
     "paired_tests",
     "Comparison of all pairs of methods",
-    "The table compares the scores of two methods at a time, paired by score column. It lists the "
-    "mean difference (first method minus second method) and the two-sided p-value of Wilcoxon's "
-    "signed-rank test, uncorrected and with Holm's correction over all pairs.",
+    "The table compares methods two at a time. Their scores are paired by model and task; the two "
+    "dev sets of MNLI count as two tasks. The table lists the mean difference (first method minus "
+    "second method) and the two-sided p-value of Wilcoxon's signed-rank test, uncorrected and "
+    "with Holm's correction over all pairs.",
     make=lambda results: paired_tests(results["chosen"]),
     needs=Needs(questions=2),
 )
 CHOICES = Table(
     "choices",
     "Chosen learning rates and epochs",
-    "The table lists the learning rate, run and best epoch of every score in the other tables. The "
-    f"column 'plateau' lists the learning rates that score at most {PLATEAU} below the best one. "
-    + REMARKS,
+    "For every score in the other tables, the table lists the learning rate, the best epoch and "
+    f"the run. The column 'plateau' lists the learning rates that score at most {PLATEAU} below "
+    "the best one. " + REMARKS,
     make=choices_table,
 )
 LEARNING_CURVES = Figure(
     "learning_curves",
     "Learning curves",
-    "The curves show the dev score after each epoch, for the best learning rate and the best seed "
-    "of each method. If a run diverged in an epoch, its curve ends there.",
+    "The curves show the dev score after each epoch, for the best learning rate and seed of each "
+    "method. If a run diverged in an epoch, its curve ends there.",
     make=draw_learning_curves,
 )
 SIZES = Figure(
     "sizes",
-    "Score by number of training examples",
-    "The lines show the dev score by number of training examples, at the best learning rate for "
-    "each method and number. Larger training sets contain the smaller ones. Bands are "
-    f"{SEVERAL_SEEDS}. A gap in a line means that a run diverged.",
+    "Score against the number of training examples",
+    "The lines show the dev score against the number of training examples. For each method and "
+    "number, the best learning rate is used. Larger training sets contain the smaller ones. Bands "
+    f"show {SEVERAL_SEEDS}. A gap in a line means that a run diverged.",
     make=draw_scores_by_size,
     needs=Needs(tables=("sizes",)),
 )
 SCORES_BY_SIZE = Table(
     "scores_by_size",
     "Scores by number of training examples",
-    "The table lists dev scores in all metrics, at the best learning rate for each method and each "
-    "number of training examples. Learning rates are chosen by the metric that the other tables "
-    "show. The best score of each row is bold.",
+    "The table lists dev scores in all metrics for each number of training examples, at the best "
+    "learning rate of each method. The metric that the other tables show selects the learning "
+    "rates. The best score of each row is bold.",
     make=sizes_table,
     needs=Needs(tables=("sizes",)),
 )
@@ -225,9 +227,9 @@ SCORES_BY_SIZE = Table(
 SUBMISSION = Table(
     "contents",
     "Files for the GLUE server",
-    "For each file in a zip for the GLUE server, the table names the run that predicted the "
-    "labels, or the reason why all predictions in the file are equal. Predictions are from the "
-    "epoch that is best by the task's first metric.",
+    "For each file in a zip archive for the GLUE server, the table names the run that predicted "
+    "the labels, or says why all predictions in the file are equal. Predictions are from the "
+    "epoch with the best score in the task's first metric.",
     make=lambda results: results["submission"],
 )
 
@@ -237,8 +239,8 @@ CLASSES = Table(
     "Errors: precision, recall and F1 of each label",
     "The table lists precision, recall and F1 of each label with 95 % Wilson intervals, for the "
     "method that the answer names and for full fine-tuning. The column 'rows' is the number of "
-    "examples with the label. Runs were not trained on the examples that are counted. With several "
-    "seeds, counts are means over seeds.",
+    "examples with the label. Only examples on which a run was not trained are counted. With "
+    "several seeds, counts are averaged over seeds.",
     make=classes_table,
     needs=Needs(tables=("classes",)),
 )
@@ -246,7 +248,7 @@ CONFUSION = Figure(
     "confusion",
     "Errors: confusion matrix",
     "The cells show the number of examples for each pair of label and prediction. The run was not "
-    "trained on these examples. The shade shows the share among the examples with the same label. "
+    "trained on these examples. The shade shows the share of the examples with the same label. "
     f"With more than {MOST_IN_MATRIX} labels, bars show the most frequent confusions.",
     make=draw_confusion,
     needs=Needs(tables=("confusion",)),
@@ -269,20 +271,20 @@ SUSPECTS = Table(
 PREDICTED = Figure(
     "predicted",
     "Errors: predictions and labels",
-    "Predictions are plotted against labels, for the method that the answer names and for full "
-    "fine-tuning. The runs were not trained on these examples. On the line, the prediction equals "
-    "the label.",
+    "The plots show predictions against labels, for the method that the answer names and for full "
+    "fine-tuning. The runs were not trained on these examples. On the line, predictions equal "
+    "labels.",
     make=draw_predictions_against_labels,
     needs=Needs(tables=("predicted",)),
 )
 MORE_LABELS = Table(
     "more_labels",
     "Would more labels help?",
-    "The table lists scores by number of training examples, for methods that were trained on "
-    "training sets of several sizes. The last column estimates the gain from doubling the largest "
-    "training set, with a 95 % interval over examples and over seeds or folds. Each doubling is "
-    f"assumed to gain {RATIO:g} times as much as the one before. The estimate is also given as "
-    f"a sentence, unless its interval is wider than ±{WIDEST:g}.",
+    "For methods that were trained on training sets of several sizes, the table lists the score "
+    "for each number of training examples. The last column estimates the gain from doubling the "
+    "largest training set, with a 95 % interval over examples and over seeds or folds. Each "
+    f"doubling is assumed to gain {RATIO:g} times as much as the previous one. The estimate is "
+    f"also given as a sentence, unless its interval is wider than ±{WIDEST:g}.",
     make=more_labels_table,
     needs=Needs(tables=("more_labels",)),
 )

@@ -232,7 +232,7 @@ def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
     assert row["over"] == "3 tasks"
     row = shown.loc["Training only biases scores better than full fine-tuning on some tasks"]
     assert (row["this run"], row["paper"]) == ("3 of 3", "14 of 27")
-    assert shown.loc["A frozen encoder scores less than BitFit, on every task", "this run"] == "–"
+    assert shown.loc["A frozen encoder scores lower than BitFit, on every task", "this run"] == "–"
     assert shown.loc["BitFit converges within 7 epochs on most tasks", "paper"] == "not printed"
     assert not (shown == "nan").any(axis=None)
     several = pd.concat([frame.assign(model=model) for model in "ab"])
@@ -312,7 +312,7 @@ def test_a_claim_about_the_size_of_training_data_is_asked_of_every_size():
     for text, ours in (
         ("With little training data", 0.2),
         ("With the most training data", 0.1),
-        ("more data of one task", 1),
+        ("more training examples of a task", 1),
     ):
         row = verdict_of("bitfit", text, sizes=sizes)
         assert row["ours"] == pytest.approx(ours)

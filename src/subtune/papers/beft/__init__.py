@@ -14,11 +14,11 @@ EXHIBITS = (
     Table(
         "table1",
         "Dev scores of the query, key and value biases",
-        "The table lists dev scores in all metrics by number of training examples, at the best "
-        "learning rate for each method and number. The best score of each row is bold. The "
-        "paper's tables were not available. A notebook in its repository shows one run per bias, "
-        "with the pooler's bias, on 1,000 examples of SST-2 with BERT-base: 0.858 with b_v, 0.800 "
-        "with b_q and 0.772 with b_k.",
+        "The table lists dev scores in all metrics for each number of training examples, at the "
+        "best learning rate of each method. The best score of each row is bold. The paper's "
+        "tables were not available. A notebook in its repository shows one run per bias, with the "
+        "pooler's bias, on 1,000 examples of SST-2 with BERT-base: 0.858 with b_v, 0.800 with b_q "
+        "and 0.772 with b_k.",
         make=lambda results: sizes_table(results, BIASES),
         needs=Needs(methods=BIASES, tables=("sizes",)),
     ),
@@ -26,11 +26,11 @@ EXHIBITS = (
         "choice_by_information",
         "The bias with the highest Fisher information",
         "The table compares the Fisher information of the three biases before fine-tuning with "
-        "the dev scores of the biases, in the first metric, for each number of training examples. "
-        "The information of a bias is the mean over its entries in all layers, as a share of the "
-        "sum over the three biases. The last column is the best score minus the score of the bias "
-        "with the most information. A value of 0 means that Fisher information chose the best "
-        "bias.",
+        "the dev scores of training each bias, in the first metric, for each number of training "
+        "examples. The information is averaged over a bias's entries in all layers, and is shown "
+        "as a share of the sum over the three biases. The last column is the best score minus the "
+        "score of the bias with the most information. A value of 0 means that Fisher information "
+        "chose the best bias.",
         make=lambda results: information_table(results, BIASES),
         needs=Needs(methods=BIASES, tables=("sizes", "parameter_information")),
     ),

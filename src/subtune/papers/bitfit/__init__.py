@@ -41,11 +41,11 @@ def on_squad(name: str, metric: str, title: str) -> Figure:
     """Declare a figure of SQuAD scores in one metric against the number of training examples."""
     return Figure(
         name,
-        f"{title} on SQuAD by number of training examples",
+        f"{title} on SQuAD against the number of training examples",
         f"{title} on SQuAD's dev set is plotted against the number of training examples "
-        "(logarithmic axis), at the best learning rate for each method and number. Bands are "
-        f"{SEVERAL_SEEDS}. The paper prints no numbers for its curves, so only reproduced curves "
-        "are shown. It names version 1.0 of SQuAD; these runs use version 1.1.",
+        "(logarithmic axis). For each method and number, the best learning rate is used. Bands "
+        f"show {SEVERAL_SEEDS}. The paper prints no numbers for its curves, so only reproduced "
+        "curves are shown. It names version 1.0 of SQuAD; these runs use version 1.1.",
         make=lambda results: draw_scores_by_size(results, metric, COMPARED_IN_DETAIL),
         needs=Needs(methods=COMPARED_IN_DETAIL, tables=("sizes",)),
         tasks=SQUAD,
@@ -68,15 +68,15 @@ EXHIBITS = (
         "Generalisation gap",
         "The table lists the training score, the dev score, and the gap (training score minus dev "
         "score), in percent, at the best learning rate and epoch of each method. The last column "
-        "shows the accuracies in the text of the paper's section 4. *Not recorded* marks runs "
-        "that were trained before an experiment asked for their training scores. In a new results "
+        "shows the accuracies stated in section 4 of the paper. *Not recorded* marks runs that "
+        "were trained before an experiment asked for their training scores. In a new results "
         "directory, all runs have a training score.",
         make=gap_table,
     ),
     replace(
         dev_score_table("pos", "Part-of-speech tagging", ["pos"], printed_tasks=["ptb"]),
-        caption=f"{COMPARED} The paper's scores are for the Penn Treebank (PTB). They are from the "
-        "text of section 4.",
+        caption=f"{COMPARED} The paper's scores are for the Penn Treebank (PTB). They are stated "
+        "in section 4.",
         tasks=PART_OF_SPEECH,
     ),
     on_squad("figure2", "exact_match", "Exact match"),

@@ -44,8 +44,8 @@ EXHIBITS = (
         "repeat_variance",
         "Variance over seeds",
         "The table lists the variance and the standard deviation of dev scores over seeds. The "
-        "paper repeats only the run of b_m2,b_q on RTE, three times, and reports a variance of "
-        "1.04 % in accuracy.",
+        "paper repeats only b_m2,b_q on RTE (three runs), and reports a variance of 1.04 % in "
+        "accuracy.",
         make=variance_table,
         needs=Needs(seeds=2),
     ),

@@ -21,19 +21,20 @@ from subtune.papers.shared import SEVERAL_SEEDS, dev_score_table, metric_table, 
 EXHIBITS = (
     Figure(
         "figure1",
-        "Changes of each component in full fine-tuning",
-        "The heat maps show the mean absolute change (LayerNorm paper, Eq. 1) of each component in "
-        "each layer after full fine-tuning. There is one panel for each task; all panels share a "
-        "logarithmic scale. Layers are numbered from 0, as in the paper's Figures 3 and 4.",
+        "Change in each component during full fine-tuning",
+        "The heat maps show the mean absolute change (LayerNorm paper, Eq. 1) of each component "
+        "in each layer after full fine-tuning. There is one panel per task; all panels share a "
+        "logarithmic colour scale. Layers are numbered from 0, as in the paper's Figures 3 and 4.",
         make=draw_component_changes,
         needs=Needs(methods=("full",)),
     ),
     Table(
         "table1",
         "Components by Fisher information",
-        "The table ranks components by their Fisher information before fine-tuning. The "
-        "information is averaged within each component, divided by the sum over the components of "
-        "a task, and summed over tasks. The last column shows the rank in the paper.",
+        "The table ranks components by their Fisher information before fine-tuning. For each "
+        "task, the information is averaged within each component and divided by the sum over "
+        "components. The results are summed over tasks. The last column shows the rank in the "
+        "paper.",
         make=lambda results: component_table(results, "table1"),
         needs=Needs(tables=("component_shares",)),
     ),
@@ -42,51 +43,52 @@ EXHIBITS = (
     Table(
         "kruskal_wallis",
         "BitFit compared with LayerNorm",
-        "The Kruskal–Wallis test compares the scores of BitFit and LayerNorm, in these runs and in "
-        "the paper's tables. The last column shows the p-values that the paper prints. The test "
-        "does not pair the scores by task, so differences between tasks can hide a difference "
-        "between the methods. The column 'p_paired' is from Wilcoxon's signed-rank test, which "
-        "pairs them.",
+        "The Kruskal–Wallis test compares the scores of BitFit and LayerNorm, in these runs and "
+        "in the paper's tables. The last column shows the p-values that the paper prints. The "
+        "test does not pair the scores by task, so differences between tasks can hide a "
+        "difference between the methods. The column 'p_paired' is from Wilcoxon's signed-rank "
+        "test, which pairs scores by task.",
         make=lambda results: kruskal_wallis_table(results, ["bitfit", "layernorm"]),
     ),
     Figure(
         "figure2",
-        "Dev score by trained fraction, individual masks",
-        "The plots show the dev score by trained fraction of the LayerNorm parameters, for masks "
-        "from the Fisher information of the task itself. At 100 %, all LayerNorm parameters are "
-        "trained.",
+        "Dev score against the trained fraction, individual masks",
+        "The plots show the dev score against the fraction of LayerNorm parameters that are "
+        "trained. The masks are based on the Fisher information of the task itself. At 100 %, all "
+        "LayerNorm parameters are trained.",
         make=lambda results: draw_scores_by_fraction(results, ["individual"]),
         needs=Needs(fractions=True),
     ),
     Figure(
         "figure3",
         "Fisher information of LayerNorm, by layer and task",
-        "The upper panels show each layer's share of the LayerNorm Fisher information of a "
-        "task before fine-tuning, for weights and biases. The lower panels show the paper's "
-        "numbers for BERT-large-cased. Their scale is not stated. Hatched cells are illegible in "
-        "the paper.",
+        "The upper panels show how the Fisher information of LayerNorm on each task, before "
+        "fine-tuning, is distributed over the layers, for weights and for biases. The lower "
+        "panels show the paper's numbers for BERT-large-cased, whose scale is not stated. Hatched "
+        "cells are illegible in the paper.",
         make=draw_information,
         needs=Needs(tables=("layernorm_information",)),
     ),
     Figure(
         "figure4",
         "Global Fisher information of LayerNorm",
-        "For weights and for biases, the heat maps show each layer's share of the LayerNorm Fisher "
-        "information of a task, summed over tasks. Every column sums to the number of tasks. The "
-        "paper's numbers are those printed in its Figure 4, which has the same sums. For global "
-        "masks, in contrast, weights and biases are ranked together, as in section 3.4. Both heat "
-        "maps use one colour scale, in multiples of an equal share per layer.",
+        "The heat maps show each layer's share of LayerNorm's Fisher information, for weights and "
+        "for biases. Shares are computed for each task, then summed over tasks. Every column sums "
+        "to the number of tasks. The paper's numbers are from its Figure 4, which has the same "
+        "sums. For global masks, in contrast, weights and biases are ranked together, as in "
+        "section 3.4. In both heat maps, the same colour stands for the same multiple of the "
+        "map's mean value.",
         make=draw_global_information,
         needs=Needs(tables=("global_layernorm_information",)),
     ),
     Figure(
         "figure5",
-        "Dev score by trained fraction, three kinds of mask",
-        "The plots show the dev score by trained fraction of the LayerNorm parameters, for masks "
-        "from the Fisher information of the task itself (individual), of all tasks (global), and "
-        "of all other tasks (cross-validated). In addition to the paper's three curves, horizontal "
-        "lines show two references: training all LayerNorm parameters, and full fine-tuning. "
-        f"Bands are {SEVERAL_SEEDS}.",
+        "Dev score against the trained fraction, three kinds of mask",
+        "The plots show the dev score against the fraction of LayerNorm parameters that are "
+        "trained. The masks are based on the Fisher information of the task itself (individual), "
+        "of all tasks (global), or of all other tasks (cross-validated). In addition to the "
+        "paper's three curves, horizontal lines show two references: training all LayerNorm "
+        f"parameters, and full fine-tuning. Bands show {SEVERAL_SEEDS}.",
         make=lambda results: draw_scores_by_fraction(
             results, ["individual", "global", "cv"], references=["layernorm", "full"]
         ),
@@ -132,7 +134,7 @@ def rank_minus(shares: pd.DataFrame, ranks: Mapping[str, int]) -> pd.Series:
     """Compute each component's rank by Fisher information minus its rank in ``ranks`` (Table 1).
 
     ``shares`` is ``component_shares``, or has the columns ``component`` and ``rank``. No shared
-    statistic can be used, because Table 1 prints only the order over all tasks.
+    statistic can be used, because Table 1 reports only the overall ranking for all tasks together.
     """
     if "rank" in shares:
         reproduced = shares.set_index("component")["rank"]

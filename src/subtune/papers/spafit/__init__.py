@@ -12,11 +12,11 @@ EXHIBITS = (
     Table(
         "table1",
         "Methods and their parameters",
-        "The table lists the parameters that each method trains in three groups of layers and "
-        "outside the layers, their number (in millions, with a classifier for three labels), and "
-        "the number in the paper's Table 2. Layers are numbered from 0; N1 and N2 are the last "
-        "layers of the first two groups. Full BitFit has the printed number of parameters, and "
-        "the other Full BitFit trains what the text describes.",
+        "The table shows which parameters each method trains in the three groups of layers and "
+        "outside the layers. It also lists their number (in millions, with a classifier for three "
+        "labels) and the number in the paper's Table 2. Layers are numbered from 0; N1 and N2 are "
+        "the last layers of the first two groups. 'Full BitFit' has the printed number of "
+        "parameters; 'Full BitFit, as the text says' trains what the text describes.",
         # No task has more than three labels.
         make=lambda results: parameters_table(results, labels=3),
     ),
