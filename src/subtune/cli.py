@@ -133,7 +133,7 @@ def run(config: SnakemakeArgument, /, *others: SnakemakeArgument) -> None:
     if not config.startswith("-"):
         if not Path(config).is_file():
             raise SubtuneError(
-                f"{config}: no such file, expected a configuration, which `subtune init` can write"
+                f"{config}: no such file; to write a configuration, use `subtune init`"
             )
         words[0] = f"--configfile={config}"
     call_snakemake(words)
@@ -215,7 +215,8 @@ def params(
     Args:
         method: name of a method, 'a,b' for both together, or 'a without b'; default: all methods
         model: directory of a local model; default: the models of the papers
-        config: configuration file with your own selections and, without --model, local models
+        config: configuration file with your own selections and, if --model is not given, your local
+            models
         labels: number of outputs of the classifier; default: 2
         json: print JSON
     """
@@ -316,8 +317,8 @@ def verify(*, results: Directory | None = None) -> None:
     if damage:
         raise SubtuneError(
             "\n".join(damage.values())
-            + f"\n{len(damage):,} run(s) have a damaged or missing record. To train those that are "
-            "still in the configuration again, run this command, and then snakemake:\n"
+            + f"\n{len(damage):,} run(s) have a damaged or missing record. To retrain those that "
+            "are still in the configuration, run this command, then snakemake:\n"
             + shlex.join(["rm", "-r", *map(str, paths)])
         )
     stored = records.list_stored_ids(layout)
@@ -343,7 +344,7 @@ def export(
         to: new directory for the model
         results: results directory; default: ./results, or its only subdirectory with runs
         adapter: write the trained LoRA weights, norms or PEFT modules as a PEFT adapter
-        minutes: time limit for training a cross-validation run again on all examples; default: 10
+        minutes: time limit for retraining a cross-validation run on all examples; default: 10
     """
     from subtune.core.files import require_new
 
@@ -356,7 +357,7 @@ def export(
 
     write = export_adapter if adapter else export_model
     exported = write(layout, found, to, minutes)
-    print(f"run {exported} is in {to}")
+    print(f"run {exported} was exported to {to}")
 
 
 @_command("predict bitfit table.csv --to predictions.csv")
@@ -384,7 +385,7 @@ def predict(
         text2: column of the second texts, if texts are pairs
         encoding: encoding of the table, such as latin-1; default: UTF-8 or UTF-16
         sheet: sheet of an Excel file; default: the first
-        minutes: time limit for training a cross-validation run again on all examples; default: 10
+        minutes: time limit for retraining a cross-validation run on all examples; default: 10
     """
     if Path(run).is_dir():
         raise SubtuneError(
@@ -396,7 +397,7 @@ def predict(
     layout = Layout(str(find_results(results).resolve()))
     found = _find_run(layout, run)
     rows = predict_table(layout, found, table, to, (text, text2), encoding, sheet, minutes)
-    print(f"{rows:,} rows are in {to}")
+    print(f"{rows:,} rows were written to {to}")
 
 
 def _find_run(layout: Layout, run: str) -> str:
@@ -408,7 +409,7 @@ def _find_run(layout: Layout, run: str) -> str:
         return records.find_run_id(Path(layout.records()), run)
     if not Path(layout.summary("answers", "csv")).is_file():
         raise SubtuneError(
-            f"{layout.results}: found no answer, so {run!r} cannot be the method of a comparison; "
+            f"{layout.results}: found no answer of a comparison, so {run!r} cannot be a method; "
             "run `subtune compare` first, give a run id, or use another --results directory"
         )
     return Comparison(Path(layout.results)).best_run(run)

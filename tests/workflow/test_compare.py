@@ -271,7 +271,7 @@ def test_an_export_trains_once_more_on_all_rows_and_finds_it_made(answer, tmp_pa
     assert cli.main(["export", *arguments]) == 0, capsys.readouterr().err
     assert (store / refit / "spec.json").stat().st_mtime_ns == made
     card = (place / "README.md").read_text()
-    assert "trained once more on the examples of all folds" in card
+    assert "retrained on the examples of all folds" in card
     assert f"| held-out folds | accuracy | {folds['score'].mean():.4f} |" in card
     predicted = answer.predict("bitfit", TRAIN["sentence"])["prediction"]
     assert predicted.index.equals(TRAIN.index)

@@ -27,7 +27,7 @@ class TableOptions:
 
     Attributes:
         text: column of the texts; default: guessed
-        text2: column of the second text of each pair; default: texts are not pairs
+        text2: column of the second text, if texts are pairs; default: no pairs
         label: column of the labels, or several 0/1 columns, such as toxic,insult; default: guessed
         kind: classification, multilabel or regression; default: guessed
         group: column of the author, patient or thread; rows with the same value are in one fold
@@ -58,8 +58,8 @@ class Options(TableOptions):
         predictions: file or column with the predictions of another system, such as an LLM, for the
             rows on which methods are scored; several systems are allowed
         minutes: time limit for the whole comparison; default: 10
-        margin: largest acceptable loss of score compared with full fine-tuning; default: 0.02, or
-            as in the earlier call
+        margin: largest acceptable drop in score relative to full fine-tuning; default: 0.02 or, if
+            a comparison is continued, its margin
     """
 
     predictions: list[str] | None = None

@@ -313,7 +313,7 @@ def require_labels(facts: Facts) -> None:
     most = max(DEFAULTS.fewest_refused, rows // 2)
     limit = min(DEFAULTS.classes_of_words, most) if "kind" in facts.guessed else most
     if len(learnt) > limit:
-        hint = "; if each is a class, add --classes" if len(learnt) <= most else ""
+        hint = "; if each label is a class, add --classes" if len(learnt) <= most else ""
         raise SubtuneError(
             f"--label: found {len(learnt):,} different labels in {rows:,} rows of column {names!r} "
             f"of {train.path}, expected at most {limit} classes{hint}"

@@ -203,7 +203,7 @@ def train_within_time_limit(context: Context, clock: TimeLimit, workers: Workers
         interrupted = bool(stopping())
     if interrupted:
         print_line(
-            "stopping: computing the answer from the recorded runs; interrupt again to end at once"
+            "stopping: computing the answer from the recorded runs; to end at once, interrupt again"
         )
     state.read_scores()
     # If nothing was left to train, the call only writes results.
@@ -214,8 +214,8 @@ def train_within_time_limit(context: Context, clock: TimeLimit, workers: Workers
         if interrupted:
             raise KeyboardInterrupt
         raise SubtuneError(
-            "--minutes: the time ran out before any run was recorded; to continue, repeat the call "
-            "with more minutes"
+            "--minutes: the time ran out before any run was recorded; to continue, run the "
+            "comparison again with more minutes"
         )
     stop = threading.Thread(target=workers.stop, args=[min(SECONDS_TO_STOP, seconds)], daemon=True)
     stop.start()
@@ -223,7 +223,8 @@ def train_within_time_limit(context: Context, clock: TimeLimit, workers: Workers
         is_old = state.writer.answered < len(state.progress.scores)
         lacking = "the answer below and report.html lack" if is_old else "report.html may lack"
         print_line(
-            f"the time is up: {lacking} the last recorded runs; repeat the call to update them"
+            f"the time is up: {lacking} the last recorded runs; to update them, run the comparison "
+            "again"
         )
         if is_old and state.answer:
             print_line(f"the newest answer: {state.answer}")

@@ -53,6 +53,6 @@ class MemoryGauge:
             return None
         return (
             f"memory: a job uses up to {needed / 1e9:.1f} GB, and all jobs together may use "
-            f"{free / 1e9:.1f} GB ({SHARE:.0%} of the free memory), so the others wait until one "
+            f"{free / 1e9:.1f} GB ({SHARE:.0%} of the free memory), so other jobs wait until one "
             f"of {len(busy)} ends"
         )

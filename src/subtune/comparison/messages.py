@@ -45,7 +45,7 @@ def look_lines(facts: Facts) -> Iterator[str]:
     if facts.constant is not None:
         yield from _class_lines(facts)
         yield (
-            f"always predicting {join_names([str(facts.most_frequent)])} is correct for "
+            f"always predicting {quote(str(facts.most_frequent))} is correct for "
             f"{facts.constant:.1%} of the {scored_rows}"
         )
         yield from _spelling_lines(facts)
@@ -54,7 +54,7 @@ def look_lines(facts: Facts) -> Iterator[str]:
     yield from _deciding_lines(facts)
     if facts.conflicts:
         rows = sum(len(places) for by in facts.conflicts.values() for places in by.values())
-        texts = f"texts with different labels: {len(facts.conflicts):,}, in {rows:,} rows"
+        texts = f"texts with conflicting labels: {len(facts.conflicts):,}, in {rows:,} rows"
         yield f"{texts}; no method can predict all of these labels"
     for text, by_label in islice(facts.conflicts.items(), SHOWN):
         labels = (f"{join_names([word])} ({places[0]})" for word, places in by_label.items())
@@ -87,7 +87,8 @@ def _column_lines(facts: Facts) -> Iterator[str]:
     yield f"label: {where}{notes.get('label', '')}"
     if facts.numbers:
         low, high = facts.numbers
-        yield f"regression: numbers from {low:g} to {high:g} (if each is a class, add --classes)"
+        hint = "(if each number is a class, add --classes)"
+        yield f"regression: numbers from {low:g} to {high:g} {hint}"
 
 
 def _class_lines(facts: Facts) -> Iterator[str]:
@@ -170,15 +171,15 @@ def describe_cut_texts(lengths: Lengths) -> str:
 
 def describe_folds(facts: Facts, folds: int, runs: int) -> Iterator[str]:
     """Yield lines about the cross-validation, for tables without a dev set."""
-    evaluation = f"each row is predicted once, by the one of {folds} runs that did not train on it"
+    evaluation = f"each row is predicted once, by the run (one of {folds}) that did not train on it"
     if runs < folds:
         evaluation = (
             f"{runs} of {folds} folds are predicted, each by a run that did not train on it"
         )
     if "test" in facts.parts:
         evaluation = (
-            f"the epoch of each run is selected on the one of {folds} folds that the run does not "
-            "train on; scores are on the test set"
+            f"each run selects its epoch on the one of {folds} folds on which it does not train; "
+            "scores are computed on the test set"
         )
     yield f"no dev set: {evaluation}; to use a dev set, add --dev"
     counts = facts.parts["train"].labels
@@ -223,7 +224,7 @@ def sample_lines(
 
 def model_line(model: StartingModel) -> str:
     """Format the line about a model: its size, and the reason for choosing this model."""
-    size = "size unknown before the download"
+    size = "size unknown until it is downloaded"
     if dimensions := model.dimensions:
         layers, millions = dimensions.num_hidden_layers, dimensions.parameters / 1e6
         size = f"{format_count(layers, 'layer')}, {millions:,.1f} million parameters"
@@ -286,7 +287,7 @@ def time_lines(
     """Yield lines about the estimated time of all runs or of a ``part`` of them, if known."""
     unknown = " and ".join(model.reference for model in models if model.dimensions is None)
     if times is None:
-        yield f"time: unknown before {unknown} is downloaded"
+        yield f"time: unknown until {unknown} is downloaded"
         return
     without = f", without {unknown}, which is not downloaded yet" if unknown else ""
     how = f"estimated from training steps on this machine{without}"

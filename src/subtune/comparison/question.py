@@ -49,7 +49,7 @@ from subtune.steps.context import plan_and_check
 ASKED = "comparison.json"
 # The message if reading tables and measuring the machine took all of the time.
 OUT_OF_TIME = (
-    "--minutes: the time ran out before the training began; repeat the call with more minutes"
+    "--minutes: the time ran out before training began; run the comparison again with more minutes"
 )
 Say = Callable[[str], object]
 
@@ -217,8 +217,8 @@ def _check_order_of_index(predictions: Any, scored: Any) -> None:
         both = isinstance(index, pd.Index) and isinstance(own, pd.Index)
         if both and not index.equals(own) and {*index} == {*own}:
             raise SubtuneError(
-                "--predictions: found the index of the table in another order, expected "
-                "predictions in the order of the table's rows"
+                "--predictions: the index has the same values as the table's index, but in a "
+                "different order; sort the predictions in the order of the table's rows"
             )
 
 
@@ -249,7 +249,7 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
     that were moved, and for a configuration that no earlier call wrote.
     """
     path = place / CONFIGURATION
-    advice = "expected the results of an earlier call; choose another directory"
+    advice = "expected the results of an earlier comparison; choose another directory"
     with convert_errors(f"--results: {place} has a {CONFIGURATION} but no {ASKED}, {advice}"):
         before = json.loads((place / ASKED).read_text())
     planned, written_as = before.pop("minutes"), before.pop("configuration")
@@ -263,7 +263,7 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
     asked = question.identity
     if differing := [key for key in asked | before if asked.get(key) != before.get(key)]:
         raise SubtuneError(
-            f"--results: {place} contains the results of a call with a different value of "
+            f"--results: {place} contains the results of a comparison with a different value of "
             f"{join_names(differing, joined='and')}; choose another directory"
         )
     if Path(written.results) != place:

@@ -53,7 +53,7 @@ class Comparison:
 
     @property
     def summary(self) -> pd.DataFrame:
-        """A table with one row per method: score, loss of score with an interval, and size."""
+        """A table with one row per method: score, drop in score with an interval, and size."""
         return self._read_summary_table("summary")
 
     @property

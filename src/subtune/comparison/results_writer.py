@@ -65,7 +65,7 @@ class ResultsWriter:
         if not self.answered:
             raise SubtuneError(
                 "--minutes: the time ran out before the answer was written; to see the recorded "
-                "runs, repeat the call with more minutes"
+                "runs, run the comparison again with more minutes"
             )
         return self.shown == len(progress.scores)
 

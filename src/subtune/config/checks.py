@@ -115,7 +115,7 @@ def _check_tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[s
             if title in headings:
                 yield (
                     f"{path}.tasks: the title {title!r} of task {name!r} is also the heading of "
-                    "another column in the tables of scores; choose another `title`"
+                    "another column in the score tables; choose another `title`"
                 )
             headings.add(title)
         if name in TASKS and name not in config.directories and not has_data(name):

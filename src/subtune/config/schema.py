@@ -200,7 +200,7 @@ class Experiment(Section):
     """A grid of runs: model × task × method × learning rate × seed, and optionally fractions."""
 
     paper: str | None = None
-    """paper whose tables and figures are created in addition to the general ones; default: the
+    """paper whose tables and figures are made in addition to the general ones; default: the
     paper with the same name as the experiment, if there is one"""
     models: Names
     """names of models"""
@@ -223,7 +223,7 @@ class Experiment(Section):
     fisher_rows: Count | None = None
     """number of training examples from which Fisher information is estimated; default: all"""
     seeds: Annotated[tuple[FromZero, ...], DISTINCT] = Field(default=(0,), min_length=1)
-    """random seeds; there is one run for each"""
+    """random seeds; there is one run per seed"""
     folds: Annotated[int, Field(ge=2, le=LARGEST)] | None = None
     """number of folds for cross-validation on the training set. The run of each seed trains on all
     folds except one, and is scored on that fold instead of the dev set. If there are more seeds
@@ -255,7 +255,7 @@ class Experiment(Section):
     """early stopping: a run ends after this number of epochs without a better score. Default: no
     early stopping"""
     margin: float = Field(default=MARGIN, gt=0, lt=1)
-    """largest acceptable loss of score compared with full fine-tuning. The answer is the smallest
+    """largest acceptable drop in score relative to full fine-tuning. The answer is the smallest
     method within this margin"""
     precision: Precision = "fp32"
     """precision of matrix products. `tf32` rounds their inputs to 10 bits of mantissa on GPUs of
@@ -343,7 +343,7 @@ class Assumptions(Section):
     """The machine assumed in time estimates. Results do not depend on the machine."""
 
     device: str = "H100"
-    """machine: `H200`, `CPU core`, `H100`, `H100 tf32`, `A100`, or any name if `pace` is set.
+    """machine: `H200`, `CPU core`, `H100`, `H100 tf32`, `A100`, or any other name if `pace` is set.
     Training steps were timed on `H200` and `CPU core`. For the other three machines, the time of a
     step is estimated from these measurements and data sheets. A name with the word `core` denotes a
     CPU. Any other name denotes a GPU, on which more runs can share training steps"""
@@ -378,7 +378,7 @@ class Config(Section):
     glue_dir: str | None = None
     """directory with GLUE's official files, required if `source` is `tsv`"""
     directories: dict[OfficialTask, Annotated[str, Field(min_length=1)]] = {}
-    """directory with the official files of a task, by task; used with any `source`"""
+    """directories with the official files of single tasks, by task; used with any `source`"""
     test_scores: str | None = None
     """CSV file with the test scores returned by the GLUE server"""
     models: dict[Name, ModelSource] = {}

@@ -49,7 +49,7 @@ def download_snapshot(problem: str, instead: str, repository: str, **settings: A
     """
     import huggingface_hub
 
-    advice = f"check the internet connection of the machine that downloads, or {instead}"
+    advice = f"check the internet connection of the machine that downloads the files, or {instead}"
     with explain_hub_errors(problem, advice):
         return Path(huggingface_hub.snapshot_download(repository, **settings))
 

@@ -110,8 +110,8 @@ def find_prediction_columns(
         tells_apart = 2 * len({*wanted}) > len(wanted)
         if tells_apart and given != wanted and sorted(given) == sorted(wanted):
             raise SubtuneError(
-                f"{source}: column {name!r} has the cells of the table in another order; sort the "
-                "predictions like the rows of the table"
+                f"{source}: column {name!r} has the same cells as the table, but in a different "
+                "order; sort the predictions in the order of the table's rows"
             )
     own = {*task.text, *task.label_columns}.difference(NAMES)
     by_folded = {column.strip().casefold(): column for column in reversed(columns)}

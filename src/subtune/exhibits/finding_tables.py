@@ -204,8 +204,8 @@ def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:
         certain = claims["is_certain"].sum()
         places = ", ".join(str(path.parents[1]) for path in paths)
         main = claims[claims["is_main"]]
-        counted = f"{held} hold, {failed} do not, {is_open} undecided ({certain} of them certain)"
-        lines += wrap_text(f"{citation}: of {len(claims)} claims {counted}.")
+        counted = f"{held} hold, {failed} do not, {is_open} are undecided; certain: {certain}"
+        lines += wrap_text(f"{citation}: of {len(claims)} claims, {counted}.")
         lines += wrap_text("  " + " ".join(f"{c.claim}: {c.judged}." for c in main.itertuples()))
         lines.append(f"    {places}")
     lines += wrap_text(

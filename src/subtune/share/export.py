@@ -232,8 +232,8 @@ def _load_run(
     if spec.reads_texts:
         raise SubtuneError(
             f"run {run} has no pretrained model to export; to fit its regression, use the code in "
-            "docs/methods.md, section TF-IDF, unless the log mentions cut texts or stochastic "
-            "gradient descent"
+            "docs/methods.md, section TF-IDF (unless the log says that texts were truncated or "
+            "mentions stochastic gradient descent)"
         )
     if isinstance(spec.selection, Adapters):
         raise SubtuneError(

@@ -163,7 +163,7 @@ class PlannedJobs(NamedTuple):
         """Return the job with the name ``STEP/ID``, such as ``train/cola-0123456789ab``."""
         step, _, id = name.partition("/")
         if id not in self.jobs.get(step, {}):
-            raise SubtuneError(f"{name}: this job is not in the plan of this call ({self.path})")
+            raise SubtuneError(f"{name}: this job is not in the plan {self.path}")
         return self.jobs[step][id]
 
 
@@ -238,7 +238,7 @@ def _explain_repeated_jobs(before: str) -> list[str]:
         done = [job for job in jobs if all(map(os.path.exists, list_files(job.outputs)))]
         if others := [*filter(None, (_find_other_versions(job.spec) for job in done))]:
             return [
-                f"subtune was updated ({others[-1]}); finished jobs that run again: {len(others)}"
+                f"subtune was updated ({others[-1]}); finished jobs to run again: {len(others)}"
             ]
     return []
 

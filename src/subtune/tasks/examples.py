@@ -100,9 +100,10 @@ class Examples:
         """The set of each row, from `subtune.tasks.row_sets.find_sets`."""
         if SET not in self._split.column_names:
             raise SubtuneError(
-                "the token ids are from an earlier version, which could score methods on different "
-                "rows of the same fold; delete `datasets` and `tokens` in the results directory, "
-                "and run the command again: runs on folds are trained again, all others are kept"
+                "the token ids are from an earlier version, which could score methods on "
+                "different rows of the same fold; delete `datasets` and `tokens` in the results "
+                "directory, and run the command again: runs on folds are retrained, all others "
+                "are kept"
             )
         return np.array(self.column(SET))[np.searchsorted(self.row, self.row_indices)]
 

@@ -268,6 +268,6 @@ def _choose_penalty(
     below = scores[:, [scores.mean(0).argmax()]] - scores
     errors = below.std(0, ddof=1) / np.sqrt(len(pairs))
     penalty = PENALTIES[(below.mean(0) <= errors).argmax()]
-    end = ", the end of the range that is tried" if penalty == PENALTIES[-1] else ""
+    end = ", the smallest value that was tried" if penalty == PENALTIES[-1] else ""
     log_line(f"embeddings: the regression's penalty is {penalty:g}{end}")
     return penalty

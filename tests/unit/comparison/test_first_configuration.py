@@ -99,7 +99,7 @@ def test_any_number_of_labels_are_a_task_of_their_own(in_lists, here, written):
     assert task.metrics == ("f1_micro", "f1_macro", "accuracy")
     assert task.labels == (("insult", "toxic") if in_lists else ("toxic", "insult"))
     assert "insult (8)" in said
-    assert "always predicting toxic is correct for 33.3% of the rows" in said
+    assert "always predicting 'toxic' is correct for 33.3% of the rows" in said
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_a_model_on_the_hub_is_not_asked_for(call, monkeypatch):
     assert (status, problem) == (0, "")
     assert read_config(Path("films.yaml")).models["some-model"].hub == "someone/some-model"
     assert "tokens (estimated from the number of words)" in said
-    assert "time: unknown before someone/some-model is downloaded" in said
+    assert "time: unknown until someone/some-model is downloaded" in said
 
 
 @pytest.mark.parametrize(("rows", "folds"), [(12, 5), (7, 4)])

@@ -55,7 +55,7 @@ def test_the_share_of_the_answer_that_is_always_the_same():
         "label: column 'label'",
         "2 classes: rare (20), usual (380)",
         "2 classes in the dev set: rare (10), usual (190)",
-        "always predicting usual is correct for 95.0% of the dev set",
+        "always predicting 'usual' is correct for 95.0% of the dev set",
         "lengths: half of the texts have up to 6 tokens, the longest 30; max_length 8, which "
         "truncates 33.3% of the texts and keeps 45.0% of all tokens",
     ]
@@ -80,7 +80,7 @@ def test_texts_of_two_files_and_those_with_different_labels():
     assert [*look_lines(found)][7:11] == [
         "3 of the 4 dev rows are also in the training file: scores on these rows say little about "
         "new texts",
-        "texts with different labels: 2, in 6 rows; no method can predict all of these labels",
+        "texts with conflicting labels: 2, in 6 rows; no method can predict all of these labels",
         "    'y': a (line 4), b (line 5)",
         "    'z': b (line 6), a (line 2 of validation.csv)",
     ]
@@ -145,7 +145,7 @@ def test_labels_of_one_file_alone_and_of_several_spellings():
     assert [*look_lines(found)][4:11] == [
         "3 classes: A (1), a (1), b (1)",
         "2 classes in the dev set: a (2), c (1)",
-        "always predicting a is correct for 66.7% of the dev set",
+        "always predicting 'a' is correct for 66.7% of the dev set",
         "labels that look alike, but are different classes: 'A', 'a'",
         "label 'A' does not occur in the dev set: no score includes this label",
         "label 'b' does not occur in the dev set: no score includes this label",
@@ -278,7 +278,7 @@ def test_numbers_have_no_classes():
     assert (found.most_frequent, found.constant) == (None, None)
     assert found.parts["train"].labels == {}
     lines = [*look_lines(found)]
-    assert lines[3] == "regression: numbers from 0 to 19 (if each is a class, add --classes)"
+    assert lines[3] == "regression: numbers from 0 to 19 (if each number is a class, add --classes)"
     assert "training rows whose 'label' is not a number: 1, the first in line 23" in lines
 
 

@@ -39,7 +39,7 @@ def test_one_job_always_runs(monkeypatch):
 def test_before_a_job_is_measured_the_estimate_counts(gauge, busy):
     lack = gauge.find_lack(JOB, {busy: JOB}, [])
     assert lack.startswith("memory: a job uses up to 4.0 GB, and all jobs together may use 5.2 GB")
-    assert lack.endswith("so the others wait until one of 1 ends")
+    assert lack.endswith("so other jobs wait until one of 1 ends")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory of processes is read on Linux")

@@ -158,7 +158,7 @@ def test_labels_that_differ_in_invisible_characters_are_one(said, word, other):
 def test_more_than_200_classes_are_accepted_if_asked_for(said):
     frame([f"intent {n}" for n in range(210)], rows=840).to_csv("t.csv", index=False)
     assert said("t.csv")[0].endswith(
-        "expected at most 200 classes; if each is a class, add --classes"
+        "expected at most 200 classes; if each label is a class, add --classes"
     )
     assert said("t.csv", kind="classification")[3].startswith("210 classes: intent 0 (4), ")
 

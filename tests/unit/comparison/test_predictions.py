@@ -238,7 +238,7 @@ def test_a_file_with_labels_alone_is_refused(tmp_path, text):
 
 def test_predictions_in_the_order_of_other_rows_are_refused(tmp_path):
     (tmp_path / "gpt.csv").write_text("text,gpt\nb,bad\na,good\n")
-    with refused(f"{tmp_path}/gpt.csv: column 'text' has the cells", "in another order"):
+    with refused(f"{tmp_path}/gpt.csv: column 'text' has the same cells", "in a different order"):
         checked(tmp_path / "gpt.csv")
 
 

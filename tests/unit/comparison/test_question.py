@@ -360,7 +360,7 @@ def test_predictions_with_the_index_in_another_order_are_refused(tmp_path, untra
     splits[scored] = rows.sample(frac=1, random_state=0)
     call = partial(compare, **splits, results=tmp_path / "out", say=lambda line: None)
     forms = {"series": lambda y: y, "list": lambda y: [y, y], "mapping": lambda y: {"mine": y}}
-    with pytest.raises(SubtuneError, match=r"predictions: found the index .* in another order"):
+    with pytest.raises(SubtuneError, match=r"predictions: the index .* in a different order"):
         call(predictions=forms[form](rows["y"]))
     call(predictions=forms[form](splits[scored]["y"]))
 

@@ -110,7 +110,7 @@ def test_a_papers_lines_count_its_claims_and_name_the_main_ones(tmp_path, monkey
     columns = ["claim", "is_main", "judged", "is_certain"]
     pd.DataFrame(rows, columns=columns).to_csv(path, index=False)
     assert finding_tables.format_papers({"Toys (Child, 2026)": [path]}).splitlines() == [
-        "Toys (Child, 2026): of 4 claims 1 hold, 1 do not, 2 undecided (1 of them certain).",
+        "Toys (Child, 2026): of 4 claims, 1 hold, 1 do not, 2 are undecided; certain: 1.",
         "  Biases do: holds. All do: does not hold.",
         f"    {path.parents[1]}",
         "Each verdict uses the paper's own criterion. It is certain if the whole 95 % interval in",

@@ -315,7 +315,7 @@ def test_the_command_says_where_the_model_is_and_nothing_else(tmp_path, tiny_ber
     capfd.readouterr()
     target = str(tmp_path / "out")
     assert cli.main(["export", spec.id, "--to", target, "--results", str(tmp_path)]) == 0
-    assert capfd.readouterr() == (f"run {spec.id} is in {target}\n", "")
+    assert capfd.readouterr() == (f"run {spec.id} was exported to {target}\n", "")
 
 
 @pytest.mark.slow

@@ -146,7 +146,7 @@ def test_a_table_keeps_its_columns(results, tmp_path, capfd):
         csv.writer(file).writerows([("id", "sentence"), *rows])
     capfd.readouterr()
     assert call(results, tmp_path / "in.csv", "--to", tmp_path / "out.csv") == 0
-    assert capfd.readouterr() == (f"3 rows are in {tmp_path / 'out.csv'}\n", "")
+    assert capfd.readouterr() == (f"3 rows were written to {tmp_path / 'out.csv'}\n", "")
     table = pd.read_csv(tmp_path / "out.csv", dtype=str)
     assert [*table[["id", "sentence"]].itertuples(index=False, name=None)] == rows
     assert set(table["prediction"]) <= set(TASKS["sst2"].labels)

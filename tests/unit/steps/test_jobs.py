@@ -170,8 +170,8 @@ def cut_the_plan(plan):
     [
         (lose_the_plan, "cannot read this plan; run the command again: No such file or directory"),
         (cut_the_plan, "cannot read this plan; run the command again: Unterminated string"),
-        (lambda plan: "tokens/none", "tokens/none: this job is not in the plan of this call"),
-        (lambda plan: "nothing/none", "nothing/none: this job is not in the plan of this call"),
+        (lambda plan: "tokens/none", "tokens/none: this job is not in the plan"),
+        (lambda plan: "nothing/none", "nothing/none: this job is not in the plan"),
     ],
 )
 def test_a_job_that_is_not_found_is_one_line_in_its_log(passed_plan, monkeypatch, prepare, message):
@@ -276,7 +276,7 @@ def test_finished_jobs_that_an_update_repeats_are_counted(settings, monkeypatch)
     monkeypatch.setattr(jobs, "_hash_code", lambda: "another")
     monkeypatch.setattr(spec, "RECIPE_VERSION", 6)
     [note] = write_plan(settings).notes
-    assert note == "subtune was updated (recipe_version 5, now 6); finished jobs that run again: 1"
+    assert note == "subtune was updated (recipe_version 5, now 6); finished jobs to run again: 1"
 
 
 @pytest.mark.parametrize("results", [5, ["results"], None])
