@@ -439,7 +439,7 @@ def test_a_refit_trains_on_the_rows_of_the_whole_table_that_fit(sampled, tmp_pat
     answer, *_ = sampled
     methods = answer.summary.query("trained > 0")["method"]
     answer.export(methods.iloc[0], tmp_path / "all", minutes=100)
-    assert "once more, on 1,200 of 1,200 examples" in capfd.readouterr().err
+    assert " on 1,200 of 1,200 examples" in capfd.readouterr().err
     answer.export(methods.iloc[0], tmp_path / "few", minutes=1e-6)
     assert re.search(r"on the \d{3} examples sampled from 1,200", capfd.readouterr().err)
 

@@ -97,7 +97,7 @@ def draw_scores_by_fraction(
         label_panel(panel, results.column_titles[column], scores_of_column["metric"].iloc[0])
         panel.set_xlim(left=0)
         panel.xaxis.set_major_formatter(PercentFormatter(xmax=1))
-    figure.supxlabel("trained share of LayerNorm's parameters")
+    figure.supxlabel("trained fraction of LayerNorm's parameters")
     curves_and_lines = len(panels[0].get_legend_handles_labels()[1])
     if curves_and_lines > 1:
         _draw_legend_above(figure, panels[0], columns=curves_and_lines)

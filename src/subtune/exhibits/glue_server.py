@@ -142,7 +142,7 @@ def make_submission(
         logits, made_of = _find_logits(file, predicted, runs)
         facts = [EMPTY] * 3
         if logits is None:
-            made_of = f"every example {file.constant}: {made_of}"
+            made_of = f"every prediction is {file.constant}: {made_of}"
         else:
             predictions[name] = format_predictions(file, logits)
             run = runs.loc[file.task]
@@ -164,7 +164,10 @@ def _find_logits(
     table = predicted[(predicted["run"] == run) & (predicted["split"] == file.split)]
     logits = table.filter(like="logit_").dropna(axis=1).to_numpy()
     if len(logits) != file.rows:
-        return None, f"found {len(logits):,} test examples, but the server has {file.rows:,}"
+        return (
+            None,
+            f"found {len(logits):,} test examples, but the GLUE server expects {file.rows:,}",
+        )
     if not np.isfinite(logits).all():
         return None, f"a prediction of run {run} is not finite"
     return logits, f"run {run}"

@@ -52,7 +52,7 @@ def draw_component_changes(results: ExperimentResults) -> "Figure":
         panel.label_outer()
     figure.supxlabel("layer")
     bar = figure.colorbar(image, ax=list(panels), shrink=0.8)
-    bar.set_label("mean absolute change\nin full fine-tuning (log scale)")
+    bar.set_label("mean absolute change during\nfull fine-tuning (log scale)")
     return figure
 
 

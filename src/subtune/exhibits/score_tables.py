@@ -78,10 +78,10 @@ def compare_with_printed(
 
 ABOUT = ["scores of", "method", "parameters", "% of full"]
 NOTE = (
-    f"{MARK} marks methods whose scores differ from those of full fine-tuning over the tasks "
+    f"{MARK} marks methods whose scores across tasks differ from those of full fine-tuning "
     f"(Wilcoxon signed-rank test, p < {SIGNIFICANCE}, without correction for multiple tests). The "
     "best scores are bold. In rows of this run, the number of parameters includes the classifier, "
-    "which every method trains. The percentage of full fine-tuning excludes the classifier."
+    "which every method trains; the percentage does not."
 )
 GAP_TITLES = {"train": "train", "dev": "dev", "gap": "train − dev"}
 NOT_RECORDED = "not recorded"

@@ -61,8 +61,8 @@ def run_to_export(layout: Layout, run_id: str, minutes: float = MINUTES) -> str:
     method, spec, seconds_per_row = find_refit(layout, run_id)
     spec, which = _extend_training_set(layout, spec, int(60 * minutes / seconds_per_row))
     if not records.is_recorded(store, spec.id):
-        print_line(f"training {method} once more, on {which}")
-        with convert_errors(f"training {method} once more"):
+        print_line(f"retraining {method} on {which}")
+        with convert_errors(f"retraining {method}"):
             _train_refit(layout, spec)
     return spec.id
 

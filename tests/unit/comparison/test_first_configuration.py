@@ -313,7 +313,7 @@ def test_without_dev_rows_each_row_is_judged_by_a_run_that_has_not_seen_it(
     write(here / "films-train.csv", ("sentence", "label"), rows_of()[:rows])
     checked, plan, said = written(f"--train films-train.csv --model {tiny_bert}")
     assert (
-        f"no dev set: each row is predicted once, by the one of {folds} runs that did not" in said
+        f"no dev set: each row is predicted once, by the run (one of {folds}) that did not" in said
     )
     assert ("labels with fewer rows than folds: 'bad'; some folds" in said) == (rows == 7)
     experiment = checked.experiments["mine"]

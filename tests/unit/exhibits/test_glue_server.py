@@ -66,14 +66,14 @@ def test_mnli_runs_predict_the_diagnostic_set_and_files_are_reproducible(tmp_pat
             "RTE.tsv",
             lambda rows: rows.head(10),
             0.5,
-            "every example entailment: found 10 test examples, but the server has 3,000",
+            "every prediction is entailment: found 10 test examples, but the GLUE server expects 3,000",
         ),
-        ("RTE.tsv", lambda rows: rows, np.nan, "every example entailment: run a1 diverged"),
+        ("RTE.tsv", lambda rows: rows, np.nan, "every prediction is entailment: run a1 diverged"),
         (
             "CoLA.tsv",
             lambda rows: rows.assign(logit_1=np.inf),
             0.5,
-            "every example 0: a prediction of run a1 is not finite",
+            "every prediction is 0: a prediction of run a1 is not finite",
         ),
     ],
 )
@@ -83,7 +83,7 @@ def test_a_file_that_no_run_predicts_holds_a_constant(name, change, value, origi
     found, parts = glue_server.make_submission(change(predicted), best)
     assert not found
     assert origins(parts)[name] == origin
-    assert origins(parts)["QQP.tsv"] == "every example 0: the task was not run"
+    assert origins(parts)["QQP.tsv"] == "every prediction is 0: the task was not run"
 
 
 def test_the_server_has_a_file_for_each_test_split_of_glue():

@@ -279,7 +279,7 @@ def test_a_refit_is_trained_if_it_is_not_recorded(folds, choose, layout, tmp_pat
     refit = run_to_export(layout, folds[2].id)
     store = tmp_path / "runs"
     assert records.read_spec(store, refit) == folds[0].make_refit(1)
-    assert "training bitfit once more" in capsys.readouterr().err
+    assert "retraining bitfit" in capsys.readouterr().err
     made = (store / refit / "spec.json").stat().st_mtime_ns
     assert run_to_export(layout, folds[0].id) == refit
     assert (store / refit / "spec.json").stat().st_mtime_ns == made
