@@ -66,7 +66,8 @@ def test_mnli_runs_predict_the_diagnostic_set_and_files_are_reproducible(tmp_pat
             "RTE.tsv",
             lambda rows: rows.head(10),
             0.5,
-            "every prediction is entailment: found 10 test examples, but the GLUE server expects 3,000",
+            "every prediction is entailment: found 10 test examples, but the GLUE server "
+            "expects 3,000",
         ),
         ("RTE.tsv", lambda rows: rows, np.nan, "every prediction is entailment: run a1 diverged"),
         (
