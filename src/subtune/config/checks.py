@@ -206,8 +206,11 @@ def _describe_errors(error: ValidationError) -> Iterator[str]:
         *above, last = place or ("[",)
         path = [step for step in above if not str(step).startswith("[")]
         if problem["type"] == "extra_forbidden":
-            allowed = format_allowed(str(last), _valid_keys(path))
-            yield f"{key_path([*path, last])}: unknown key, {allowed}"
+            place, valid = key_path([*path, last]), _valid_keys(path)
+            if last in valid:
+                yield f"{place}: cannot be combined with the other keys of {key_path(path)}"
+            else:
+                yield f"{place}: unknown key, {format_allowed(str(last), valid)}"
         else:
             path += [] if str(last).startswith("[") else [last]
             yield ": ".join([*([key_path(path)] if path else []), _describe_problem(problem)])

@@ -67,7 +67,7 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         raise SubtuneError(
             f"{path}: line {line}: cannot decode the byte 0x{content[error.start]:02x}, expected "
-            f"a file in {name}; if the table has another encoding, set its `encoding`"
+            f"a file in {name}; if the table has another encoding, such as latin-1, set `encoding`"
         ) from None
     except (LookupError, ValueError):
         raise SubtuneError(

@@ -115,6 +115,8 @@ MISTAKES = {
     ],
     "another type": [
         ("selections.pooler", {"random": 3}, ".random", "found 3, expected a mapping (key: value)"),
+        ("selections.mine", {"random": {"count": 3, "within": ["**"]}, "parameters": ["**"]},
+         ".parameters", "cannot be combined with the other keys of selections.mine"),
         ("tasks.mood.labels", ["yes", False], ".1", "found False, expected a number or a string; "
          "in YAML, put 'yes', 'no' and 'on' in quotes"),
     ],
