@@ -208,7 +208,8 @@ def _describe_errors(error: ValidationError) -> Iterator[str]:
         if problem["type"] == "extra_forbidden":
             place, valid = key_path([*path, last]), _valid_keys(path)
             if last in valid:
-                yield f"{place}: cannot be combined with the other keys of {key_path(path)}"
+                others = f"the other keys of {key_path(path)}"
+                yield f"{place}: cannot be combined with {others}; remove one of them"
             else:
                 yield f"{place}: unknown key, {format_allowed(str(last), valid)}"
         else:
