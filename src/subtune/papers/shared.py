@@ -22,7 +22,7 @@ from subtune.exhibits.finding_tables import choices_table, claims_table, metrics
 from subtune.exhibits.forest_plot import draw_forest_plot
 from subtune.exhibits.heat_maps import draw_parameter_changes
 from subtune.exhibits.output import ExperimentResults, StyledTable
-from subtune.exhibits.score_tables import comparison_table, sizes_table
+from subtune.exhibits.score_tables import comparison_table, scores_by_train_size_table
 from subtune.papers.choices import CHOICE_WIDTHS
 from subtune.papers.paper import Figure, Needs, Paper, Table
 
@@ -220,7 +220,7 @@ SCORES_BY_SIZE = Table(
     "The table lists dev scores in all metrics for each number of training examples, at the best "
     "learning rate of each method. The metric that the other tables show selects the learning "
     "rates. The best score of each row is bold.",
-    make=sizes_table,
+    make=scores_by_train_size_table,
     needs=Needs(tables=("sizes",)),
 )
 # This table is made together with the zip files, so that no table has to wait for these files.

@@ -15,7 +15,7 @@ from subtune.exhibits.score_tables import (
     compare_with_printed,
     mark_differences,
     select_printed_scores,
-    sizes_table,
+    scores_by_train_size_table,
 )
 from subtune.methods import find_selection
 from subtune.runs import records
@@ -178,7 +178,7 @@ def test_scores_on_a_treebank_are_in_the_column_of_its_name():
 
 
 def by_train_rows(table, *methods):
-    return sizes_table(results({"squad": "SQuAD"}, sizes=table), *methods)
+    return scores_by_train_size_table(results({"squad": "SQuAD"}, sizes=table), *methods)
 
 
 def test_a_row_is_a_number_of_training_rows_and_a_column_a_method():

@@ -6,7 +6,7 @@ import pandas as pd
 
 from subtune.analysis.statistics import empty_values, minus_at_train_size
 from subtune.exhibits.finding_tables import information_table
-from subtune.exhibits.score_tables import sizes_table
+from subtune.exhibits.score_tables import scores_by_train_size_table
 from subtune.papers.paper import Needs, Paper, Table, read_claims
 
 BIASES = ("b_q", "b_k", "b_v")
@@ -19,7 +19,7 @@ EXHIBITS = (
         "tables were not available. A notebook in its repository shows one run per bias, with the "
         "pooler's bias, on 1,000 examples of SST-2 with BERT-base: 0.858 with b_v, 0.800 with b_q "
         "and 0.772 with b_k.",
-        make=lambda results: sizes_table(results, BIASES),
+        make=lambda results: scores_by_train_size_table(results, BIASES),
         needs=Needs(methods=BIASES, tables=("sizes",)),
     ),
     Table(
