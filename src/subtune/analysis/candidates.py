@@ -383,7 +383,7 @@ def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> pd.Data
                 }
             )
     table = pd.DataFrame(rows)
-    table = order_columns(table.assign(on_front=is_on_front(table)), "summary")
+    table = order_columns(table.assign(on_front=is_on_pareto_front(table)), "summary")
     return sort_methods(set_types(table, "summary"), ["score", *FROM_SMALLEST[:2]])
 
 
@@ -395,7 +395,7 @@ def sort_methods(methods: pd.DataFrame, columns: list[str] = FROM_SMALLEST) -> p
     return pd.concat(ordered, ignore_index=True)
 
 
-def is_on_front(table: pd.DataFrame) -> pd.Series:
+def is_on_pareto_front(table: pd.DataFrame) -> pd.Series:
     """Return, for each row, whether the method is on its task's Pareto front of score and size."""
     trainable = table[table["encoder_size"].notna()]
     scores = trainable.assign(score=trainable["score"].fillna(-np.inf))

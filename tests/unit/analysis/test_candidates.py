@@ -61,7 +61,7 @@ def test_a_difference_to_full_is_paired_by_seed_and_has_students_distribution():
 def test_on_the_front_is_what_nothing_beats_in_both_score_and_parameters(points):
     table = pd.DataFrame(points, columns=["trained", "score"]).astype({"score": float})
     table = table.assign(models="tiny", task="rte", metric="accuracy", encoder_size=1)
-    fronts = candidates.is_on_front(table)
+    fronts = candidates.is_on_pareto_front(table)
 
     def beats(other, one):
         as_good = other.score >= one.score and other.trained <= one.trained
