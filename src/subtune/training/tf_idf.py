@@ -112,7 +112,7 @@ def fit_texts(
         ridge = Ridge().fit(features, targets[:, 0])
         weight, bias = ridge.coef_[:, None], np.array([ridge.intercept_])
     else:
-        regression = choose_logistic(features.nnz * targets.shape[1], len(index), recipe, seed)
+        regression = choose_logistic_solver(features.nnz * targets.shape[1], len(index), recipe, seed)
         fitted = [_fit_logistic(regression, features, target) for target in targets.T]
         weight, bias = (np.stack(part, -1) for part in zip(*fitted, strict=True))
     return TextRegression(task, vectorizer, characters, weight, bias), features, index
@@ -169,7 +169,7 @@ def _find_cut(lengths: Sequence[int]) -> int | None:
     return max(1, rest // (len(lengths) - short))
 
 
-def choose_logistic(work: int, rows: int, recipe: FitRecipe, seed: int) -> Any:
+def choose_logistic_solver(work: int, rows: int, recipe: FitRecipe, seed: int) -> Any:
     """Choose the solver of a logistic regression, where ``work`` is ``non-zero features * k``."""
     from sklearn.linear_model import LogisticRegression, SGDClassifier
 
