@@ -189,14 +189,14 @@ def compile_operations(
     """
     fused = _compile_operations(config.hidden_act, config.layer_norm_eps)
     try:
-        _try_operations(fused, parameters)
+        _warm_up_operations(fused, parameters)
     except Exception as error:
         report(f"operations are not compiled, so training is slower: {error_reason(error)}")
         return None
     return fused
 
 
-def _try_operations(fused: CompiledOperations, parameters: Mapping[str, Tensor]) -> None:
+def _warm_up_operations(fused: CompiledOperations, parameters: Mapping[str, Tensor]) -> None:
     """Call each operation and its backward pass once, because torch compiles at the first call."""
     parts = ("dense.weight", "dense.bias", "LayerNorm.weight", "LayerNorm.bias")
     matrix, bias, weight, shift = (parameters[f"{LAYERS}0.output.{part}"] for part in parts)
