@@ -164,7 +164,7 @@ def _read_runs(job: Job) -> list[PlannedRun]:
     return [PlannedRun.model_validate(run) for run in job.spec.get("runs", ())]
 
 
-def _list_ids(*jobs: Job) -> set[str]:
+def _list_run_or_job_ids(*jobs: Job) -> set[str]:
     """Return the ids of the runs that jobs train, and the ids of jobs that train no runs."""
     return {id for job in jobs for id in [run.spec.id for run in _read_runs(job)] or [job.id]}
 
@@ -270,7 +270,7 @@ def _start_jobs(state: Loop, workers: Workers) -> None:
             return
         if job.step != "train" and any(other.step != "train" for other in workers.running):
             return
-        if running and not state.crashed.isdisjoint(_list_ids(job, *workers.running)):
+        if running and not state.crashed.isdisjoint(_list_run_or_job_ids(job, *workers.running)):
             return
         if lack := workers.find_lack_of_memory(job):
             if not state.lacks_memory:
@@ -283,8 +283,8 @@ def _start_jobs(state: Loop, workers: Workers) -> None:
 def _handle_ended_job(state: Loop, ended: EndedJob) -> None:
     """Repeat a job once if its worker process crashed. If a job failed, leave out its methods."""
     job, error = ended.job, ended.error
-    if ended.has_crashed and state.crashed.isdisjoint(_list_ids(job)):
-        state.crashed |= _list_ids(job)
+    if ended.has_crashed and state.crashed.isdisjoint(_list_run_or_job_ids(job)):
+        state.crashed |= _list_run_or_job_ids(job)
         line = f"{_name_methods(state, job)}: {error}"
         print_line(f"{line}; the job will be repeated when no other job is running")
     elif error is not None:
