@@ -119,4 +119,4 @@ def _read_changes(
     """Yield each combination of ``keys`` and the changes in its unmasked runs."""
     runs = drop_runs_with_mask(chosen).dropna(subset=["value"]).query("decides")
     for key, same in runs.groupby(keys, sort=False):
-        yield key, pd.concat([records.read_changes(store, run) for run in same["run"]])
+        yield key, pd.concat([records.read_parameter_changes(store, run) for run in same["run"]])

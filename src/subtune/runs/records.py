@@ -197,7 +197,7 @@ def read_delta(store: Path, run_id: str) -> dict[str, np.ndarray]:
     return safetensors.numpy.load(_read_file(store / run_id / DELTA))
 
 
-def read_changes(store: Path, run_id: str) -> pd.DataFrame:
+def read_parameter_changes(store: Path, run_id: str) -> pd.DataFrame:
     """Read one row per trained tensor: ``parameter``, ``mean_abs_change`` and ``size``."""
     rows = _read_rows(store / run_id / "changes.csv")
     return pd.DataFrame(rows, columns=["parameter", "mean_abs_change", "size"])

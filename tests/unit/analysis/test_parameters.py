@@ -90,7 +90,7 @@ def changed(monkeypatch, *rows):
     table = pd.DataFrame(
         [(f"encoder.layer.3.{name}", *row) for name, *row in rows], columns=columns
     )
-    monkeypatch.setattr(records, "read_changes", lambda store, run: table)
+    monkeypatch.setattr(records, "read_parameter_changes", lambda store, run: table)
     return examples.scored(*(("rte", name, 1.0, None, 1e-5, 0, 0.5) for name in ("full", "bitfit")))
 
 

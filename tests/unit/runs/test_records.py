@@ -28,7 +28,7 @@ READERS = {
     "spec.json": records.read_spec,
     "scores.json": records.read_outcome,
     "history.csv": records.read_epochs,
-    "changes.csv": records.read_changes,
+    "changes.csv": records.read_parameter_changes,
     "provenance.json": records.read_provenance,
     "predictions.parquet": records.read_recorded_predictions,
     "epochs.parquet": records.read_predictions_of_epochs,
@@ -112,7 +112,7 @@ def test_epochs_and_sizes_are_those_of_the_tables(tmp_path, tiny_bert, epochs):
     history = pd.read_csv(tmp_path / spec.id / "history.csv")
     pd.testing.assert_frame_equal(pd.DataFrame(read), history)
     assert records.total_seconds(read) == history["seconds"].sum()
-    changes = records.read_changes(tmp_path, spec.id)
+    changes = records.read_parameter_changes(tmp_path, spec.id)
     assert records.read_sizes(tmp_path, spec.id) == dict(
         zip(changes["parameter"], changes["size"], strict=True)
     )

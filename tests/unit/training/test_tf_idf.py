@@ -261,7 +261,7 @@ def test_folds_are_those_of_runs_that_train(name, tiny_bert, tmp_path):
         assert idx.tolist() == again.tolist()
         outcome = records.read_outcome(tmp_path / "runs", both[1].id)
         assert outcome.get("share_read") is None
-        changes = records.read_changes(tmp_path / "runs", both[1].id)
+        changes = records.read_parameter_changes(tmp_path / "runs", both[1].id)
         assert outcome["trainable"] == changes["size"].sum() > 0
 
 
