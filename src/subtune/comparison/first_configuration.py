@@ -155,7 +155,7 @@ def _list_timed_choices(
     fixed: dict[str, Any] = {"models": [*rates], "tasks": [rows.task.name], "folds": folds}
     fixed |= {"margin": options.margin or MARGIN, "precision": timed.precision}
     if rows.task.of_kind.has_numbers:
-        labels = {look.models[name].labels for name in rates}
+        labels = {look.models[name].choose_label_scale() for name in rates}
         fixed["labels"] = "standard" if labels == {"standard"} else "raw"
     fewest = DEFAULTS.rows_per_class * len(look.facts.parts["train"].labels)
     number = len(rows.numbers["train"])

@@ -118,9 +118,8 @@ class StartingModel(HashableModel):
             return self.dimensions.hidden_size
         return DEFAULTS.hidden_sizes.get(self.reference, DEFAULTS.unknown_hidden_size)
 
-    @property
-    def labels(self) -> Labels:
-        """The setting `labels` of a regression: raw only if the classifier has no bias."""
+    def choose_label_scale(self) -> Labels:
+        """Choose the setting `labels` of a regression: raw only if the classifier has no bias."""
         if self.dimensions is None:
             return "standard"
         *_, last = self.dimensions.shapes(outputs=1)
