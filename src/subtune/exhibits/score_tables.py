@@ -253,7 +253,9 @@ def mark_differences(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame
     return marked
 
 
-def scores_by_train_size_table(results: ExperimentResults, methods: Sequence[str] | None = None) -> StyledTable:
+def scores_by_train_size_table(
+    results: ExperimentResults, methods: Sequence[str] | None = None
+) -> StyledTable:
     """Build a table of scores by number of training examples, with one column for each method."""
     sizes = results["sizes"]
     methods = methods or list(sizes["method"].unique())

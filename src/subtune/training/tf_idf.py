@@ -112,7 +112,9 @@ def fit_texts(
         ridge = Ridge().fit(features, targets[:, 0])
         weight, bias = ridge.coef_[:, None], np.array([ridge.intercept_])
     else:
-        regression = choose_logistic_solver(features.nnz * targets.shape[1], len(index), recipe, seed)
+        regression = choose_logistic_solver(
+            features.nnz * targets.shape[1], len(index), recipe, seed
+        )
         fitted = [_fit_logistic(regression, features, target) for target in targets.T]
         weight, bias = (np.stack(part, -1) for part in zip(*fitted, strict=True))
     return TextRegression(task, vectorizer, characters, weight, bias), features, index

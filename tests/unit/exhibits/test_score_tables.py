@@ -14,8 +14,8 @@ from subtune.exhibits import output
 from subtune.exhibits.score_tables import (
     compare_with_printed,
     mark_differences,
-    select_printed_scores,
     scores_by_train_size_table,
+    select_printed_scores,
 )
 from subtune.methods import find_selection
 from subtune.runs import records
