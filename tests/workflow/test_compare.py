@@ -346,7 +346,10 @@ def test_a_folder_that_was_moved_is_not_trained_in_its_old_place(undone, answer,
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"train": TRAIN.drop(columns="label")}, "^label: cannot be guessed: in train no column"),
+        (
+            {"train": TRAIN.drop(columns="label")},
+            "^label: cannot be guessed, because in train no column",
+        ),
         ({"minutes": 0}, "^minutes: found 0, expected a positive number"),
         (
             {"dev": "20%"},

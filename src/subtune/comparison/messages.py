@@ -79,7 +79,8 @@ def _column_lines(facts: Facts) -> Iterator[str]:
     notes = {n: f" (guessed; choose another with --{n})" for n in facts.guessed}
     how = "pairs of texts: columns" if len(facts.text) == 2 else "text: column"
     yield f"{how} {' and '.join(map(quote, facts.text))}{notes.get('text', '')}"
-    where = f"columns {join_names(map(quote, label_columns(facts.label)), NAMED, 'and')} of 0 and 1"
+    names = join_names(map(quote, label_columns(facts.label)), NAMED, "and")
+    where = f"columns {names}, which contain 0 or 1"
     if isinstance(facts.label, str):
         is_usual = facts.label.strip().casefold() in DEFAULTS.label_columns
         only = ", the only column that can be the label"
@@ -219,7 +220,7 @@ def sample_lines(
         for split in ("validation", "test")
         if used.get(split) != asked.get(split)
     ]
-    yield f"{'; '.join(parts)}; more minutes allow more rows"
+    yield f"{'; '.join(parts)}; to use more rows, allow more minutes"
 
 
 def model_line(model: StartingModel) -> str:

@@ -24,7 +24,7 @@ from subtune.tasks.sentences import (
     plain_label,
 )
 
-# Advice for tables of token classification, and for labels that are objects.
+# Advice for token-classification tables, and for labels that are objects.
 HOW_WORDS = (
     "token classification (one label per word) needs a configuration with `kind: tokens` "
     "(docs/own-data.md)"
@@ -179,7 +179,7 @@ def guess_label_columns(table: UserTable) -> LabelColumns:
         found = f"several columns may be the label ({join_names(possible)})"
     hint = f"; {HOW_OBJECTS}" if OBJECTS in reasons.values() else ""
     raise SubtuneError(
-        f"--label: cannot be guessed: in {table.path} {found}; choose one of "
+        f"--label: cannot be guessed, because in {table.path} {found}; choose one of "
         f"{join_names(table.columns)}{hint}"
     )
 
@@ -264,8 +264,8 @@ def guess_text_columns(table: UserTable, labels: Collection[str]) -> tuple[str, 
     if not columns:
         found = "no column contains text"
     raise SubtuneError(
-        f"--text: cannot be guessed: in {table.path} {found}; choose one of "
-        f"{join_names(others)}, and for pairs of texts a second one as --text2"
+        f"--text: cannot be guessed, because in {table.path} {found}; choose one of "
+        f"{join_names(others)} (for pairs of texts, also set --text2)"
     )
 
 

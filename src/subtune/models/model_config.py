@@ -61,7 +61,7 @@ def read_model_config(directory: Path) -> dict[str, Any]:
     path = directory / CONFIG
     if not path.is_file():
         raise SubtuneError(format_missing_config(directory))
-    with convert_errors(f"{path} is not a model's configuration"):
+    with convert_errors(f"{path} is not a model configuration"):
         fields = json.loads(path.read_text())
         model_type = fields.get("model_type")
         method = (fields.get("quantization_config") or {}).get("quant_method")

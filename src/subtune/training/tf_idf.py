@@ -179,7 +179,7 @@ def choose_logistic_solver(work: int, rows: int, recipe: FitRecipe, seed: int) -
     if work <= MOST_SOLVED:
         return LogisticRegression(C=INVERSE_PENALTY, max_iter=STEPS, **weights)
     passes = max(1, min(PASSES, int(MOST_PASSED / work)))
-    log_line(f"TF-IDF: to save time, fitted by stochastic gradient descent, {passes} passes")
+    log_line(f"TF-IDF: fitted by stochastic gradient descent in {passes} passes, to save time")
     alpha = 1 / (INVERSE_PENALTY * rows)
     settings = {"max_iter": passes, "tol": None, "random_state": seed}
     return SGDClassifier(loss="log_loss", alpha=alpha, **settings, **weights)

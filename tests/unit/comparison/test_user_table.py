@@ -68,7 +68,7 @@ def test_each_column_that_cannot_be_the_label_has_its_reason():
     with pytest.raises(SubtuneError) as error:
         guess_label_columns(table)
     assert str(error.value) == (
-        f"--label: cannot be guessed: in t.csv no column can be the label ({reasons}); "
+        f"--label: cannot be guessed, because in t.csv no column can be the label ({reasons}); "
         "choose one of id, text, mood, kind, note, on"
     )
 
@@ -98,9 +98,12 @@ def test_the_text_is_in_the_columns_that_hold_sentences(columns, texts):
     [
         (
             dict.fromkeys("abc", SENTENCES),
-            r"cannot be guessed: .* \(a, b, c\); choose one of a, ",
+            r"cannot be guessed, because .* \(a, b, c\); choose one of a, ",
         ),
-        ({"year": "123"}, "cannot be guessed: .* no column contains text; choose one of year"),
+        (
+            {"year": "123"},
+            "cannot be guessed, because .* no column contains text; choose one of year",
+        ),
         ({}, r".* has only the label column \(label\), "),
     ],
 )
