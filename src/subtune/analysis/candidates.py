@@ -136,7 +136,8 @@ def select_scored_runs(chosen: pd.DataFrame) -> pd.DataFrame:
         title=title.where(~has_model, title + " of " + judged["model"]),
         is_full=(judged["method"] == "full") & judged["scope"].isna(),
     )
-    # Runs of methods without a model are repeated for each model.
+    # A run of a method that uses no model (such as `tf-idf`) has one row for each model; keep only
+    # one.
     return judged.drop_duplicates([*QUESTION, "title", "seed", "fold", "train_rows"])
 
 

@@ -29,9 +29,9 @@ from subtune.analysis.statistics import SIGNIFICANCE, minus
 
 Expectation = Literal["more", "same", "no less", "not significant"]
 Measure = Literal["score", "ratio", "share", "rank correlation", "rank", "epochs", "p"]
-# Differences below these margins count as ties. The margins are two points of a score, 5 %
-# of a ratio, 2 % of all information, and a weak rank correlation. Every difference between two
-# ranks or two numbers of epochs counts.
+# Differences below these margins count as ties. The margins are 0.02 for scores, 5 % for ratios,
+# 2 % of the total information for shares, and 0.1 (a weak correlation) for rank correlations. Every
+# difference between two ranks or two numbers of epochs counts.
 EQUIVALENCE_MARGINS: dict[Measure, float] = {
     "score": 0.02,
     "ratio": 0.05,

@@ -279,7 +279,7 @@ def tabulate_pseudo_values(
 def read_scored_predictions(
     store: Path, row: Mapping[str, Any], split: str
 ) -> tuple[TaskSpec, pd.DataFrame]:
-    """Read a run's task, and its predictions on a split at the epochs of its row of scores."""
+    """Read a run's task, and its predictions on a split at the epochs in ``row["judged_at"]``."""
     task, tables = read_epoch_predictions(store, row["run"], split, row["judged_at"])
     return task, combine_epochs_by_part(tables, row["judged_at"])
 

@@ -58,7 +58,10 @@ def best_minus(
     digits: int,
     of_first: Literal["max", "min"] = "max",
 ) -> pd.Series:
-    """Compute ``max(first) - max(second)`` of the scores of two families, for each score column.
+    """Compute ``max(first) - max(second)`` of the scores of two families.
+
+    For each score column, compute the best score of the first family minus the best score of the
+    second.
 
     Methods in both families count only for the first family. With ``of_first="min"``, the lowest
     score of ``first`` is used. Scores are means over seeds, rounded to ``digits``, as the paper
@@ -200,7 +203,7 @@ def rank_correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Se
 
 
 def drop_columns_with_diverged_runs(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Select the scores of models and score columns without a diverged run."""
+    """Keep the scores of each pair of model and score column in which no run diverged."""
     scores = chosen["value"].notna()
     return chosen[scores.groupby([chosen["model"], chosen["column"]]).transform("all")]
 
@@ -226,7 +229,7 @@ def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
 def kruskal_wallis_p(*tables_and_methods: Any) -> pd.Series:
     """Compute the p-value of `kruskal_wallis` for two methods, over all score columns together.
 
-    The arguments are one or several tables of scores, and the names of two methods. `minus` cannot
+    The arguments are one or several score tables, and the names of two methods. `minus` cannot
     be used, because the claim is about a significance test.
     """
     *tables, first, second = tables_and_methods

@@ -119,7 +119,7 @@ class Loop:
         return {path: job for job in jobs for path in list_files(job.outputs)}
 
     def read_scores(self) -> None:
-        """Read the scores of the runs that were recorded since the last call of this method."""
+        """Read the scores of the runs that were recorded since the last call to this method."""
         store, scores = Path(self.context.layout.records()), self.progress.scores
         task = self.progress.planned[0].spec.tokens.data.task
         for run_id in {*list_run_ids(store)} - scores.keys():

@@ -55,7 +55,7 @@ Say = Callable[[str], object]
 
 
 class ComparisonRequest(NamedTuple):
-    """The normalised arguments of a call of `compare`, and the name of the task.
+    """The normalised arguments of a call to `compare`, and the task's name.
 
     ``dev_share`` is the share of the training set that is drawn as the dev set, if any.
     """

@@ -129,10 +129,10 @@ class Comparison:
 
         Returns:
             A table with one row per text. The column ``prediction`` has the predicted label, or a
-            number in the unit of the labels. The columns ``probability_…`` have the probability of
-            each label. The index of a DataFrame or Series is kept. Predicted labels have the type
-            of the labels in the training set. For labels from files, this is the type that
-            `pandas.read_csv` chooses.
+            number in the unit of the labels. The ``probability_…`` columns contain the
+            probability of each label. The index of a DataFrame or Series is kept. Predicted labels
+            have the type of the labels in the training set. For labels from files, this is the type
+            that `pandas.read_csv` chooses.
 
         Raises:
             SubtuneError: there is no such method or model, or the texts do not fit the task.

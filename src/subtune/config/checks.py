@@ -29,7 +29,7 @@ from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS, Task
 from subtune.tasks.task import KINDS
 
-# Headings in tables of scores, which cannot be titles of tasks.
+# Headings in score tables, which cannot be task titles.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
 
 

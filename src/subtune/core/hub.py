@@ -2,7 +2,8 @@
 
 The hub's answers, such as commits, are stored in a file in the results directory. Therefore later
 plans are identical, and need no network, until you delete an answer from this file. Functions raise
-a `SubtuneError` if the hub cannot be reached, or the file of answers cannot be read or written.
+a `SubtuneError` if the hub cannot be reached, or if the file with its answers cannot be read or
+written.
 """
 
 import json
@@ -35,7 +36,7 @@ COMMITS = MODELS | {
 }
 SECONDS_TO_ANSWER = 20
 COMMIT = re.compile(r"^[0-9a-f]{40}$")
-# The content of the file of stored answers. An answer is a commit or a kind of pooling.
+# The content of the file with the hub's answers. An answer is a commit or a kind of pooling.
 KEPT = TypeAdapter(dict[str, Annotated[str, Field(pattern=r"^([0-9a-f]{40}|first|mean)$")]])
 
 
@@ -73,7 +74,7 @@ def pin_revision(
     kept: Path,
     key: str,
 ) -> str:
-    """Look up the commit of a revision in the file of stored answers or, if missing, on the hub.
+    """Look up the commit of a revision among the stored answers or, if missing, on the hub.
 
     Args:
         revision: a commit, tag or branch; None means the commit in `COMMITS`, by default ``main``.

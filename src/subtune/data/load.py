@@ -153,7 +153,10 @@ def row_encoder(
     doc_stride: int | None = None,
     apart: bool = False,
 ) -> Callable[[Columns, Sequence[int]], dict[str, list]]:
-    """Return a function that tokenizes rows, given the rows and their indices, like `tokenize`."""
+    """Return a function that tokenizes rows.
+
+    The function takes rows and their indices, and tokenizes the rows as `tokenize` does.
+    """
     config = read_model_config(model_directory)
     tokenizer = read_tokenizer(model_directory, needs_single_eos_token(config, task.of_kind.head))
 

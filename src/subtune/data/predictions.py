@@ -143,7 +143,7 @@ def find_prediction_columns(
 def _are_labels(
     task: TaskSpec, rows: Sequence[PlacedRow], labelled: Sequence[PlacedRow], columns: Sequence[str]
 ) -> bool:
-    """Return whether columns of a file of predictions contain the labels of all labelled rows."""
+    """Return whether columns of a prediction file contain the labels of all labelled rows."""
     has_label = [any(row.get(name) for name in task.label_columns) for _, row in labelled]
     with contextlib.suppress(SubtuneError):
         predicted, expected = (

@@ -30,7 +30,8 @@ PLACE_KEY = "\0place"
 OTHER_DELIMITERS = ";\t,|"
 # A line such as `sep=;`, with which Excel declares the delimiter at the top of a file.
 SEPARATOR = re.compile(rf'(?i)"?sep=([{OTHER_DELIMITERS}])"?\s*')
-# A name in the quotation marks of MySQL or of a word processor, which CSV does not use.
+# A name in single quotes, backticks (MySQL) or typographic quotes (word processors), none of which
+# quote cells in CSV.
 OTHER_QUOTES = re.compile(r"\s*['`‘“„«].*['`’‘“”»]\s*", re.DOTALL)
 # The csv module rejects cells above this limit. The limit is a C long, which has 32 bits on
 # Windows.
@@ -201,7 +202,10 @@ def _require_closed_quote(
 
 
 def read_texts(task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow]:
-    """Read a task's rows from a table. Rows without text or label are dropped if they are few."""
+    """Read a task's rows from a table.
+
+    Rows without a text or label are dropped if there are only a few.
+    """
     kind = task.of_kind
 
     def is_labelled_row(cells: dict[str, str]) -> bool:

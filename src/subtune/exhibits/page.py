@@ -45,7 +45,7 @@ def render_page(
             ``learning_curves``).
         runs: the result of `subtune.analysis.tables.table_of_runs`.
         config: the configuration as YAML.
-        has_mini_tasks: whether mini tasks take the place of a paper's tasks.
+        has_mini_tasks: whether mini tasks replace the paper's tasks.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("subtune.exhibits", "templates"),

@@ -47,8 +47,8 @@ def compare_with_printed(
 
     A single model that the paper does not use is compared with all models of the paper. ``ours`` is
     the mean over seeds. It is missing if the method was not run on the task, or if all seeds
-    diverged. ``difference`` is ``ours - reported``. Printed averages are compared if all averaged
-    tasks were run.
+    diverged. ``difference`` is ``ours - reported``. Printed averages are compared only if all
+    tasks in the average were run.
     """
     parts = []
     for split, scores in {"validation": chosen, "test": test_scores}.items():
@@ -97,7 +97,9 @@ def comparison_table(
     not_competing: Collection[str] = (),
     sizes: str | None = None,
 ) -> StyledTable:
-    """Build a table of reproduced scores, followed by the scores printed in the paper, in its unit.
+    """Build a table of the reproduced scores and, below them, the printed scores.
+
+    All scores are in the paper's unit.
 
     There is one row for each model and method, and one column for each task:
 
@@ -256,7 +258,7 @@ def mark_differences(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame
 def scores_by_train_size_table(
     results: ExperimentResults, methods: Sequence[str] | None = None
 ) -> StyledTable:
-    """Build a table of scores by number of training examples, with one column for each method."""
+    """Build a table of scores with one row per training set size and one column per method."""
     sizes = results["sizes"]
     methods = methods or list(sizes["method"].unique())
     cells = []

@@ -39,7 +39,7 @@ from subtune.runs.spec import FisherSpec, RunSpec
 from subtune.tasks.examples import Reads
 
 # These fields of ``config.json`` are reset to their defaults, because a saved model may contain
-# other values. The fields change the outputs or the training of transformers' model, but not its
+# other values. The fields change the outputs or the training of the transformers model, but not its
 # parameters.
 SWITCHES = {
     "gradient_checkpointing": False,
@@ -60,7 +60,7 @@ class TransformersModule:
     """Transformers' model without its weights.
 
     Attributes:
-        module: transformers' model, with parameters on the device ``meta``.
+        module: the transformers model, with parameters on the ``meta`` device.
         transformers_names: maps the canonical name of each parameter to its name in ``module``.
         transposed: the names of the matrices that ``module`` stores as ``[i, o]``.
         buffers: the buffers of ``module``, by name.
@@ -86,7 +86,7 @@ class Encoder:
         parameters: the parameters by canonical name, in the model's order; the classifier comes
             last.
         head: a key of `HEADS`.
-        transformers: transformers' model; None for models that use subtune's own forward pass:
+        transformers: the transformers model; None for models that use subtune's own forward pass:
             BERT, RoBERTa and XLM-RoBERTa without PEFT.
         adapters: the settings of the adapters, if any. Adapters need subtune's own forward pass.
         fused: the compiled operations of subtune's forward pass; None if they are not compiled, for
@@ -130,18 +130,18 @@ class Encoder:
         return replace(self, parameters=moved, transformers=transformers)
 
     def exported_name(self, name: str) -> str:
-        """Convert a canonical parameter name to the name in transformers' model."""
+        """Convert a canonical parameter name to the name in the transformers model."""
         if self.transformers is not None:
             return self.transformers.transformers_names[name]
         return self.family.exported_name(name, self.head)
 
     def is_transposed(self, name: str) -> bool:
-        """Return whether transformers' model stores a matrix as ``[i, o]``, not as ``[o, i]``."""
+        """Return whether the transformers model stores a matrix as ``[i, o]``, not ``[o, i]``."""
         theirs = self.transformers
         return theirs is not None and theirs.transformers_names[name] in theirs.transposed
 
     def export_parameters(self) -> dict[str, Tensor]:
-        """Return all parameters with the names and the layout of transformers' model."""
+        """Return all parameters with the names and the layout of the transformers model."""
         return {
             self.exported_name(name): value.mT if self.is_transposed(name) else value
             for name, value in self.parameters.items()

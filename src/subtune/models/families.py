@@ -33,7 +33,7 @@ class HeadLayer(NamedTuple):
 
     Attributes:
         module: the canonical name of the layer.
-        exported: the layer's name in transformers' model.
+        exported: the layer's name in the transformers model.
         dropout: fields of ``config.json``; the first of them that is set gives the dropout
             probability of the input.
         activation: transformers' name of the activation function after the layer.
@@ -150,7 +150,7 @@ class Family:
         return Dimensions(self, *(fields[name] for name in Dimensions._fields[1:]))
 
     def exported_name(self, name: str, head: str) -> str:
-        """Convert a canonical parameter name to the name in transformers' model with this head."""
+        """Convert a canonical parameter name to its name in the transformers model with a head."""
         module, _, part = name.rpartition(".")
         exported = {layer.module: layer.exported for layer in self.heads[head]}
         return f"{exported[module]}.{part}" if module in exported else f"{self.backbone}.{name}"

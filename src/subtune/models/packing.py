@@ -39,10 +39,10 @@ SCORES_PER_BUCKET = 8000
 # In a batch with a fixed shape, the number of tokens is ``m * 2**n``, where ``m`` is between 8 and
 # 15. The smallest ``m`` is ``2**EIGHTH_BITS``. On average, the tail is a twentieth of the batch.
 EIGHTH_BITS = 3
-# In a batch with a fixed shape, the length of the longest example is rounded up. For subtune's
-# forward pass, the rounded length is a multiple of `LENGTH`, because attention takes the same time
-# for all lengths up to 128. For transformers' code, padding takes time, so the rounded length is a
-# multiple of `PADDED_LENGTH` only.
+# In a batch with a fixed shape, the length of the longest example is rounded up. subtune's forward
+# pass rounds up to a multiple of `LENGTH` (128), because attention is equally fast for all lengths
+# up to 128. transformers' forward pass rounds up to a multiple of only `PADDED_LENGTH`, because it
+# spends time on padding.
 LENGTH, PADDED_LENGTH = 128, 16
 WORD_EMBEDDINGS = "embeddings.word_embeddings"
 

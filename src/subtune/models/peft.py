@@ -148,7 +148,7 @@ def peft_shapes(
 def _inject_modules(
     module: PreTrainedModel, names: Mapping[str, str], settings: PeftSettings, head: str, seed: int
 ) -> tuple[peft.PeftModel, dict[str, str]]:
-    """Inject PEFT's modules into transformers' model, and map canonical names to its names."""
+    """Inject PEFT's modules into the transformers model, and map canonical names to its names."""
     config = peft_config(settings, head)
     device = next(module.parameters()).device
     modules_with_weights = {own.split(".")[-2] for own in names.values() if "." in own}

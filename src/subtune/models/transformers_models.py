@@ -1,4 +1,4 @@
-"""Loading models with transformers, and building transformers' models from encoders."""
+"""Loading models with transformers, and building transformers models from encoders."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -62,7 +62,7 @@ def load_transformers_encoder(
 
 
 def make_transformers_model(encoder: Encoder, **settings: Any) -> PreTrainedModel:
-    """Build transformers' model with an encoder's values; pass ``settings`` to ``from_config``."""
+    """Build the transformers model of an encoder; pass ``settings`` to ``from_config``."""
     with silence_transformers():
         model = AUTO_CLASSES[encoder.head].from_config(encoder.config, **settings)
     exported = encoder.export_parameters()
@@ -75,7 +75,7 @@ def make_transformers_model(encoder: Encoder, **settings: Any) -> PreTrainedMode
 
 
 def make_config(dimensions: Dimensions, outputs: int) -> PretrainedConfig:
-    """Build transformers' configuration of a model from the model's dimensions."""
+    """Build the transformers configuration of a model from the model's dimensions."""
     fields = dimensions._asdict()
     config = AutoConfig.for_model(fields.pop("family").model_type, **fields)
     config.num_labels = outputs
@@ -127,7 +127,7 @@ def describe_parameters(
 
 
 def make_empty_model(config: PretrainedConfig, head: str) -> PreTrainedModel:
-    """Build transformers' model on the device ``meta``, where parameters have no values."""
+    """Build the transformers model on the ``meta`` device, where parameters have no values."""
     with torch.device("meta"), silence_transformers():
         return AUTO_CLASSES[head].from_config(config, attn_implementation="eager")
 
@@ -157,9 +157,9 @@ def initialise_classifier(encoder: Encoder, seed: int) -> dict[str, Tensor]:
 def _load_module(
     directory: Path, config: PretrainedConfig, head: str, device: str | None = None
 ) -> tuple[PreTrainedModel, dict[str, str]]:
-    """Load transformers' model, and map canonical names to its parameter names.
+    """Load the transformers model, and map canonical names to its parameter names.
 
-    On the device ``meta``, parameters have shapes but no values.
+    On the ``meta`` device, parameters have shapes but no values.
     """
     # For some decoders, the pretrained part has a different name in transformers' class for
     # question answering.

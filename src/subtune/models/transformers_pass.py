@@ -161,7 +161,7 @@ def _pick_tokens(padded: Tensor, batch: PackedBatch, reads: Tensor) -> Tensor:
 
 
 def _pad_inputs(encoder: Encoder, batch: PackedBatch) -> dict[str, Tensor]:
-    """Return the named inputs of transformers' model, padded on the right to ``[n, l]``."""
+    """Return the named inputs of the transformers model, padded on the right to ``[n, l]``."""
     # An additional row receives the tokens of the tail, which belong to no example. ``[:-1]``
     # removes the row.
     size = len(batch.first_tokens) + 1, batch.longest

@@ -69,7 +69,7 @@ SMALL_SHARE = 0.03
 # The mean number of runs that a search trains side by side. A search begins with three learning
 # rates, and on average continues with one more.
 RATES_AT_ONCE = 2
-# Maps each kind of trained parameters to the name of its pace, such as `TrainingCost.LOW_RANK` to
+# Maps each `TrainingCost` to its key in the setting `pace`, such as `TrainingCost.LOW_RANK` to
 # ``low_rank``.
 STEP_KINDS: dict[TrainingCost, Trains] = {
     work: cast(Trains, work.name.lower()) for work in TrainingCost

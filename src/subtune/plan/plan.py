@@ -94,12 +94,12 @@ class Plan:
 
     @cached_property
     def datasets(self) -> dict[str, DataSpec]:
-        """All specs of datasets, by key."""
+        """All dataset specs, by key."""
         return {tokens.data.key: tokens.data for tokens in self.tokens.values()}
 
     @cached_property
     def models(self) -> dict[str, ModelSpec]:
-        """All specs of models, by id."""
+        """All model specs, by id."""
         return {run.spec.model.id: run.spec.model for run in self.runs.values()}
 
     @cached_property

@@ -279,7 +279,8 @@ class PlannedRun(HashableModel):
     The names change the id of the planned run, but neither its `key` nor the id of ``spec``.
 
     Attributes:
-        spec: the run, with the first of the search's ``rates`` if it has a search.
+        spec: the run's spec. If a search chooses the learning rate, the spec has the first of the
+            search's ``rates``.
         search: the id of the search that chooses the learning rate.
         model_name: the model's name in the configuration; empty for a run that a search trains.
         method: the method's name; empty for a run that a search trains.

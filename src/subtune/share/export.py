@@ -55,10 +55,10 @@ REGRESSION = "regression"
 def export_model(layout: Layout, run: str, target: Path, minutes: float = MINUTES) -> str:
     """Export the model of a run: configuration, tokenizer, and float32 weights as safetensors.
 
-    The export is loaded with ``from_pretrained(target)`` of transformers' class for the task, such
-    as ``AutoModelForSequenceClassification``. The loaded model makes the same predictions as the
-    run. Models with mean pooling, and regressions on embeddings, are exported in the format of
-    sentence-transformers. The method ``encode`` of the loaded model returns the logits or, for a
+    The export is loaded with ``from_pretrained(target)`` of the transformers class for the task,
+    such as ``AutoModelForSequenceClassification``. The loaded model makes the same predictions as
+    the run. Models with mean pooling, and regressions on embeddings, are exported in the format of
+    sentence-transformers. The loaded model's ``encode`` method returns the logits or, for a
     regression on pairs, the embedding of each text. A run of a PEFT method is exported by
     `export_adapter`, because only PEFT implements the modules of these methods.
 

@@ -70,7 +70,7 @@ def make_trainer(
 
     Args:
         inputs: paths of the model, the token ids, the rankings, and the texts of runs that need
-            texts. All files are read at the first call of the returned function.
+            texts. All files are read at the first call to the returned function.
         store: the directory of run records.
         report: is called with a line after each epoch and each record.
         scored_selections: ids of selections whose runs are also scored on their training set.

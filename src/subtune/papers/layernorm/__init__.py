@@ -103,8 +103,9 @@ def mask_minus(
 ) -> pd.Series:
     """Compute ``first - second`` of the scores of two mask scopes or unmasked methods.
 
-    With ``fraction``, only masks with the nearest fraction count. Without it, scores are averaged
-    over all fractions. `minus` cannot be used, because it leaves out masked runs.
+    If ``fraction`` is given, only the masks whose fraction is nearest to it are used. Otherwise,
+    scores are averaged over all fractions. `minus` cannot be used, because it leaves out masked
+    runs.
     """
     groups = select_masked_runs(chosen).groupby([*CELL, "fraction", "scope"])
     masks = groups["value"].mean().unstack()
@@ -120,9 +121,11 @@ def mask_minus(
 
 
 def change_to_largest_other(changes: pd.DataFrame, component: str) -> pd.Series:
-    """Compute ``log(component / largest_other)`` of the mean changes of components, for each task.
+    """Compare the mean change of a component with those of all other components.
 
-    `changes_to_largest_other` cannot be used, because ``changes`` has components and no methods.
+    For each task, compute the log of the component's mean change divided by the largest mean change
+    of any other component. `changes_to_largest_other` cannot be used, because ``changes`` has
+    components and no methods.
     """
     wide = changes.groupby(["task", "component"])["change"].mean().unstack()
     if component not in wide:
