@@ -206,12 +206,12 @@ def _describe_errors(error: ValidationError) -> Iterator[str]:
         *above, last = place or ("[",)
         path = [step for step in above if not str(step).startswith("[")]
         if problem["type"] == "extra_forbidden":
-            place, valid = key_path([*path, last]), _valid_keys(path)
+            key, valid = key_path([*path, last]), _valid_keys(path)
             if last in valid:
                 others = f"the other keys of {key_path(path)}"
-                yield f"{place}: cannot be combined with {others}; remove one of them"
+                yield f"{key}: cannot be combined with {others}; remove one of them"
             else:
-                yield f"{place}: unknown key, {format_allowed(str(last), valid)}"
+                yield f"{key}: unknown key, {format_allowed(str(last), valid)}"
         else:
             path += [] if str(last).startswith("[") else [last]
             yield ": ".join([*([key_path(path)] if path else []), _describe_problem(problem)])
