@@ -279,11 +279,11 @@ def runs(
         method: list only runs of this method
         json: print JSON
     """
-    from subtune.analysis.tables import list_runs, read_chosen_ids, read_given_names
+    from subtune.analysis.tables import list_runs, read_chosen_ids, read_model_and_method_names
 
     place = str(find_results(results))
     store, chosen = Path(Layout(place).records()), read_chosen_ids(place)
-    recorded, problems = list_runs(store, read_given_names(place), chosen)
+    recorded, problems = list_runs(store, read_model_and_method_names(place), chosen)
     for column, wanted in (("task", task), ("method", method)):
         if wanted is not None and len(recorded):
             names = sorted(set(recorded[column]))

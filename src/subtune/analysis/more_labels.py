@@ -2,9 +2,9 @@
 
 A method's error is assumed to fall as a power of the number of training examples (Hestness et al.,
 "Deep Learning Scaling is Predictable, Empirically", 2017). Therefore each doubling of the training
-set raises the score by `RATIO` times the gain of the previous doubling. The gain is fitted by least
-squares to the scores on all sizes. It is a weighted sum of scores, so its interval is computed as
-for a difference of two scores (`subtune.analysis.intervals`).
+set raises the score by `RATIO` times the gain of the previous doubling. The gain is estimated by a
+least-squares fit to the scores at all training-set sizes. It is a weighted sum of scores, so its
+interval is computed as for a difference of two scores (`subtune.analysis.intervals`).
 """
 
 from collections.abc import Sequence

@@ -217,7 +217,7 @@ def _read_short_row(store: Path, spec: RunSpec) -> dict[str, Any]:
     }
 
 
-def read_given_names(results: str) -> dict[str, tuple[str, str]]:
+def read_model_and_method_names(results: str) -> dict[str, tuple[str, str]]:
     """Map each run's id to the names that its model and method have in the configuration."""
     names: dict[str, tuple[str, str]] = {}
     for path in find_table_files(results, "scores"):
@@ -241,7 +241,7 @@ def read_chosen_ids(results: str) -> set[str]:
 
 
 def run_names(store: Path, spec: RunSpec, names: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Return the names of a run's ``model``, ``task`` and ``method``, from `read_given_names`.
+    """Return a run's ``model``, ``task`` and ``method``, from `read_model_and_method_names`.
 
     A refit has the names of the cross-validation runs that it repeats. If ``names`` lacks the run,
     the model's repository and a description of the selection are returned.

@@ -131,7 +131,7 @@ def compare(
 def run_comparison(
     question: ComparisonRequest, results: str | Path | None, say: Say, clock: loop.TimeLimit
 ) -> Comparison:
-    """Run `compare` with messages that name options of the terminal, such as ``--minutes``."""
+    """Run `compare`. Its messages name command-line options, such as ``--minutes``."""
     default_name = f"{question.name}-{content_id(question.identity)[:6]}"
     place = Path(results or Path("results") / default_name).resolve()
     say = partial(_say_in_time, say, clock, place / CONFIGURATION)

@@ -55,7 +55,7 @@ class Split:
 
 
 def write_splits(splits: Mapping[str, Split], results: Path, folder: Path) -> dict[str, Path]:
-    """Write splits that are in no file yet to ``folder``, and return the file of each split.
+    """Return the path of each split's file, after writing those without one to ``folder``.
 
     Splits that a dataset on the hub lacks are left out.
     """

@@ -195,7 +195,7 @@ def claims_table(claims: pd.DataFrame) -> StyledTable:
     return StyledTable(table, bold=pd.DataFrame({"verdict": claims["is_certain"]}), wide=WIDE)
 
 
-def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:
+def format_claim_counts(papers: Mapping[str, Sequence[Path]]) -> str:
     """Format how many claims of each paper hold. ``papers`` maps citations to CSV files."""
     lines = []
     for citation, paths in papers.items():

@@ -154,7 +154,7 @@ def with_new_classifier(encoder: Encoder, seed: int) -> Encoder:
 
 
 def draw_classifier(encoder: Encoder, seed: int) -> dict[str, Tensor]:
-    """Draw the initial parameters of a classifier, by canonical name, as transformers does.
+    """Initialise a classifier's parameters as transformers does; keys are canonical names.
 
     Matrices are drawn from N(0, initializer_range²). Biases are 0, and weights of norms are 1. For
     the model types in `OWN_INITIALISATION`, transformers' code draws the parameters.

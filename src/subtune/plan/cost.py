@@ -95,7 +95,7 @@ class Cost:
 
 
 def find_pace(paces: Mapping[Trains, Pace], kind: Trains) -> Pace:
-    """Find the pace of a kind of step, or scale the pace of the most similar measured kind."""
+    """Return the measured pace of a kind of step, or a scaled pace of the most similar kind."""
     if kind in paces:
         return paces[kind]
     nearest = min(paces, key=lambda other: abs(FORWARD_PASSES[other] - FORWARD_PASSES[kind]))

@@ -86,7 +86,7 @@ class Plan:
 
     @cached_property
     def tokens(self) -> dict[str, TokensSpec]:
-        """All specs of token ids, by key."""
+        """The specs of all tokenized data, by key."""
         specs = [fisher.tokens for fisher in self.fisher_specs.values()]
         specs += [run.spec.tokens for run in self.runs.values()]
         specs += self.tests.values()

@@ -38,7 +38,7 @@ ClassWeights = Literal["balanced"]
 
 
 class ModelSpec(HashableModel):
-    """A pretrained model with a pooling, regardless of its path and its name in a configuration.
+    """A pretrained model and its pooling, without its path and its name in a configuration.
 
     Attributes:
         repository: the model's name on the hub; None for local files.

@@ -10,7 +10,7 @@ import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, metadata_load
 from tokenizers import Tokenizer
 
-from subtune.analysis.tables import find_folds, read_given_names, run_names
+from subtune.analysis.tables import find_folds, read_model_and_method_names, run_names
 from subtune.core.errors import escape_control_characters
 from subtune.core.files import Layout, read_package_text
 from subtune.exhibits.output import escape_markdown
@@ -41,7 +41,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     store = Path(layout.records())
     spec, outcome = records.read_spec(store, run), records.read_outcome(store, run)
     pretrained = Path(layout.model(spec.model.id))
-    names = run_names(store, spec, read_given_names(layout.results))
+    names = run_names(store, spec, read_model_and_method_names(layout.results))
     names |= {"selection": spec.selection.describe()}
     names = {
         key: escape_control_characters(" ".join(str(text).split())) for key, text in names.items()

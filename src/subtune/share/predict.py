@@ -185,7 +185,7 @@ def predict_table(
     Args:
         layout: the paths of the results that contain the run.
         run: the run's id.
-        table: a file in one of the formats of training data. Its labels are not read.
+        table: a file in any format that training data can have. Its labels are not read.
         target: the new CSV file. Predictions that are lists are written as JSON.
         texts: the names of the text columns. None means the names used in training.
         encoding: the encoding of a text file; None means UTF-8 or UTF-16.

@@ -127,7 +127,7 @@ class CallEvents(logging.Handler):
         ``papers`` maps each experiment to the citation of its paper.
         """
         from subtune.exhibits.answer_tables import format_answers
-        from subtune.exhibits.finding_tables import format_papers
+        from subtune.exhibits.finding_tables import format_claim_counts
 
         has_report = layout.report() in self._made
         claims: dict[str, list[Path]] = {}
@@ -136,7 +136,7 @@ class CallEvents(logging.Handler):
             if (has_report or layout.exhibits(name) in self._made) and path.exists():
                 claims.setdefault(citation, []).append(path)
         if claims:
-            print(f"\n{format_papers(claims)}", file=sys.stderr)
+            print(f"\n{format_claim_counts(claims)}", file=sys.stderr)
         every = layout.summary("answers", "csv")
         folders = sorted(path for path in self._made if path.startswith(layout.exhibits("")))
         single = [f"{folder}/answers.csv" for folder in folders]

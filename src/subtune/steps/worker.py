@@ -44,7 +44,7 @@ def main() -> None:
     # While libraries are imported, there is no job to finish.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     signal.signal(signal.SIGUSR1, lambda *_: None)
-    threading.Thread(target=_read_orders, args=(orders,), daemon=True).start()
+    threading.Thread(target=_read_requests, args=(orders,), daemon=True).start()
     # Libraries read the paths of their caches when they are imported.
     with contextlib.suppress(SystemExit), tempfile.TemporaryDirectory(prefix="subtune-") as private:
         os.environ["HF_DATASETS_CACHE"] = private
@@ -55,7 +55,7 @@ def main() -> None:
             import_module(library)
         signal.signal(signal.SIGTERM, end)
         while order := orders.get():
-            answer = _run_order(Job(**order["job"]), Path(order["log"]))
+            answer = _run_requested_job(Job(**order["job"]), Path(order["log"]))
             if ends:
                 break
             with contextlib.suppress(BrokenPipeError):
@@ -65,14 +65,14 @@ def main() -> None:
     signal.raise_signal(signal.SIGTERM)
 
 
-def _read_orders(orders: SimpleQueue[dict[str, Any] | None]) -> None:
+def _read_requests(orders: SimpleQueue[dict[str, Any] | None]) -> None:
     """Put the lines of standard input into a queue. The input ends when the caller exits."""
     for line in sys.stdin:
         orders.put(json.loads(line))
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _run_order(job: Job, log: Path) -> dict[str, Any]:
+def _run_requested_job(job: Job, log: Path) -> dict[str, Any]:
     from subtune.steps.jobs import run_job
 
     log.parent.mkdir(parents=True, exist_ok=True)

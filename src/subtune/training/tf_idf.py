@@ -137,8 +137,8 @@ def make_vectorizer() -> Any:
 def build_features(vectors: Sequence[Any]) -> Any:
     """Build sparse features ``[n, f]`` of rows from one TF-IDF matrix per text column.
 
-    The features of a single text are its TF-IDF vector. For the vectors u and v of a pair, they are
-    u, v, ``|u − v|``, the elementwise product ``u·v``, and the sum of ``u·v``.
+    The features of a single text are its TF-IDF vector. For a pair with vectors u and v, they are
+    u, v, ``|u − v|``, the elementwise product ``u * v``, and the dot product of u and v.
     """
     from scipy import sparse
 

@@ -60,7 +60,7 @@ def draw_training_set(
 def draw_training_indices(
     train: Examples, recipe: Recipe | FitRecipe, generator: np.random.Generator
 ) -> np.ndarray:
-    """Draw the indices of a run's training examples: all examples of ``recipe.train_rows`` rows."""
+    """Draw ``recipe.train_rows`` rows, and return the indices of all their examples."""
     return train.indices_of_rows(generator.permutation(len(train.row_indices))[: recipe.train_rows])
 
 
@@ -70,7 +70,7 @@ def to_training_labels(
     """Standardise the labels of a training split, if ``labels`` is ``standard``.
 
     The mean and standard deviation of the labels at ``index`` are used, and returned. A
-    `SubtuneError` is raised if these labels are equal.
+    `SubtuneError` is raised if all these labels have the same value.
     """
     if labels == "raw":
         return examples, Unit()

@@ -18,7 +18,7 @@ from subtune.analysis.tables import (
     join_run_ids,
     list_runs,
     order_columns,
-    read_given_names,
+    read_model_and_method_names,
     read_table,
     table_of_runs,
 )
@@ -179,7 +179,7 @@ def test_runs_are_listed_under_the_names_that_a_configuration_gave(tmp_path, dir
     broken = Path(Layout(str(results)).data("broken", "scores"))
     broken.parent.mkdir(parents=True)
     broken.write_bytes(b"\xff,\n")
-    runs, _ = list_runs(results / "runs", read_given_names(str(results)))
+    runs, _ = list_runs(results / "runs", read_model_and_method_names(str(results)))
     assert runs.set_index("run").loc[specs[0].id, ["model", "method"]].tolist() == [
         "NA",
         "mine, top 20%, cv",

@@ -109,7 +109,7 @@ def test_a_papers_lines_count_its_claims_and_name_the_main_ones(tmp_path, monkey
     path.parent.mkdir(parents=True)
     columns = ["claim", "is_main", "judged", "is_certain"]
     pd.DataFrame(rows, columns=columns).to_csv(path, index=False)
-    assert finding_tables.format_papers({"Toys (Child, 2026)": [path]}).splitlines() == [
+    assert finding_tables.format_claim_counts({"Toys (Child, 2026)": [path]}).splitlines() == [
         "Toys (Child, 2026): of 4 claims, 1 hold, 1 do not, 2 are undecided; certain: 1.",
         "  Biases do: holds. All do: does not hold.",
         f"    {path.parents[1]}",

@@ -232,7 +232,7 @@ def test_names_change_neither_the_metadata_nor_the_page_nor_the_code(shared, mon
     nasty = spec.replace(tokens=spec.tokens.replace(data=data.replace(task=task)))
     monkeypatch.setattr(records, "read_spec", lambda store, run: nasty)
     names = {spec.id: (NASTY, NASTY)}
-    monkeypatch.setattr("subtune.share.card.read_given_names", lambda path: names)
+    monkeypatch.setattr("subtune.share.card.read_model_and_method_names", lambda path: names)
     plain = model_card(Layout(str(results)), spec.id, NASTY, adapter=True)
     card = ModelCard(plain)
     [result] = card.data.eval_results
