@@ -140,8 +140,8 @@ def test_an_answer_that_lacks_the_last_runs_says_so(monkeypatch, lines):
     workers = SimpleNamespace(stop=lambda seconds: None)
     loop.train_within_time_limit(context, TimeLimit(0, 60), workers)
     assert lines == [
-        "the time is up: the answer below and report.html lack the last recorded runs; repeat "
-        "the call to update them",
+        "the time is up: the answer below and report.html lack the last recorded runs; to "
+        "update them, run the comparison again",
         "the newest answer: BitFit is enough.",
     ]
 
