@@ -80,7 +80,7 @@ def draw_forest_plot(methods: pd.DataFrame, task_titles: Mapping[str, str]) -> "
             panel.set_title(_wrap(title, letters), fontweight="bold")
             metric = _wrap(TITLES[rows["metric"].iloc[0]], letters)
             panel.set_xlabel(metric, fontsize=SMALL_LETTERS)
-            _draw_panel(panel, rows[rows["name"].isin(chosen["name"])], list(chosen["name"]))
+            _draw_panel(panel, rows, list(chosen["name"]))
             panel.set_xticks(_choose_ticks(panel.get_xlim(), most=max(2, letters // 8)))
         _write_names(panels[0], chosen)
         for spare in panels[len(line) :]:
@@ -132,16 +132,17 @@ def _add_kinds(rows: pd.DataFrame) -> pd.DataFrame:
 def _choose_methods(line: Sequence[Panel]) -> pd.DataFrame:
     """Choose at most `MOST_ROWS` methods of a line, and sort them from the smallest to the largest.
 
-    References, external predictions, and methods that train nothing in the encoder are chosen
-    first. Next are methods whose column ``sure`` is true on the most tasks, then methods on the
-    most Pareto fronts, then methods with the highest scores.
+    References, external predictions, methods that train nothing in the encoder, and the best method
+    of each panel are chosen first. Next are methods whose column ``sure`` is true on the most
+    tasks, then methods on the most Pareto fronts, then methods with the highest scores.
 
     Returns:
         One row per method, with the columns ``name``, ``kind`` and ``trained``; with several tasks,
         the values of the first task.
     """
     rows = pd.concat([panel.rows for panel in line])
-    rows["first"] = rows["kind"] != "method"
+    is_best = rows.index.isin([panel.rows["score"].idxmax() for panel in line])
+    rows["first"] = is_best | (rows["kind"] != "method")
     values = dict.fromkeys(["kind", "trained", "encoder_size"], "first")
     ranks = dict.fromkeys(["first", "sure", "on_front", "score"], "mean")
     methods = rows.groupby("name", sort=False).agg(values | ranks).reset_index()
@@ -150,15 +151,16 @@ def _choose_methods(line: Sequence[Panel]) -> pd.DataFrame:
 
 
 def _draw_panel(panel: "Axes", rows: pd.DataFrame, names: Sequence[str]) -> None:
-    """Draw the methods of one panel, each at the height of its name."""
+    """Draw the methods of one panel that are in ``names``, each at the height of its name."""
     margin, centre = rows[["margin", "centre"]].iloc[0]
-    low, high = _x_limits(rows)
+    shown = rows[rows["name"].isin(names)]
+    low, high = _x_limits(shown if len(shown) else rows)
     panel.set_xlim(low, high)
     panel.set_ylim(len(names) - 0.4, -0.6)
     panel.axvspan(centre - margin, centre, **BAND)
     panel.axvline(centre, color="black", linewidth=0.8)
     beside = panel.get_yaxis_transform()
-    for row in rows.to_dict("records"):
+    for row in shown.to_dict("records"):
         y = names.index(row["name"])
         is_filled = row["sure"] or row["kind"] == "reference"
         look = LOOKS[row["kind"]] | ({} if is_filled else {"markerfacecolor": "white"})

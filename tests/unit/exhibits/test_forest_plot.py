@@ -67,6 +67,18 @@ def test_tasks_are_side_by_side_and_share_the_names_of_all_their_methods():
     assert points(cola, rte).keys() == {"BitFit", "Full"}
 
 
+def test_each_task_shows_its_best_method_if_another_task_has_too_many():
+    """The methods of the second task belong to a model that is not the reference's."""
+    many = {f"m{n}": [0.9] * 3 for n in range(17)}
+    few = {"worst": [0.5] * 3, "best": [0.6] * 3}
+    full = {"full": [0.95] * 3}
+    second = of_two_models(few, full).assign(task="cola")
+    panels = panels_of(pd.concat([of_two_models(many, full), second], ignore_index=True))
+    [names_of] = [panel for panel in panels if len(names(panel)) == 16]
+    [cola] = [panel for panel in panels if panel.get_title() == "COLA, large"]
+    assert points(cola, names_of).keys() == {"best"}
+
+
 def test_more_tasks_than_fit_side_by_side_begin_another_line_with_names():
     table = pd.concat([runs(SCORES).assign(task=f"task {n}") for n in range(7)], ignore_index=True)
     panels = panels_of(table)
