@@ -19,6 +19,15 @@ BIN = Path(sys.executable).parent
 SNAKEMAKE = [sys.executable, "-m", "snakemake"]
 # A task may have the same name as a mask scope.
 TASK = "global"
+# Runs all jobs of mine.yaml in one process, which imports each library once.
+RUN_ALL_JOBS = """
+from pathlib import Path
+from subtune.config import parse_yaml
+from subtune.steps.jobs import run_job, write_plan
+for jobs in write_plan(parse_yaml(Path("mine.yaml"))).jobs.values():
+    for job in jobs.values():
+        run_job(job)
+"""
 
 
 class Project:
@@ -77,9 +86,17 @@ class Project:
 
     def run(self, config: dict, *arguments: str) -> str:
         """Run snakemake as a user does; return its output."""
-        (self.directory / "mine.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+        self.write(config)
         command = [*self.before, *self.snakemake, "-c2", "--configfile", "mine.yaml", *arguments]
         return printed(command, self.directory, **self.environment)
+
+    def run_in_one_process(self, config: dict) -> None:
+        """Run all jobs without Snakemake, which would import all libraries again in each job."""
+        self.write(config)
+        printed([sys.executable, "-c", RUN_ALL_JOBS], self.directory, **self.environment)
+
+    def write(self, config: dict) -> None:
+        (self.directory / "mine.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
 
     def planned(self, config: dict) -> dict[str, int]:
         """Return the number of planned jobs by rule, without the target rule."""

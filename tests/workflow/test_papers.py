@@ -73,7 +73,7 @@ def project(tmp_path_factory, tiny_bert) -> Project:
     project.environment = {"PYTHONPATH": str(project.directory / "src")}
     project.config |= {"tasks": {}, "experiments": EXPERIMENTS, "selections": {"mixed": MIXED}}
     project.config["runs_per_job"] = 20
-    project.run(project.config, "--quiet", "all")
+    project.run_in_one_process(project.config)
     return project
 
 
