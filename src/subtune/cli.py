@@ -18,6 +18,7 @@ from subtune.core import VERSION
 from subtune.core.errors import SubtuneError, escape_control_characters, format_allowed
 from subtune.core.files import Layout, find_results
 from subtune.core.process import end_process
+from subtune.share import DEFAULT_MINUTES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -335,7 +336,7 @@ def export(
     to: Directory,
     results: Directory | None = None,
     adapter: bool = False,
-    minutes: float = 10,
+    minutes: float = DEFAULT_MINUTES,
 ) -> None:
     """Export the model of a run for transformers or PEFT.
 
@@ -372,7 +373,7 @@ def predict(
     text2: Column | None = None,
     encoding: str | None = None,
     sheet: str | None = None,
-    minutes: float = 10,
+    minutes: float = DEFAULT_MINUTES,
 ) -> None:
     """Predict the labels of the rows of a table with the model of a run.
 

@@ -20,7 +20,7 @@ from subtune.analysis.candidates import (
     select_scored_runs,
 )
 from subtune.analysis.intervals import Study
-from subtune.methods import method_title
+from subtune.methods import FULL, method_title
 
 ALL_TASKS = "all tasks"
 TUNE = "try other learning rates or more epochs"
@@ -209,7 +209,7 @@ def short_answer(answer: Answer) -> str:
 def _name_in_sentence(title: str) -> str:
     """Return a method's title for use in a sentence: ``Full`` becomes ``Full fine-tuning``."""
     method, of, model = title.partition(" of ")
-    return f"{method} fine-tuning{of}{model}" if method == method_title("full") else title
+    return f"{method} fine-tuning{of}{model}" if method == method_title(FULL) else title
 
 
 def _lower_first_letter(words: str) -> str:

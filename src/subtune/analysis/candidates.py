@@ -28,6 +28,7 @@ from subtune.analysis.intervals import Interval, Study
 from subtune.analysis.run_scores import PART_COLUMNS, require_same_rows
 from subtune.analysis.tables import order_columns, set_types
 from subtune.core.errors import locate_errors
+from subtune.methods import FULL
 
 # Thresholds of the probability that a method is within the margin. A method with two seeds or more
 # is *surely* within the margin from `SURE` on, *probably* from `LIKELY` on, and is worth naming
@@ -134,7 +135,7 @@ def select_scored_runs(chosen: pd.DataFrame) -> pd.DataFrame:
         # A method without a model trains only a classifier.
         trained=count_encoder_parameters(judged).mask(judged["encoder_size"] == 0, 0),
         title=title.where(~has_model, title + " of " + judged["model"]),
-        is_full=(judged["method"] == "full") & judged["scope"].isna(),
+        is_full=(judged["method"] == FULL) & judged["scope"].isna(),
     )
     # A run of a method that uses no model (such as `tf-idf`) has one row for each model; keep only
     # one.

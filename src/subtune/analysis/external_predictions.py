@@ -19,6 +19,7 @@ from subtune.analysis.run_scores import (
     read_scored_predictions,
 )
 from subtune.analysis.tables import set_types
+from subtune.methods import FULL
 from subtune.runs import records
 from subtune.tasks.task import ScoreColumn
 
@@ -49,7 +50,7 @@ def score_external_predictions(
     rows, parts = [], list[list[Any]]()
     for (_, task_name), runs in judged.groupby(["model", "task"], sort=False):
         names = runs["method"]
-        method = "full" if names.eq("full").any() else names.mode()[0]
+        method = FULL if names.eq(FULL).any() else names.mode()[0]
         for row in runs[names == method].to_dict("records"):
             task, table = read_scored_predictions(store, row, split_of[row["column"]])
             table = table.drop(columns=[*table.filter(like="logit_")])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from subtune.analysis.chosen_runs import drop_runs_with_mask
-from subtune.methods import LAYER_PARAMETERS
+from subtune.methods import FULL, LAYER_PARAMETERS
 from subtune.methods.roles import Component, sort_components, split_name
 from subtune.runs import records
 
@@ -89,7 +89,7 @@ def component_changes(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
     ``change`` is the mean over the component's entries and over seeds.
     """
     parts = [pd.DataFrame(columns=["task", "component", "layer", "change"])]
-    for (task,), table in _read_changes(chosen[chosen["method"] == "full"], ["task"], store):
+    for (task,), table in _read_changes(chosen[chosen["method"] == FULL], ["task"], store):
         table = split_parameter_names(table).sort_values(["component", "layer"], kind="stable")
         table = table.assign(change=table["mean_abs_change"] * table["size"])
         parts.append(_mean_per_entry(table, ["component", "layer"], "change").assign(task=task))

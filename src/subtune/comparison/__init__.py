@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.files import read_package_yaml
+from subtune.share import DEFAULT_MINUTES
 
 # The comments in `defaults.yaml` explain the attributes of `DEFAULTS`.
 DEFAULTS = SimpleNamespace(**read_package_yaml("subtune.comparison", "defaults.yaml"))
@@ -63,7 +64,7 @@ class Options(TableOptions):
     """
 
     predictions: list[str] | None = None
-    minutes: float = 10
+    minutes: float = DEFAULT_MINUTES
     margin: float | None = None
 
     def __post_init__(self) -> None:

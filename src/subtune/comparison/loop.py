@@ -15,13 +15,13 @@ from typing import NamedTuple, Self
 from tqdm import tqdm
 
 from subtune.comparison.first_configuration import EXPERIMENT
-from subtune.comparison.next_runs import FULL, Method, Progress, rank_missing_runs
-from subtune.comparison.recorded_results import find_answer_so_far
-from subtune.comparison.results_writer import ResultsWriter
+from subtune.comparison.next_runs import Method, Progress, rank_missing_runs
+from subtune.comparison.recorded_results import ResultsWriter, find_answer_so_far
 from subtune.comparison.workers import LONGEST_WAIT, EndedJob, Workers
 from subtune.core.errors import SubtuneError, format_count, join_names
 from subtune.core.ids import content_id
 from subtune.core.process import print_line, process_age, stop_requests
+from subtune.methods import FULL
 from subtune.plan.cost import Cost
 from subtune.runs.records import list_run_ids, read_outcome
 from subtune.runs.spec import FitRecipe, PlannedRun
@@ -262,7 +262,7 @@ def _start_jobs(state: Loop, workers: Workers) -> None:
     crashed are repeated while no other job is running. Jobs without training run one at a time,
     because each takes less time than the imports of a new worker.
     """
-    while workers.free:
+    while len(workers.running) < workers.number:
         running = {job.id for job in workers.running}
         waiting = (job for job in state.next_jobs(workers.running) if job.id not in running)
         job = next(waiting, None)

@@ -6,11 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+from subtune.methods import FULL
 from subtune.runs.learning_rates import best_rate, choose_next_rates, first_rates, recorded_scores
 from subtune.runs.spec import FitRecipe, PlannedRun, RunSpec, SearchSpec
 
-# The reference method, full fine-tuning, which is trained first.
-FULL = "full"
 # A pair of a model name and a method name.
 Method = tuple[str, str]
 

@@ -1,69 +1,108 @@
-"""Compute the answer, tables, figures and report of a comparison from the recorded runs."""
+"""Write the results of a comparison: the answers, tables and figures of the recorded runs.
+
+Results are written in a thread, while runs are trained and at the end. Early results are written as
+soon as a run is recorded. They measure how long tables, figures and the report take while other
+programs use the same cores.
+"""
 
 import os
+import time
 from collections.abc import Sequence
+from importlib import import_module
 from itertools import chain
+from threading import Thread
 from typing import Any
 
 import pandas as pd
 
 from subtune.analysis.answer import find_answers, short_answer
 from subtune.analysis.candidates import compare_with_reference, select_scored_runs
-from subtune.comparison.next_runs import FULL, Method, Progress
+from subtune.comparison.next_runs import Method, Progress
+from subtune.core.errors import SubtuneError
 from subtune.core.files import write_atomically
+from subtune.methods import FULL
 from subtune.runs.learning_rates import search_result
 from subtune.steps import exhibits, report_page, runs, scores, summary
 from subtune.steps.context import Context
 from subtune.steps.jobs import list_files, run_job
 
+# Modules that are imported before the first run is recorded.
+LIBRARIES = ("subtune.papers.shared", "matplotlib.figure", "matplotlib.backends.backend_agg")
+# Early results are written again each time the time since the start has doubled.
+TIMES_LATER = 2
+# The last results are started only if at least this share of the time that the previous results
+# took is left. Later results are faster, because all libraries are imported.
+LEAST_SHARE = 0.7
 # A method whose probability of being the answer is below this threshold is unlikely.
 LEAST_PROBABILITY = 0.01
 # A run as a row of a table: maps the names of columns to values.
 Finished = dict[str, Any]
 
 
-def join_recorded_runs(planned: Sequence[Finished], progress: Progress) -> list[Finished]:
-    """Select the planned runs that are recorded, like `subtune.analysis.tables.join_run_ids`."""
-    recorded, joined = progress.find_recorded_specs(), []
-    for entry in planned:
-        if entry["key"] in recorded:
-            run, search = recorded[entry["key"]], entry["search"]
-            tried = progress.tried_rates(search) if search else {}
-            found = search_result(progress.searches[search], tried) if tried else {}
-            # The best rate of the search is replaced by the rate of the recorded run, because the
-            # run with the best rate may not be recorded yet.
-            rate = {"learning_rate": run.recipe.learning_rate}
-            joined.append({**entry, "run": run.id, **found, **rate})
-    return joined
+class ResultsWriter:
+    """Writes results in a thread, several times in a row.
 
-
-def find_answer_so_far(context: Context, progress: Progress) -> tuple[str, set[Method]]:
-    """Return the answer as one line, and the methods that are unlikely to be the answer."""
-    [job] = scores.jobs(context)
-    rows = join_recorded_runs(job.spec["runs"], progress)
-    _, _, chosen, row_scores = scores.collect_run_scores(job, rows)
-    answers = find_answers(chosen, row_scores)
-    line = "; ".join(map(short_answer, answers))
-    return line, find_unlikely_methods(chosen, row_scores)
-
-
-def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set[Method]:
-    """Return the methods whose probability of being the answer is below `LEAST_PROBABILITY`.
-
-    Let ``P(x)`` be the probability that method ``x`` scores lower than the reference by no more
-    than the margin. Then method ``m`` is the answer with a probability of at most
-    ``min(P(m), 1 - max_s P(s))``, where ``s`` ranges over all smaller methods.
+    Attributes:
+        seconds: the seconds that the last results took; 0 before the first results.
+        shown: the number of recorded runs in the last report.
+        answered: the number of recorded runs in the last answers.
     """
-    pseudo_values, found = row_scores.set_index("run"), set[Method]()
-    for model, same in select_scored_runs(chosen).groupby("model"):
-        methods = dict(same[["title", "method"]].itertuples(index=False))
-        best_smaller = 0.0
-        for title, candidate in compare_with_reference(same, pseudo_values).methods.items():
-            if methods[title] != FULL and candidate.studies:
-                if min(candidate.chance, 1 - best_smaller) < LEAST_PROBABILITY:
-                    found.add((str(model), methods[title]))
-                best_smaller = max(best_smaller, candidate.chance)
-    return found
+
+    def __init__(self, context: Context):
+        """Import the libraries for tables and figures in a thread."""
+        self._context, self._next, self.seconds = context, 0.0, 0.0
+        self.shown = self.answered = 0
+        self._error: Exception | None = None
+        self._thread = Thread(target=lambda: [*map(import_module, LIBRARIES)], daemon=True)
+        self._thread.start()
+
+    def write_early(self, progress: Progress, now: float) -> None:
+        """Start writing results if new runs are recorded and results are due."""
+        if len(progress.scores) > self.shown and now >= self._next and not self._thread.is_alive():
+            self._next = TIMES_LATER * now
+            self._begin(progress)
+
+    def finish(self, progress: Progress, seconds: float) -> bool:
+        """Write the results, and return whether answers and report contain all recorded runs.
+
+        If this takes longer than ``seconds``, earlier results of this call are kept.
+
+        Raises:
+            SubtuneError: no answers were written in time, or an output cannot be written.
+        """
+        end = time.monotonic() + seconds
+        self._thread.join(seconds)
+        left, has_new = end - time.monotonic(), self.shown < len(progress.scores)
+        is_in_time = not self.answered or left > LEAST_SHARE * self.seconds
+        if not self._thread.is_alive() and has_new and is_in_time:
+            self._begin(progress)
+            self._thread.join(max(end - time.monotonic(), 0))
+        if self._error:
+            raise self._error
+        if not self.answered:
+            raise SubtuneError(
+                "--minutes: the time ran out before the answer was written; to see the recorded "
+                "runs, run the comparison again with more minutes"
+            )
+        return self.shown == len(progress.scores)
+
+    def _begin(self, progress: Progress) -> None:
+        # The thread reads a copy, because the original scores change in the meantime.
+        fixed = progress._replace(scores=dict(progress.scores))
+
+        def write() -> None:
+            start = time.monotonic()
+            try:
+                write_answers(self._context, fixed)
+                self.answered = len(fixed.scores)
+                write_report(self._context)
+            except Exception as error:
+                self._error = error
+            else:
+                self.seconds, self.shown = time.monotonic() - start, len(fixed.scores)
+
+        self._error, self._thread = None, Thread(target=write, daemon=True)
+        self._thread.start()
 
 
 def write_answers(context: Context, progress: Progress) -> None:
@@ -92,3 +131,46 @@ def write_report(context: Context) -> None:
     """Write the other tables and figures and the report, after `write_answers`."""
     for job in chain(exhibits.jobs(context), report_page.jobs(context)):
         run_job(job)
+
+
+def join_recorded_runs(planned: Sequence[Finished], progress: Progress) -> list[Finished]:
+    """Select the planned runs that are recorded, like `subtune.analysis.tables.join_run_ids`."""
+    recorded, joined = progress.find_recorded_specs(), []
+    for entry in planned:
+        if entry["key"] in recorded:
+            run, search = recorded[entry["key"]], entry["search"]
+            tried = progress.tried_rates(search) if search else {}
+            found = search_result(progress.searches[search], tried) if tried else {}
+            # The best rate of the search is replaced by the rate of the recorded run, because the
+            # run with the best rate may not be recorded yet.
+            rate = {"learning_rate": run.recipe.learning_rate}
+            joined.append({**entry, "run": run.id, **found, **rate})
+    return joined
+
+
+def find_answer_so_far(context: Context, progress: Progress) -> tuple[str, set[Method]]:
+    """Return the answer as one line, and the methods that are unlikely to be the answer."""
+    [job] = scores.jobs(context)
+    rows = join_recorded_runs(job.spec["runs"], progress)
+    _, _, chosen, row_scores = scores.collect_run_scores(job, rows)
+    line = "; ".join(map(short_answer, find_answers(chosen, row_scores)))
+    return line, find_unlikely_methods(chosen, row_scores)
+
+
+def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set[Method]:
+    """Return the methods whose probability of being the answer is below `LEAST_PROBABILITY`.
+
+    Let ``P(x)`` be the probability that method ``x`` scores lower than the reference by no more
+    than the margin. Then method ``m`` is the answer with a probability of at most
+    ``min(P(m), 1 - max_s P(s))``, where ``s`` ranges over all smaller methods.
+    """
+    pseudo_values, found = row_scores.set_index("run"), set[Method]()
+    for model, same in select_scored_runs(chosen).groupby("model"):
+        methods = dict(same[["title", "method"]].itertuples(index=False))
+        best_smaller = 0.0
+        for title, candidate in compare_with_reference(same, pseudo_values).methods.items():
+            if methods[title] != FULL and candidate.studies:
+                if min(candidate.chance, 1 - best_smaller) < LEAST_PROBABILITY:
+                    found.add((str(model), methods[title]))
+                best_smaller = max(best_smaller, candidate.chance)
+    return found

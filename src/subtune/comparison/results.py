@@ -22,6 +22,7 @@ from subtune.core.errors import SubtuneError, convert_errors, format_allowed, jo
 from subtune.core.files import Layout, require_new
 from subtune.data.table_files import FORMATS, PLACE_KEY, is_file
 from subtune.runs import records
+from subtune.share import DEFAULT_MINUTES
 from subtune.tasks import TaskSpec
 from subtune.tasks.sentences import plain_label
 
@@ -81,7 +82,11 @@ class Comparison:
         return draw_forest_plot(summarise_methods(self._chosen_runs, row_scores), titles)
 
     def export(
-        self, method: str, to: str | Path, minutes: float = 10, model: str | None = None
+        self,
+        method: str,
+        to: str | Path,
+        minutes: float = DEFAULT_MINUTES,
+        model: str | None = None,
     ) -> Path:
         """Export the model of the best run of a method, for transformers or PEFT.
 
@@ -108,7 +113,7 @@ class Comparison:
         self,
         method: str,
         texts: Any,
-        minutes: float = 10,
+        minutes: float = DEFAULT_MINUTES,
         model: str | None = None,
         encoding: str | None = None,
         sheet: str | None = None,

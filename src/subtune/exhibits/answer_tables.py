@@ -27,7 +27,7 @@ from subtune.exhibits.output import (
     format_number,
     wrap_text,
 )
-from subtune.methods import method_title
+from subtune.methods import FULL, method_title
 from subtune.tasks.metrics import TITLES
 
 CHOSEN_BY_OTHERS = "Each example is scored at an epoch that was chosen on other examples."
@@ -164,7 +164,7 @@ def _list_marks(row: Mapping[str, Any]) -> list[str]:
 def _reference_column(row: Mapping[str, Any], methods: pd.DataFrame) -> dict[str, str]:
     """Format the cell ``against``, or no cell if all references are full fine-tuning."""
     names = {str(name).partition(" of ")[0] for name in methods["reference"].dropna()}
-    if names <= {method_title("full"), ""}:
+    if names <= {method_title(FULL), ""}:
         return {}
     is_compared = not pd.isna(row["difference"])
     return {"against": row["reference"] if is_compared else EMPTY}

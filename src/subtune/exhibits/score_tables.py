@@ -8,7 +8,7 @@ import pandas as pd
 from subtune.analysis.chosen_runs import count_encoder_parameters, drop_runs_with_mask
 from subtune.analysis.statistics import SIGNIFICANCE, wilcoxon
 from subtune.exhibits.output import EMPTY, MARK, ExperimentResults, StyledTable, format_scores
-from subtune.methods import SELECTION, method_title
+from subtune.methods import FULL, SELECTION, method_title
 from subtune.methods.roles import is_classifier, split_name
 from subtune.models.model_config import count_parameters, read_dimensions
 from subtune.tasks import TASKS
@@ -199,7 +199,7 @@ def _format_reproduced_rows(
         task_runs = model_runs[model_runs["task"] == usual]
         task_runs = task_runs.drop_duplicates("method").set_index("method")
         trained, encoder = task_runs["trainable"], count_encoder_parameters(task_runs)
-        full = encoder.get("full")
+        full = encoder.get(FULL)
         for method in model_runs["method"].drop_duplicates():
             scores = model_runs[model_runs["method"] == method]
             values = [scores.loc[scores["column"] == key, "value"] for key in keys]
@@ -247,7 +247,7 @@ def mark_differences(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame
     """
     marked = table.copy()
     for _, block in numbers.groupby(table["scores of"]):
-        full = block[table.loc[block.index, "method"] == method_title("full")]
+        full = block[table.loc[block.index, "method"] == method_title(FULL)]
         for row, scores in block.iterrows() if len(full) else ():
             p_value = wilcoxon((scores - full.iloc[0]).dropna())
             if p_value is not None and p_value < SIGNIFICANCE:

@@ -40,6 +40,8 @@ NamedSelection = Annotated[
 Selection = NamedSelection | Top
 SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
 
+# The reference method, full fine-tuning.
+FULL = "full"
 # By default, masks select entries from the parameters of this method. A configuration can name a
 # different method.
 MASKED_METHOD = "layernorm"

@@ -26,7 +26,7 @@ from subtune.models.transformers_models import make_transformers_model, transpos
 from subtune.runs import records
 from subtune.runs.spec import FitRecipe, RunSpec
 from subtune.share.card import find_on_hub, model_card
-from subtune.share.predict import MINUTES, run_to_export
+from subtune.share.predict import DEFAULT_MINUTES, run_to_export
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
 from subtune.training.embeddings import pooled_tokens
@@ -52,7 +52,7 @@ POOLING_MODES: dict[Reads, str] = {
 REGRESSION = "regression"
 
 
-def export_model(layout: Layout, run: str, target: Path, minutes: float = MINUTES) -> str:
+def export_model(layout: Layout, run: str, target: Path, minutes: float = DEFAULT_MINUTES) -> str:
     """Export the model of a run: configuration, tokenizer, and float32 weights as safetensors.
 
     The export is loaded with ``from_pretrained(target)`` of the transformers class for the task,
@@ -135,7 +135,7 @@ def _complete_tokenizer(directory: Path, config: PretrainedConfig, head: str) ->
     path.write_text(json.dumps(fields | {"padding_side": side}, indent=2) + "\n")
 
 
-def export_adapter(layout: Layout, run: str, target: Path, minutes: float = MINUTES) -> str:
+def export_adapter(layout: Layout, run: str, target: Path, minutes: float = DEFAULT_MINUTES) -> str:
     """Export the PEFT adapter of a run that trained LoRA, norms, or modules of the PEFT library.
 
     The adapter is loaded with ``PeftModel.from_pretrained(base, target)``, where ``base`` is the

@@ -27,6 +27,7 @@ from subtune.models.encoder import load_spec_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
 from subtune.runs.spec import FitRecipe, RunSpec
+from subtune.share import DEFAULT_MINUTES
 from subtune.steps.jobs import Job, run_job
 from subtune.steps.train import make_trainer
 from subtune.tasks import TaskSpec
@@ -41,12 +42,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CHECKPOINT_SECONDS = 600
-# The default time limit for a refit.
-MINUTES = 10.0
 PREDICTION, PROBABILITY = "prediction", "probability_{}"
 
 
-def run_to_export(layout: Layout, run_id: str, minutes: float = MINUTES) -> str:
+def run_to_export(layout: Layout, run_id: str, minutes: float = DEFAULT_MINUTES) -> str:
     """Return the id of the run to export: the given run or, after cross-validation, its refit.
 
     The refit is trained first if it is not recorded. If the training examples were sampled from a
@@ -176,7 +175,7 @@ def predict_table(
     texts: Sequence[str | None] = (),
     encoding: str | None = None,
     sheet: str | None = None,
-    minutes: float = MINUTES,
+    minutes: float = DEFAULT_MINUTES,
 ) -> int:
     """Write the rows of a table with a run's predictions to a CSV file, and return their number.
 
@@ -244,7 +243,7 @@ def predict_rows(
     task: TaskSpec,
     rows: Sequence[PlacedRow],
     source: str,
-    minutes: float = MINUTES,
+    minutes: float = DEFAULT_MINUTES,
 ) -> "pd.DataFrame":
     """Predict the labels of new rows with a run or, after cross-validation, with its refit.
 

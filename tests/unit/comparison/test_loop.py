@@ -163,7 +163,7 @@ def test_a_job_that_does_not_fit_into_memory_waits_with_one_line(state, lines, m
     monkeypatch.setattr(Loop, "next_jobs", lambda *_: [job_of(state, "full"), TOKENS])
     started = []
     workers = SimpleNamespace(
-        free=2,
+        number=3,
         running=[job_of(state, "bitfit")],
         find_lack_of_memory=lambda job: "memory: too little",
         start=lambda job, log: started.append(job),
