@@ -36,10 +36,10 @@ app = App(
     # `subtune run` passes `--` on to Snakemake.
     end_of_options_delimiter="",
 )
-FILES = "--train examples/weather-train.csv --dev examples/weather-dev.csv"
+EXAMPLE_TABLES = "--train examples/weather-train.csv --dev examples/weather-dev.csv"
 File = Annotated[Path, Parameter(metavar="FILE")]
 Directory = Annotated[Path, Parameter(metavar="DIR")]
-Column = Annotated[str, Parameter(metavar="COLUMN")]
+ColumnArgument = Annotated[str, Parameter(metavar="COLUMN")]
 # Arguments after the configuration are passed to Snakemake.
 SnakemakeArgument = Annotated[str, Parameter(allow_leading_hyphen=True)]
 HELP_POSITIONS = itertools.count()
@@ -87,7 +87,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-@_command(f"compare {FILES}")
+@_command(f"compare {EXAMPLE_TABLES}")
 def compare(
     train: Annotated[str, Parameter(metavar="TABLE")],
     *,
@@ -140,7 +140,7 @@ def run(config: SnakemakeArgument, /, *others: SnakemakeArgument) -> None:
     call_snakemake(words)
 
 
-@_command(f"init {FILES}")
+@_command(f"init {EXAMPLE_TABLES}")
 def init(
     train: File,
     *,
@@ -369,8 +369,8 @@ def predict(
     *,
     to: File,
     results: Directory | None = None,
-    text: Column | None = None,
-    text2: Column | None = None,
+    text: ColumnArgument | None = None,
+    text2: ColumnArgument | None = None,
     encoding: str | None = None,
     sheet: str | None = None,
     minutes: float = DEFAULT_MINUTES,

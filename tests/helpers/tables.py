@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from subtune.data.corpora import read_glue_rows
-from subtune.exhibits.glue_server import FILES
+from subtune.exhibits.glue_server import SUBMISSION_FILES
 from subtune.tasks import TASKS
 
 
@@ -43,8 +43,8 @@ def glue_csv(
 def require_taken(path: Path) -> None:
     """Check that a zip contains all files of the GLUE server, with a prediction for every row."""
     with zipfile.ZipFile(path) as archive:
-        assert sorted(archive.namelist()) == sorted(FILES)
-        for name, file in FILES.items():
+        assert sorted(archive.namelist()) == sorted(SUBMISSION_FILES)
+        for name, file in SUBMISSION_FILES.items():
             table = pd.read_csv(archive.open(name), sep="\t", dtype={"prediction": str})
             assert list(table) == ["index", "prediction"]
             assert len(table) == file.rows and table["index"].tolist() == [*range(file.rows)]

@@ -26,8 +26,8 @@ ALL_TASKS = "all tasks"
 TUNE = "try other learning rates or more epochs"
 Decision = Literal["train", "probably", "undecided", "probably everything", "everything"]
 # Maps the ratio of the sizes of two methods to words.
-SIZES = {1: "a little smaller", 2: "half its size", 3: "a third of its size"}
-SIZES |= {4: "a quarter of its size", 5: "a fifth of its size"}
+SIZE_WORDS = {1: "a little smaller", 2: "half its size", 3: "a third of its size"}
+SIZE_WORDS |= {4: "a quarter of its size", 5: "a fifth of its size"}
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ def _describe_smaller(answer: Answer) -> str:
     # Methods differ in the encoder's size or, if it is equal, in the number of trained parameters.
     pairs = zip(candidate.sort_key, smaller.sort_key, strict=True)
     larger, size = next(pair for pair in pairs if pair[0] != pair[1])
-    words = SIZES.get(round(larger / size), "far smaller") if size else "far smaller"
+    words = SIZE_WORDS.get(round(larger / size), "far smaller") if size else "far smaller"
     have = "have" if smaller.title.startswith(method_title("embeddings")) else "has"
     better = f", but {smaller.rival} may score higher" if _has_rival(smaller) else ""
     return f"{smaller.title}, {words}, {have} {format_probability(smaller.chance)}{better}."

@@ -46,7 +46,7 @@ FROM_SMALLEST = ["encoder_size", "trained", "score"]
 # Differences of scores are rounded to this many digits; further digits are rounding errors.
 DIGITS = 10
 # The attributes of a `Candidate` that are columns of the summary.
-COMPARED = ("score", "reference_score", "most_lost", "chance", "rival", "least_chance")
+CANDIDATE_COLUMNS = ("score", "reference_score", "most_lost", "chance", "rival", "least_chance")
 NO_DIFFERENCE = Interval(np.nan, np.nan, np.nan)
 
 
@@ -364,7 +364,7 @@ def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> pd.Data
                     **dict(zip([*QUESTION, *keys], [*question, title, *method], strict=True)),
                     "reference": reference,
                     "margin": runs["margin"].min(),
-                    **{name: values.get(name, np.nan) for name in COMPARED},
+                    **{name: values.get(name, np.nan) for name in CANDIDATE_COLUMNS},
                     "spread": paired["value"].std(),
                     "seeds": len(same),
                     "compared": len(paired) if candidate else 0,

@@ -16,8 +16,6 @@ from subtune.tasks.task import ScoreColumn
 # Runs with equal values in these columns have the same setting and differ only in learning rate,
 # seed and fold.
 SETTING = ["model", "task", "method", "fraction", "scope", "train_rows"]
-# Methods with equal values in these columns are compared with each other.
-QUESTION = ["model", "task", "metric"]
 # The columns that identify a method.
 METHOD = ["method", "fraction", "scope"]
 # Verdicts on learning curves.
@@ -114,7 +112,8 @@ def merge_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """
     tables = [table.assign(experiment=number) for number, table in enumerate(chosen)]
     together = select_largest_training_set(pd.concat(tables, ignore_index=True))
-    best = choose_best(together, [*QUESTION, *METHOD], together["experiment"])
+    cells = ["model", "task", "metric", *METHOD]
+    best = choose_best(together, cells, together["experiment"])
     return best.drop(columns="experiment")
 
 

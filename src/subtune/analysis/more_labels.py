@@ -20,7 +20,7 @@ from subtune.core.errors import join_names, locate_errors
 # The gain from doubling the training set, as a share of the gain from the previous doubling.
 RATIO = 0.8
 # A sentence reports the gain only if half the width of its interval is at most this.
-WIDEST = 0.05
+LARGEST_HALF_WIDTH = 0.05
 
 
 def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame:

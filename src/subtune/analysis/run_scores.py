@@ -33,7 +33,7 @@ PART_COLUMNS = [str(part) for part in range(intervals.JACKKNIFE_PARTS)]
 ROW_COLUMNS = ("run", "rows", "rows_hash", *PART_COLUMNS)
 # Recomputed scores may differ by rounding, because processors sum in different orders. One wrong
 # prediction changes a score by far more than this.
-TOLERANCE = 1e-9
+SCORE_TOLERANCE = 1e-9
 
 
 def collect_scores(
@@ -354,7 +354,7 @@ def require_scores_of_predictions(
             scores = compute(task.of_kind.value_type, task.metrics, predicted, references)
             for name, again in scores.items():
                 on_record = recorded[f"{split}/{name}"]
-                if not abs(on_record - again) <= TOLERANCE:
+                if not abs(on_record - again) <= SCORE_TOLERANCE:
                     raise SubtuneError(
                         f"run {run}: {task.name}: found a recorded {name} of {on_record} on "
                         f"{split}, expected {again}, the {name} of the recorded predictions; run "

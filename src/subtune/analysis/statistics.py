@@ -27,7 +27,8 @@ from subtune.analysis.chosen_runs import (
     pivot_methods,
 )
 
-CELL = ["model", "column", "seed"]
+# Scores of two methods are paired if they have equal values in these columns.
+PAIR_KEYS = ["model", "column", "seed"]
 # A rank correlation needs at least this many pairs.
 FEWEST_PAIRS = 3
 SIGNIFICANCE = 0.05
@@ -124,14 +125,17 @@ def parameters_of_families(
 
 
 def minus_by_rows(sizes: pd.DataFrame, metric: str | None, first: str, second: str) -> pd.Series:
-    """Compute the rank correlation between training set size and ``first - second`` in each cell.
+    """Compute the rank correlation between training set size and ``first - second``.
 
+    There is one value per combination of values in the columns `PAIR_KEYS`.
     `minus_at_train_size` does not suffice for claims about the trend over all sizes.
     """
     rows = _with_several_sizes(sizes, metric)
-    wide = rows.groupby([*CELL, "train_rows", "method"])["value"].mean().unstack()
+    wide = rows.groupby([*PAIR_KEYS, "train_rows", "method"])["value"].mean().unstack()
     wide = wide.reindex(columns=[first, second])
-    return rank_correlations((wide[first] - wide[second]).dropna(), "train_rows", CELL).dropna()
+    return rank_correlations(
+        (wide[first] - wide[second]).dropna(), "train_rows", PAIR_KEYS
+    ).dropna()
 
 
 def changes_to_largest_other(
@@ -167,7 +171,7 @@ def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
 
     There is one row per model, score column and seed, and one column per method.
     """
-    return drop_runs_with_mask(chosen).groupby([*CELL, "method"])["value"].mean().unstack()
+    return drop_runs_with_mask(chosen).groupby([*PAIR_KEYS, "method"])["value"].mean().unstack()
 
 
 def best_rates(chosen: pd.DataFrame, methods: str) -> pd.Series:

@@ -18,7 +18,9 @@ from subtune.share import DEFAULT_MINUTES
 DEFAULTS = SimpleNamespace(**read_package_yaml("subtune.comparison", "defaults.yaml"))
 Kind = Literal["classification", "multilabel", "regression"]
 # In a terminal, several column names are passed as one argument: `--label toxic,insult`.
-Column = Parameter(metavar="COLUMN", n_tokens=1, converter=lambda _, tokens: tokens[0].value)
+COLUMN_PARAMETER = Parameter(
+    metavar="COLUMN", n_tokens=1, converter=lambda _, tokens: tokens[0].value
+)
 
 
 @Parameter(name="*")
@@ -38,12 +40,12 @@ class TableOptions:
         sheet: sheet of Excel files; default: the first
     """
 
-    text: Annotated[str | None, Column] = None
-    text2: Annotated[str | None, Column] = None
-    label: Annotated[str | Sequence[str] | None, Column] = None
+    text: Annotated[str | None, COLUMN_PARAMETER] = None
+    text2: Annotated[str | None, COLUMN_PARAMETER] = None
+    label: Annotated[str | Sequence[str] | None, COLUMN_PARAMETER] = None
     # In a terminal, `KindOptions` replaces this field.
     kind: Annotated[Kind | None, Parameter(parse=False)] = None
-    group: Annotated[str | None, Column] = None
+    group: Annotated[str | None, COLUMN_PARAMETER] = None
     # In a terminal, the option is repeated for each model: `--model A --model B`.
     model: list[str] | None = None
     encoding: str | None = None

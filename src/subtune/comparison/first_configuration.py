@@ -18,7 +18,7 @@ from subtune.comparison.look import Lengths, compute_length_statistics
 from subtune.comparison.own_task import (
     ChosenRows,
     TablesAndModels,
-    choose_rows,
+    collect_rows,
     count_folds,
     make_task,
     read_tables_and_models,
@@ -87,7 +87,7 @@ def write_first_configuration(
     results = results or f"results/{task.name}"
     # Predictions are checked before a drawn dev set is written.
     predictions = read_predictions(options.predictions, look.tables[facts.judges], task)
-    rows = choose_rows(look, task, results, dev_share)
+    rows = collect_rows(look, task, results, dev_share)
     task, numbers = rows.task, rows.numbers
     if dev_share:
         yield from messages.dev_set_lines(numbers, dev_share, task.group)

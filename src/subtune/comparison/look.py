@@ -23,7 +23,7 @@ from subtune.comparison.user_table import (
     read_row_labels,
 )
 from subtune.core.errors import SubtuneError, join_names, quote
-from subtune.data.table_files import FEW, drop_incomplete_rows
+from subtune.data.table_files import INCOMPLETE_SHARE, drop_incomplete_rows
 from subtune.tasks.sentences import parse_number, plain_label
 from subtune.tasks.task import TEST
 
@@ -299,7 +299,7 @@ def require_labels(facts: Facts) -> None:
             raise SubtuneError(
                 f"{part.path}: {place}: the row has no label in column {names!r}, expected a label "
                 f"in each row (rows without a label are left out only if they are at most "
-                f"{FEW:.0%} of all rows)"
+                f"{INCOMPLETE_SHARE:.0%} of all rows)"
             )
     train, dev = parts["train"], parts.get("validation", parts["train"])
     learnt = [word for word, count in train.labels.items() if count]

@@ -156,7 +156,7 @@ class ChosenRows(NamedTuple):
         return self._replace(task=self.task.replace(encoding=None, sheet=None), files=files)
 
 
-def choose_rows(
+def collect_rows(
     look: TablesAndModels, task: Task, results: str, dev_share: float | None
 ) -> ChosenRows:
     """Collect a task's rows, and draw a share of the training set as the dev set if needed."""

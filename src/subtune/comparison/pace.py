@@ -42,7 +42,7 @@ FEW, MANY = 8, 32
 # The batch sizes from which `MeasuredPace.least_batch` is chosen.
 BATCHES = (8, 16, 32)
 # The share of the total time that each measurement may take. A single step may take longer.
-SHARE = 1 / 12
+TIMED_SHARE = 1 / 12
 # Steps in bf16 are tried only if a forward pass takes at most this many times as long as in fp32.
 MOST_TIMES = 2
 # bf16 is chosen only if a step in bf16 takes less than ``1 - GAIN`` times as long as in fp32.
@@ -136,7 +136,7 @@ def measure_pace(
     some = {name: [cells[index] for index in indices] for name, cells in columns.items()}
     encode = row_encoder(task, model.directory, min(max_length, LONGEST))
     examples = Examples(datasets.Dataset.from_dict(encode(some, indices)))
-    timer = Timer(encoder, task, examples, deadline, SHARE * seconds)
+    timer = Timer(encoder, task, examples, deadline, TIMED_SHARE * seconds)
     kinds: dict[Trains, str] = {}
     for method in methods:
         kinds.setdefault(STEP_KINDS[METHODS[method].work()], method)

@@ -117,7 +117,7 @@ def check_predictions(
                 "of the table, expected a column of predictions"
             )
     else:
-        own_name, source, table = _read_rows(predictions, task, len(rows))
+        own_name, source, table = _read_system(predictions, task, len(rows))
         columns = find_prediction_columns(task, table, rows, source, "row of the table")
     parse_predictions(task, table, columns, source)
     system = make_name(own_name if name is None else str(name), taken, "predictions")
@@ -130,7 +130,7 @@ def check_predictions(
     return system, [{n: row[c] for n, c in named} for _, row in table]
 
 
-def _read_rows(predictions: Any, task: TaskSpec, number: int) -> tuple[str, str, list[PlacedRow]]:
+def _read_system(predictions: Any, task: TaskSpec, number: int) -> tuple[str, str, list[PlacedRow]]:
     """Return a system's name, the name of its source for error messages, and its predictions."""
     if isinstance(predictions, str | Path):
         path = Path(predictions)

@@ -219,11 +219,11 @@ class Comparison:
         return self.answer
 
     def _repr_html_(self) -> str:
-        from subtune.exhibits.page import MARKDOWN, data_url
+        from subtune.exhibits.page import MARKDOWN_PARSER, data_url
 
         picture = data_url(Path(self._layout.summary("front", "png")))
         answer = Path(self._layout.summary("answers", "md")).read_text(encoding="utf-8")
-        return f'{MARKDOWN.render(answer)}<img src="{picture}" width="420">'
+        return f'{MARKDOWN_PARSER.render(answer)}<img src="{picture}" width="420">'
 
 
 def _is_path(texts: Any) -> bool:

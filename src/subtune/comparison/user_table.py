@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from subtune.comparison import DEFAULTS, Kind
 from subtune.config.checks import HEADINGS
 from subtune.core.errors import SubtuneError, format_allowed, join_names, shorten
-from subtune.data.table_files import FEW, FORMATS, read_rows
+from subtune.data.table_files import FORMATS, INCOMPLETE_SHARE, read_rows
 from subtune.tasks import TASKS
 from subtune.tasks.sentences import (
     FLAGS,
@@ -351,12 +351,12 @@ def _are_label_sets(cells: Sequence[Any]) -> bool:
     """Return whether the cells of a column are sets of labels.
 
     This is the case if a cell is a list of several labels, or if most cells are lists and more than
-    the share `FEW` of these lists are empty.
+    the share `INCOMPLETE_SHARE` of these lists are empty.
     """
     given = [cell for cell in cells if cell not in (None, "")]
     lists = (parse_labels(cell) for cell in given if is_list(cell))
     lengths = [len(labels) for labels in lists if labels is not None]
-    lack_some = 2 * len(lengths) > len(given) and lengths.count(0) > FEW * len(lengths)
+    lack_some = 2 * len(lengths) > len(given) and lengths.count(0) > INCOMPLETE_SHARE * len(lengths)
     return max(lengths, default=0) > 1 or lack_some
 
 

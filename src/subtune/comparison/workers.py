@@ -25,7 +25,7 @@ SECONDS_TO_END = 2
 # The time between two requests to stop. Requests are repeated because a worker may miss one.
 SECONDS_BETWEEN_REQUESTS = 0.5
 # The share of the free memory that jobs may use.
-SHARE = 0.8
+MEMORY_SHARE = 0.8
 # The peak memory of a running job counts as measured once it grows by less than a factor of
 # `GROWTH` in `SECONDS_UNCHANGED`.
 SECONDS_UNCHANGED, GROWTH = 20, 1.02
@@ -205,7 +205,7 @@ class MemoryGauge:
         """Return why a job must wait for the end of another job, or None if it can start now."""
         used = {process: read_process_memory(process)[0] for process in (*busy, *idle)}
         free = read_free_memory() + sum(used.values())
-        free = SHARE * min(free, read_address_limit())
+        free = MEMORY_SHARE * min(free, read_address_limit())
         others = [max(self._expect(other), used[process]) for process, other in busy.items()]
         others += sorted(used[process] for process in idle)[1:]
         needed = self._expect(job)
@@ -213,6 +213,6 @@ class MemoryGauge:
             return None
         return (
             f"memory: a job uses up to {needed / 1e9:.1f} GB, and all jobs together may use "
-            f"{free / 1e9:.1f} GB ({SHARE:.0%} of the free memory), so other jobs wait until one "
-            f"of {len(busy)} ends"
+            f"{free / 1e9:.1f} GB ({MEMORY_SHARE:.0%} of the free memory), so other jobs wait "
+            f"until one of {len(busy)} ends"
         )

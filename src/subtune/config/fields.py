@@ -98,7 +98,7 @@ KindName = Annotated[
     AfterValidator(lambda name: _require_one_of(name, KINDS)),
     WithJsonSchema({"enum": [*KINDS], "type": "string"}),
 ]
-Metric = Annotated[str, AfterValidator(lambda name: _require_one_of(name, TITLES))]
+MetricName = Annotated[str, AfterValidator(lambda name: _require_one_of(name, TITLES))]
 Count = Annotated[int, Field(ge=1, le=LARGEST)]
 FromZero = Annotated[int, Field(ge=0, le=LARGEST)]
 # File names contain the name of a method, and have at most 255 characters.
@@ -155,7 +155,7 @@ LearningRatesOfTask = Annotated[
     LearningRates | None,
     Field(description="default learning rates for methods and fractions"),
 ]
-LabelColumns = Annotated[
+LabelColumnNames = Annotated[
     Annotated[ColumnName, Tag(COLUMN)]
     | Annotated[tuple[ColumnName, ...], Field(min_length=2), DISTINCT, Tag(LIST)],
     Discriminator(lambda given: LIST if isinstance(given, list | tuple) else COLUMN),

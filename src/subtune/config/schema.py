@@ -18,13 +18,13 @@ from subtune.config.fields import (
     Count,
     FromZero,
     KindName,
-    LabelColumns,
+    LabelColumnNames,
     LabelWords,
     LearningRates,
     LearningRatesOfMethod,
     LearningRatesOfTask,
     MethodName,
-    Metric,
+    MetricName,
     Name,
     Names,
     NumbersOfRows,
@@ -98,7 +98,7 @@ class OwnTask(Section):
     text: Annotated[tuple[ColumnName, ...], DISTINCT] = ()
     """one or two columns with texts; for tokens, the column with the words. Leave `text` out for
     spans, whose file format defines `question` and `context`"""
-    label: LabelColumns | None = None
+    label: LabelColumnNames | None = None
     """column with the label; default: `label`, or `answers` for spans. In a multi-label task,
     `label` is a column of lists, such as `["toxic", "insult"]` or `toxic;insult`, or a list of
     columns whose cells are 0 or 1"""
@@ -110,7 +110,7 @@ class OwnTask(Section):
     """column with the group of each row, such as its author, patient or thread. With `folds`, all
     rows of a group are in the same fold. Without `group`, rows with equal texts are in the same
     fold. A row with an empty cell is a group of its own"""
-    metrics: Annotated[tuple[Metric, ...], DISTINCT] = ()
+    metrics: Annotated[tuple[MetricName, ...], DISTINCT] = ()
     """names of metrics. Epochs and learning rates are selected by the first metric. Default for
     multi-label tasks, tokens and spans: the usual metrics for the kind of task"""
     predictions: dict[MethodName, str] = {}

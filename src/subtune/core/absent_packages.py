@@ -15,7 +15,7 @@ from typing import Any, Never
 from subtune.core.errors import SubtuneError
 
 # The packages that planning imports, except for those that Snakemake itself requires.
-PACKAGES = ("huggingface_hub", "numpy", "pandas", "pyarrow", "safetensors", "tokenizers")
+PLANNING_PACKAGES = ("huggingface_hub", "numpy", "pandas", "pyarrow", "safetensors", "tokenizers")
 
 
 class Absent(ModuleType):
@@ -63,8 +63,8 @@ class _Finder(MetaPathFinder, Loader):
 
 @contextmanager
 def absent_packages() -> Iterator[None]:
-    """Let this block import the packages in `PACKAGES` even if they are not installed."""
-    finder = _Finder({name for name in PACKAGES if find_spec(name) is None})
+    """Let this block import the packages in `PLANNING_PACKAGES` even if they are not installed."""
+    finder = _Finder({name for name in PLANNING_PACKAGES if find_spec(name) is None})
     sys.meta_path.append(finder)
     try:
         yield

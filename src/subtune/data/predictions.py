@@ -27,7 +27,7 @@ from subtune.tasks.task_kind import Cells, PlacedRow
 # A label of a multi-label task is predicted if its probability is above this threshold.
 THRESHOLD = 0.5
 # Names of the column with predictions, and other usual names, which may also be names of labels.
-NAMES = ("prediction", "predictions", "predicted", "pred")
+PREDICTION_NAMES = ("prediction", "predictions", "predicted", "pred")
 OTHER_NAMES = ("answer", "output", "label", "score")
 # Names of columns that number the rows.
 ROW_NUMBERS = ("", "id", "idx", "index", "row")
@@ -90,9 +90,9 @@ def find_prediction_columns(
     """Check that each row of the task has a prediction, and find the columns with predictions.
 
     The first match is returned: columns of probabilities with a prefix in `BEFORE_LABEL`, a column
-    with a name in `NAMES`, columns named like the labels, a column with a name in `OTHER_NAMES`, or
-    the only column. Columns of the task, and other columns with the labels of all rows, are not
-    predictions, unless there is no other column.
+    with a name in `PREDICTION_NAMES`, columns named like the labels, a column with a name in
+    `OTHER_NAMES`, or the only column. Columns of the task, and other columns with the labels of all
+    rows, are not predictions, unless there is no other column.
 
     Args:
         rows: the rows with predictions.
@@ -113,11 +113,11 @@ def find_prediction_columns(
                 f"{source}: column {name!r} has the same cells as the table, but in a different "
                 "order; sort the predictions in the order of the table's rows"
             )
-    own = {*task.text, *task.label_columns}.difference(NAMES)
+    own = {*task.text, *task.label_columns}.difference(PREDICTION_NAMES)
     by_folded = {column.strip().casefold(): column for column in reversed(columns)}
     named = [[f"{before}{label}" for label in labels] for before in BEFORE_LABEL if labels]
     named = [names for names in named if own.isdisjoint(names)]
-    named += [[by_folded[name]] for name in NAMES if name in by_folded]
+    named += [[by_folded[name]] for name in PREDICTION_NAMES if name in by_folded]
     for names in named:
         if {*names} <= {*columns}:
             return names
@@ -136,7 +136,9 @@ def find_prediction_columns(
     hint = ""
     if used := [name for name in columns if name not in others and name not in ROW_NUMBERS]:
         hint = f"; texts and labels of the task, such as {join_names(used)}, are not predictions"
-    expected = f"one named {NAMES[0]!r}{', or one for each label' if labels else ''}{hint}"
+    expected = (
+        f"one named {PREDICTION_NAMES[0]!r}{', or one for each label' if labels else ''}{hint}"
+    )
     raise SubtuneError(f"{source}: found columns {join_names(columns)}, expected {expected}")
 
 

@@ -38,7 +38,7 @@ OTHER_QUOTES = re.compile(r"\s*['`‘“„«].*['`’‘“”»]\s*", re.DOTAL
 csv.field_size_limit(2**31 - 1)
 FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
 # Rows without text or label are dropped if they are at most this share of the rows.
-FEW = 0.01
+INCOMPLETE_SHARE = 0.01
 # The beginning of a cell in the last of the three headers that Qualtrics writes, in lower case.
 QUALTRICS = '{"importid"'
 # In the JSON layouts of pandas that are not supported, the values of all columns are dicts, or all
@@ -295,9 +295,9 @@ def drop_incomplete_rows(
 ) -> tuple[list[PlacedRow], list[str]]:
     """Drop rows without text or label, and return the other rows and the dropped rows' places.
 
-    If more than the share `FEW` of all rows is incomplete, no row is dropped: this is probably a
-    mistake, which a later check reports. One text of a pair may be empty. If ``label`` is empty,
-    rows need no label.
+    If more than the share `INCOMPLETE_SHARE` of all rows is incomplete, no row is dropped: this is
+    probably a mistake, which a later check reports. One text of a pair may be empty. If ``label``
+    is empty, rows need no label.
     """
 
     def is_complete(cells: Cells) -> bool:
@@ -305,7 +305,7 @@ def drop_incomplete_rows(
         return not filled.isdisjoint(text) and filled.issuperset(label)
 
     complete = [placed for placed in rows if is_complete(placed[1])]
-    if len(rows) - len(complete) > FEW * len(rows):
+    if len(rows) - len(complete) > INCOMPLETE_SHARE * len(rows):
         return [*rows], []
     places = {place for place, _ in complete}
     return complete, [place for place, _ in rows if place not in places]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.more_labels import WIDEST
+from subtune.analysis.more_labels import LARGEST_HALF_WIDTH
 from subtune.core.errors import shorten
 from subtune.exhibits.output import (
     COLOURS,
@@ -81,7 +81,7 @@ def more_labels_table(results: ExperimentResults) -> StyledTable:
         cells |= {f"{number:,} rows": f"{score:.3f}" for number, score in scores}
         # With the option z, -0.00 becomes 0.00.
         about, interval = f"{gain:z.2f}", f"({low:z.2f} to {high:z.2f})"
-        if high - low <= 2 * WIDEST:
+        if high - low <= 2 * LARGEST_HALF_WIDTH:
             name = str(method)
             of_task = f" on {results.task_titles[str(task)]}" if table["task"].nunique() > 1 else ""
             name = name if name.isupper() or name[1:].lower() != name[1:] else name.lower()

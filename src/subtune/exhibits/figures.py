@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 LINE_STYLES = ("-", "--", ":", "-.")
 # The style of each scope. Line styles and markers also differ, so that curves can be distinguished
 # without colour.
-SCOPES: dict[str, dict[str, Any]] = {
+SCOPE_STYLES: dict[str, dict[str, Any]] = {
     "individual": {"label": "individual", "color": "#0072b2", "linestyle": "-", "marker": "o"},
     "global": {"label": "global", "color": "#d55e00", "linestyle": "--", "marker": "s"},
     "cv": {"label": "cross-validated", "color": "#009e73", "linestyle": ":", "marker": "^"},
@@ -43,7 +43,7 @@ REFERENCE_STYLES: tuple[dict[str, Any], ...] = (
     {"color": "0.45", "linestyle": "-"},
     {"color": "0.0", "linestyle": "-."},
 )
-CELL = ["split", "model", "method", "task"]
+PRINTED_KEYS = ["split", "model", "method", "task"]
 SPLITS = ("validation", "test")
 
 
@@ -93,7 +93,9 @@ def draw_scores_by_fraction(
         masks = select_masked_runs(scores_of_column)
         for scope in scopes:
             seeds = masks[masks["scope"] == scope].groupby("fraction")["value"]
-            _plot_with_band(panel, seeds.mean(), seeds.std(), SCOPES[scope] | {"markersize": 2.5})
+            _plot_with_band(
+                panel, seeds.mean(), seeds.std(), SCOPE_STYLES[scope] | {"markersize": 2.5}
+            )
         label_panel(panel, results.column_titles[column], scores_of_column["metric"].iloc[0])
         panel.set_xlim(left=0)
         panel.xaxis.set_major_formatter(PercentFormatter(xmax=1))
@@ -178,7 +180,7 @@ def draw_reproduction(results: ExperimentResults) -> "Figure":
     axes = figure.subplots()
     table = results["reproduction"]
     table = table[table["metric"] != AVERAGE]
-    compared = table.dropna(subset=["ours"]).drop_duplicates([*CELL, "our_model"])
+    compared = table.dropna(subset=["ours"]).drop_duplicates([*PRINTED_KEYS, "our_model"])
     tasks = [task for task in results.column_titles if task in set(compared["task"])]
     for (number, task), split in itertools.product(enumerate(tasks), SPLITS):
         points = compared[(compared["task"] == task) & (compared["split"] == split)]
@@ -201,7 +203,7 @@ def draw_reproduction(results: ExperimentResults) -> "Figure":
     axes.set_xlabel("reported score")
     models = ", ".join(compared["our_model"].dropna().unique()) or EMPTY
     axes.set_ylabel(f"reproduced score ({models})")
-    drawn, cells = compared["split"].value_counts(), table.drop_duplicates(CELL)["split"]
+    drawn, cells = compared["split"].value_counts(), table.drop_duplicates(PRINTED_KEYS)["split"]
     dev, test = (f"{drawn.get(split, 0)} of the {(cells == split).sum()}" for split in SPLITS)
     with_test = f"\nand {test} test scores (half filled)" if "test" in drawn else ""
     axes.set_title(f"{dev} dev scores that the paper prints{with_test}")

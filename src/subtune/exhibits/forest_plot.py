@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # A line of panels has at most `MOST_PANELS` panels and `MOST_ROWS` methods. Names of methods with
-# more than `LONGEST_NAME` characters are wrapped.
-MOST_PANELS, MOST_ROWS, LONGEST_NAME = 5, 16, 32
+# more than `LONGEST_METHOD` characters are wrapped.
+MOST_PANELS, MOST_ROWS, LONGEST_METHOD = 5, 16, 32
 # Sizes in inches: the width of all panels in a line, of the parameter counts, and of a character;
 # the height of a method, and of titles and labels.
 PANELS, NUMBERS, CHARACTER, ROW_HEIGHT, AROUND = 3.6, 0.7, 0.067, 0.175, 0.95
@@ -33,7 +33,7 @@ BAND: dict[str, Any] = {"color": "#009e73", "alpha": 0.18, "linewidth": 0}
 # Style of the reference's score, if a method lacks some of the runs of the reference.
 PARTIAL: dict[str, Any] = {"color": "black", "marker": "|", "markersize": 9}
 # Font sizes, and the distance between the names of methods and the first panel, in points.
-LETTERS, SMALL_LETTERS, NAMES_AT = 8, 7, 40
+FONT_POINTS, SMALL_FONT_POINTS, NAMES_AT = 8, 7, 40
 
 
 class Panel(NamedTuple):
@@ -69,7 +69,7 @@ def draw_forest_plot(methods: pd.DataFrame, task_titles: Mapping[str, str]) -> "
     columns = max(map(len, lines))
     letters = round(PANELS / columns / CHARACTER)
     names = [name for chosen in shown for name in chosen["name"]]
-    longest = min(LONGEST_NAME, max(map(len, names)))
+    longest = min(LONGEST_METHOD, max(map(len, names)))
     figure = new_figure(longest * CHARACTER + NUMBERS + PANELS, sum(heights))
     grid = {"height_ratios": heights}
     axes = figure.subplots(len(lines), columns, squeeze=False, gridspec_kw=grid)
@@ -79,14 +79,14 @@ def draw_forest_plot(methods: pd.DataFrame, task_titles: Mapping[str, str]) -> "
             title = task_titles[task] + (f", {model}" if has_models else "")
             panel.set_title(_wrap(title, letters), fontweight="bold")
             metric = _wrap(TITLES[rows["metric"].iloc[0]], letters)
-            panel.set_xlabel(metric, fontsize=SMALL_LETTERS)
+            panel.set_xlabel(metric, fontsize=SMALL_FONT_POINTS)
             _draw_panel(panel, rows, list(chosen["name"]))
             panel.set_xticks(_choose_ticks(panel.get_xlim(), most=max(2, letters // 8)))
         _write_names(panels[0], chosen)
         for spare in panels[len(line) :]:
             spare.remove()
     rows = pd.concat([panel.rows for line in lines for panel in line])
-    figure.supxlabel(_explain_marks(rows), fontsize=SMALL_LETTERS)
+    figure.supxlabel(_explain_marks(rows), fontsize=SMALL_FONT_POINTS)
     return figure
 
 
@@ -169,12 +169,12 @@ def _draw_panel(panel: "Axes", rows: pd.DataFrame, names: Sequence[str]) -> None
             bar = None if pd.isna(row["low"]) else ends
             panel.errorbar([row["score"]], [y], xerr=bar, linestyle="", elinewidth=1.2, **look)
         else:
-            number = {"color": look["color"], "va": "center", "fontsize": SMALL_LETTERS}
+            number = {"color": look["color"], "va": "center", "fontsize": SMALL_FONT_POINTS}
             panel.text(0, y, f"◂ {row['score']:.3f}", transform=beside, **number)
         if row["is_partial"]:
             panel.plot([row["reference_score"]], [y], **PARTIAL)
             runs = f" {row['compared']}/{row['planned']}"
-            panel.text(1, y, runs, transform=beside, va="center", fontsize=SMALL_LETTERS)
+            panel.text(1, y, runs, transform=beside, va="center", fontsize=SMALL_FONT_POINTS)
     panel.set_yticks([])
     panel.spines[["top", "left", "right"]].set_visible(False)
     panel.grid(axis="x", color="0.92")
@@ -193,14 +193,16 @@ def _choose_ticks(limits: tuple[float, float], most: int) -> list[float]:
 
 def _write_names(panel: "Axes", methods: pd.DataFrame) -> None:
     """Write the names and the numbers of parameters of methods to the left of a panel."""
-    names = [_wrap(name, LONGEST_NAME) for name in methods["name"]]
-    panel.set_yticks(range(len(names)), names, fontsize=LETTERS, linespacing=0.9)
+    names = [_wrap(name, LONGEST_METHOD) for name in methods["name"]]
+    panel.set_yticks(range(len(names)), names, fontsize=FONT_POINTS, linespacing=0.9)
     panel.tick_params(axis="y", length=0, pad=NAMES_AT)
     for label, kind in zip(panel.get_yticklabels(), methods["kind"], strict=True):
         label.set_color(LOOKS[kind]["color"] if kind in ("floor", "external") else "black")
-    counts = [format_count(*pair) for pair in zip(methods["trained"], methods["kind"], strict=True)]
+    counts = [
+        format_trained(*pair) for pair in zip(methods["trained"], methods["kind"], strict=True)
+    ]
     for y, text in enumerate(["parameters", *counts], start=-1):
-        look: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": SMALL_LETTERS}
+        look: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": SMALL_FONT_POINTS}
         look["color"] = "0.35" if y < 0 else "black"
         panel.annotate(text, (0, y), (-4, 0), panel.get_yaxis_transform(), "offset points", **look)
 
@@ -238,7 +240,7 @@ def _x_limits(rows: pd.DataFrame) -> tuple[float, float]:
     return low - space, high + space
 
 
-def format_count(count: int, kind: str = "method") -> str:
+def format_trained(count: int, kind: str = "method") -> str:
     """Format a number of parameters, such as ``22.6 M``, or a dash for external predictions."""
     if kind == "external":
         return EMPTY

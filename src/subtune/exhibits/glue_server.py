@@ -32,8 +32,8 @@ NO_TIME = (1980, 1, 1, 0, 0, 0)
 # The columns of the table that describes how each file was made.
 CONTENTS = ["file", "made of", "learning rate", "seed", "dev score"]
 # The columns that identify a score from the server, and all columns of the file with such scores.
-NAMES = ("experiment", "model", "method", "task")
-GIVEN = (*NAMES, "value", "scale")
+SCORE_KEYS = ("experiment", "model", "method", "task")
+GIVEN = (*SCORE_KEYS, "value", "scale")
 
 
 class SubmissionFile(NamedTuple):
@@ -56,7 +56,7 @@ class SubmissionFile(NamedTuple):
 
 
 # Maps the names of the files in a zip to the files.
-FILES = {
+SUBMISSION_FILES = {
     "CoLA.tsv": SubmissionFile("cola", "test", 1063),
     "SST-2.tsv": SubmissionFile("sst2", "test", 1821),
     "MRPC.tsv": SubmissionFile("mrpc", "test", 1725),
@@ -89,7 +89,7 @@ def list_submissions(config: Config, experiment: Experiment) -> dict[str, tuple[
 
 
 def expected_server_scores(config: Config) -> set[tuple[str, ...]]:
-    """List all scores that the server can return for a configuration, as tuples of `NAMES`."""
+    """List all scores that the server can return for a configuration, as tuples of `SCORE_KEYS`."""
     tasks = config.all_tasks()
     return {
         (name, *model_and_method, column.key)
@@ -114,7 +114,7 @@ def write_zip(path: Path, predictions: Mapping[str, list[str]]) -> None:
     filled with `SubmissionFile.constant`.
     """
     with zipfile.ZipFile(path, "w") as archive:
-        for name, file in FILES.items():
+        for name, file in SUBMISSION_FILES.items():
             rows = predictions.get(name) or [file.constant] * file.rows
             lines = ["\t".join(HEADER), *(f"{number}\t{row}" for number, row in enumerate(rows))]
             text = "\n".join(lines) + "\n"
@@ -138,7 +138,7 @@ def make_submission(
     """
     runs = best.set_index("task")
     predictions, rows = {}, []
-    for name, file in FILES.items():
+    for name, file in SUBMISSION_FILES.items():
         logits, made_of = _find_logits(file, predicted, runs)
         facts = [EMPTY] * 3
         if logits is None:
@@ -196,13 +196,13 @@ def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = Non
                 found = f"found value {value!r} and scale {scale!r}"
                 problems.append(f"{path}: {place}: {found}, expected numbers with |value| ≤ scale")
             elif known is not None and tuple(names) not in known:
-                described = ", ".join(map(" ".join, zip(NAMES, names, strict=True)))
+                described = ", ".join(map(" ".join, zip(SCORE_KEYS, names, strict=True)))
                 found = f"there is no submission for {described}"
                 problems.append(f"{path}: {place}: {found}; correct the names or remove the line")
             rows.append([*names, score])
         if problems:
             raise SubtuneError("\ntest_scores: ".join(problems))
-    return pd.DataFrame(rows, columns=[*NAMES, "value"]).astype({"value": float})
+    return pd.DataFrame(rows, columns=[*SCORE_KEYS, "value"]).astype({"value": float})
 
 
 def replace_dev_scores(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:

@@ -93,9 +93,9 @@ MARK = "†"
 PREAMBLE = r"% \usepackage[T1]{fontenc} \usepackage{booktabs,graphicx}"
 NO_WIDER = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
 # Lines in the terminal have at most this many characters.
-WIDEST = 100
+LONGEST_LINE = 100
 # Special characters in Markdown.
-MARKDOWN = r"([\\`*\[<|])"
+MARKDOWN_CHARACTERS = r"([\\`*\[<|])"
 # Replacements for characters that pdfLaTeX does not support.
 LATEX = str.maketrans(
     {"−": "$-$", "⌈": r"$\lceil$", "⌉": r"$\rceil$"}
@@ -138,7 +138,7 @@ def write_table(table: pd.DataFrame | StyledTable, outputs: Sequence[str | Path]
             styled.table.assign(**texts).to_csv(path, index=False)
         elif path.suffix == ".md":
             # Without escapes, stars in names would be read as bold text, and brackets as links.
-            escaped = cells.replace(MARKDOWN, r"\\\1", regex=True)
+            escaped = cells.replace(MARKDOWN_CHARACTERS, r"\\\1", regex=True)
             escaped = escaped.where(~bold, "**" + escaped + "**")
             escaped = escaped.rename(columns=lambda heading: escape_markdown(str(heading)))
             markdown = escaped.to_markdown(index=False, disable_numparse=True)
@@ -156,7 +156,7 @@ def _neutralise_formula(cell: Any) -> Any:
 
 def escape_markdown(text: str) -> str:
     """Escape the special characters of Markdown."""
-    return re.sub(MARKDOWN, r"\\\1", text)
+    return re.sub(MARKDOWN_CHARACTERS, r"\\\1", text)
 
 
 def _format_latex(
@@ -178,7 +178,7 @@ def _format_latex(
 
 def wrap_text(text: str) -> list[str]:
     """Wrap a text to the width of the terminal, and indent all lines except the first."""
-    width = min(WIDEST, shutil.get_terminal_size().columns)
+    width = min(LONGEST_LINE, shutil.get_terminal_size().columns)
     return textwrap.wrap(text, width, subsequent_indent="    ")
 
 

@@ -22,8 +22,8 @@ from subtune.exhibits.output import DIVERGED, DOTS_PER_INCH, EMPTY, format_numbe
 
 PIXELS_PER_INCH = 96
 # The size of a learning curve in a table row, in pixels.
-WIDTH, HEIGHT, PADDING = 96, 24, 3
-MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+CURVE_WIDTH, CURVE_HEIGHT, CURVE_PADDING = 96, 24, 3
+MARKDOWN_PARSER = MarkdownIt("commonmark", {"html": False}).enable("table")
 NUMBERED = re.compile(r"(table|figure)(\d+)")
 
 
@@ -57,9 +57,9 @@ def render_page(
     environment.filters |= {
         "path": Path,
         "heading": format_heading,
-        "table": lambda text: Markup(MARKDOWN.render(text)),
+        "table": lambda text: Markup(MARKDOWN_PARSER.render(text)),
         "data": data_url,
-        "inline": lambda text: Markup(MARKDOWN.renderInline(text)),
+        "inline": lambda text: Markup(MARKDOWN_PARSER.renderInline(text)),
     }
     first = build_report_header(answer or sections[0]["exhibits"])
     replaced = first["exhibits"] if first else []
@@ -123,17 +123,19 @@ def run_rows(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]
 def draw_sparkline(scores: Sequence[float], best_epoch: int) -> str:
     """Draw the score of each epoch as a small SVG image, with a dot at the best epoch."""
     low, high = min(scores), max(scores)
-    across, up = (WIDTH - 2 * PADDING) / max(1, len(scores) - 1), HEIGHT - 2 * PADDING
+    across = (CURVE_WIDTH - 2 * CURVE_PADDING) / max(1, len(scores) - 1)
+    up = CURVE_HEIGHT - 2 * CURVE_PADDING
     heights = [(score - low) / (high - low) if high > low else 0.5 for score in scores]
     points = [
-        (PADDING + epoch * across, HEIGHT - PADDING - up * height)
+        (CURVE_PADDING + epoch * across, CURVE_HEIGHT - CURVE_PADDING - up * height)
         for epoch, height in enumerate(heights)
     ]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     x, y = points[best_epoch - 1]
     text = f"{low:.4f} to {high:.4f} in {len(scores)} epochs, best in epoch {best_epoch}"
     return (
-        f'<svg class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{text}">'
+        f'<svg class="curve" viewBox="0 0 {CURVE_WIDTH} {CURVE_HEIGHT}" role="img" '
+        f'aria-label="{text}">'
         f'<polyline points="{line}"/><circle cx="{x:.1f}" cy="{y:.1f}" r="2"/></svg>'
     )
 

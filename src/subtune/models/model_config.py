@@ -112,7 +112,7 @@ def _list_modules(read: Callable[[str], str | None]) -> list[str]:
 
 def list_parts_left_out(directory: Path, is_decoder: bool) -> list[str]:
     """List the parts of a local sentence-transformers model that subtune does not compute."""
-    read = partial(_read_file, directory)
+    read = partial(_read_text_if_any, directory)
     # Normalisation and dropout have no parameters.
     computed = {"Transformer", "Normalize", "Dropout", f"mean{POOLED}"}
     computed.add(f"{'lasttoken' if is_decoder else 'cls'}{POOLED}")
@@ -128,10 +128,10 @@ def list_parts_left_out(directory: Path, is_decoder: bool) -> list[str]:
 
 def read_pooling(directory: Path) -> Pooling | None:
     """Find the pooling of a model in a local directory. See `find_pooling`."""
-    return find_pooling(partial(_read_file, directory))
+    return find_pooling(partial(_read_text_if_any, directory))
 
 
-def _read_file(directory: Path, name: str) -> str | None:
+def _read_text_if_any(directory: Path, name: str) -> str | None:
     path = directory / name
     return path.read_text(encoding="utf-8") if path.is_file() else None
 

@@ -44,7 +44,7 @@ MAX_UNKNOWN_SHARE = 0.2
 MAX_LETTERS = 1000
 WEIGHTS = "model.safetensors"
 # The index of sharded weights, which maps each weight to its file.
-INDEX = "model.safetensors.index.json"
+WEIGHTS_INDEX = "model.safetensors.index.json"
 SHARDS = "model-*.safetensors"
 README = "README.md"
 
@@ -98,7 +98,7 @@ def list_model_files(directory: Path) -> list[Path]:
     if fields["model_type"] in FAMILIES:
         stored_names(weights, FAMILIES[fields["model_type"]].dimensions(fields))
     # The model's version is a hash of these files, so their order must not change.
-    others = (INDEX, TOKENIZER, *OTHER_TOKENIZER_FILES)
+    others = (WEIGHTS_INDEX, TOKENIZER, *OTHER_TOKENIZER_FILES)
     present = [directory / name for name in others if (directory / name).is_file()]
     return [directory / CONFIG, *weights, *present]
 
@@ -107,17 +107,19 @@ def list_weight_files(directory: Path) -> list[Path]:
     """List the files with a model's weights."""
     if (directory / WEIGHTS).is_file():
         return [directory / WEIGHTS]
-    if not (directory / INDEX).is_file():
+    if not (directory / WEIGHTS_INDEX).is_file():
         raise SubtuneError(
             f"{directory} has no {WEIGHTS}; save the weights in the safetensors format, because no "
             "other format is supported"
         )
-    with convert_errors(f"{directory / INDEX} does not list the files of the weights"):
-        names = sorted(set(json.loads((directory / INDEX).read_text())["weight_map"].values()))
+    with convert_errors(f"{directory / WEIGHTS_INDEX} does not list the files of the weights"):
+        names = sorted(
+            set(json.loads((directory / WEIGHTS_INDEX).read_text())["weight_map"].values())
+        )
     for name in names:
         # A name with a folder is rejected, because the index is untrusted input.
         if name != Path(name).name or not (directory / name).is_file():
-            raise SubtuneError(f"{directory} has no file {name!r}, which {INDEX} lists")
+            raise SubtuneError(f"{directory} has no file {name!r}, which {WEIGHTS_INDEX} lists")
     return [directory / name for name in names]
 
 
@@ -196,7 +198,7 @@ def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
     """Copy a model's files to ``target`` from the hub or from an unchanged local directory."""
     source = Path(name_or_path)
     if spec.source == "hub":
-        weights, others = (WEIGHTS, INDEX, SHARDS), (README, MODULES, POOLING)
+        weights, others = (WEIGHTS, WEIGHTS_INDEX, SHARDS), (README, MODULES, POOLING)
         source = download_snapshot(
             f"could not download model {name_or_path} at {spec.version}",
             "use a local directory (`path`)",

@@ -30,7 +30,7 @@ from subtune.models.families import (
 )
 from subtune.models.folders import CONFIG
 from subtune.models.model_config import NO_POOLING, Pooling
-from subtune.models.model_files import INDEX, WEIGHTS, lacks_head, require_matching_weights
+from subtune.models.model_files import WEIGHTS, WEIGHTS_INDEX, lacks_head, require_matching_weights
 
 # The transformers auto class for each head.
 AUTO_CLASSES = {
@@ -116,7 +116,7 @@ def describe_parameters(
     The directory need not contain weights. If there are weights, their shapes are checked.
     """
     config = _read_config_with_head(directory, outputs, head)
-    if any((directory / name).is_file() for name in (WEIGHTS, INDEX)):
+    if any((directory / name).is_file() for name in (WEIGHTS, WEIGHTS_INDEX)):
         module, names = _load_module(directory, config, head, "meta")
     else:
         with convert_errors(f"{directory / CONFIG} does not describe a model that can be built"):

@@ -15,7 +15,7 @@ from subtune.core.errors import explain_pydantic_errors, format_allowed
 from subtune.exhibits.output import EMPTY
 from subtune.methods import NamedSelection
 
-Text = Annotated[str, Field(min_length=1)]
+NonEmptyText = Annotated[str, Field(min_length=1)]
 # The widths of wrapped columns in the LaTeX table, as fractions of the text width. LaTeX scales the
 # table down, so wider columns give a lower table with smaller letters.
 CHOICE_WIDTHS = {"paper": 0.6, "subtune": 0.6, "in this experiment": 0.3, "why": 0.5}
@@ -33,10 +33,10 @@ class Choice(Section):
         selections: selections that follow the published code instead.
     """
 
-    printed_in: Text
-    paper: Text
-    subtune: Text
-    why: Text
+    printed_in: NonEmptyText
+    paper: NonEmptyText
+    subtune: NonEmptyText
+    why: NonEmptyText
     settings: Mapping[str, Any] = {}
     tasks: tuple[str, ...] = ()
     selections: Mapping[str, NamedSelection] = {}

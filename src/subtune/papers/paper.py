@@ -40,7 +40,7 @@ INFORMATION = (
 # Printed tables that a paper may lack. A missing table is read as an empty table with these
 # columns.
 COUNTS = ["model", "method", "printed"]
-COLUMNS = {
+PRINTED_COLUMNS = {
     "scores":
         ["exhibit", "model", "split", "method", "params", "task", "metric", "value", "scale"],
     "parameter_counts": COUNTS,
@@ -207,10 +207,10 @@ class Paper:
         a string.
         """
         path = self.folder / f"{name}.csv"
-        if name in COLUMNS and not path.is_file():
-            rows = pd.DataFrame(columns=COLUMNS[name])
+        if name in PRINTED_COLUMNS and not path.is_file():
+            rows = pd.DataFrame(columns=PRINTED_COLUMNS[name])
         else:
-            rows = pd.read_csv(path, dtype=str if name in COLUMNS else None)
+            rows = pd.read_csv(path, dtype=str if name in PRINTED_COLUMNS else None)
         if name != "scores":
             return rows
         scale = pd.to_numeric(rows["scale"])
@@ -234,7 +234,7 @@ class Paper:
         with path.open(newline="", encoding="utf-8") as file:
             rows = csv.DictReader(file)
             header = rows.fieldnames or ()
-            for column in [name for name in COLUMNS["scores"] if name not in header]:
+            for column in [name for name in PRINTED_COLUMNS["scores"] if name not in header]:
                 raise SubtuneError(f"{path}: {format_missing_column(column, header)}")
             for row in rows:
                 value, scale = (parse_number(row[name] or "") for name in ("value", "scale"))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
-from subtune.analysis.more_labels import RATIO, WIDEST
+from subtune.analysis.more_labels import LARGEST_HALF_WIDTH, RATIO
 from subtune.analysis.run_scores import PLATEAU
 from subtune.analysis.statistics import paired_tests
 from subtune.exhibits.answer_tables import answers_table, summary_table
@@ -27,7 +27,7 @@ from subtune.papers.choices import CHOICE_WIDTHS
 from subtune.papers.paper import Figure, Needs, Paper, Table
 
 SEVERAL_SEEDS = "± one standard deviation over seeds, if there are several"
-DIVERGED = (
+DIVERGED_CAPTION = (
     "A method is listed as diverged if, at every learning rate, the loss or a prediction of at "
     "least one seed was not finite."
 )
@@ -38,17 +38,20 @@ REMARKS = (
     "may help. 'Fell' means that the best epoch is before the last third of the epochs and the "
     "score has decreased since then. Changes within the noise are ignored."
 )
-COMPARED = (
+COMPARISON_CAPTION = (
     "The table compares reproduced scores (upper rows) with the paper's scores (lower rows), in "
     "the paper's unit. Reproduced scores are from the best learning rate and epoch of each "
-    "method. " + DIVERGED
+    "method. " + DIVERGED_CAPTION
 )
 
 
 def dev_score_table(name: str, title: str, exhibits: Sequence[str], **options: Any) -> Table:
     """Declare a table of reproduced and printed dev scores, with options of `comparison_table`."""
     return Table(
-        name, title, COMPARED, lambda results: comparison_table(results, exhibits, **options)
+        name,
+        title,
+        COMPARISON_CAPTION,
+        lambda results: comparison_table(results, exhibits, **options),
     )
 
 
@@ -118,7 +121,8 @@ SUMMARY = Table(
     "time to train and evaluate one run; runs that are trained side by side share their time "
     "equally. Seconds and the best epoch are medians over seeds. A method is bold if no smaller "
     "method scores as high and no method of the same size scores higher (Pareto front). 'One "
-    f"answer' means that a run gives the same prediction for every example. {DIVERGED} {REMARKS}",
+    "answer' means that a run gives the same prediction for every example. "
+    f"{DIVERGED_CAPTION} {REMARKS}",
     make=summary_table,
 )
 FRONT = Figure(
@@ -168,7 +172,7 @@ LEFT_OPEN = Table(
 SCORES = Table(
     "scores",
     "Dev scores",
-    "The table lists the scores of each method at its best learning rate. " + DIVERGED,
+    "The table lists the scores of each method at its best learning rate. " + DIVERGED_CAPTION,
     make=lambda results: comparison_table(results),
 )
 REPRODUCTION = Figure(
@@ -205,7 +209,7 @@ LEARNING_CURVES = Figure(
     "method. If a run diverged in an epoch, its curve ends there.",
     make=draw_learning_curves,
 )
-SIZES = Figure(
+TRAINING_SIZES = Figure(
     "sizes",
     "Score against the number of training examples",
     "The lines show the dev score against the number of training examples. For each method and "
@@ -284,7 +288,7 @@ MORE_LABELS = Table(
     "for each number of training examples. The last column estimates the gain from doubling the "
     "largest training set, with a 95 % interval over examples and over seeds or folds. Each "
     f"doubling is assumed to gain {RATIO:g} times as much as the previous one. The estimate is "
-    f"also given as a sentence, unless its interval is wider than ±{WIDEST:g}.",
+    f"also given as a sentence, unless its interval is wider than ±{LARGEST_HALF_WIDTH:g}.",
     make=more_labels_table,
     needs=Needs(tables=("more_labels",)),
 )
@@ -312,7 +316,7 @@ def exhibits_with_data(
 
 def all_exhibits(paper: Paper) -> list[Table]:
     """Return all tables and figures of experiments with a paper, in the order of the report."""
-    last = [PAIRED_TESTS, CHOICES, LEARNING_CURVES, SIZES, SCORES_BY_SIZE]
+    last = [PAIRED_TESTS, CHOICES, LEARNING_CURVES, TRAINING_SIZES, SCORES_BY_SIZE]
     if not paper.name:
         return [ANSWERS, FRONT, *FAILURES, SUMMARY, SCORES, *last]
     return [*paper.exhibits, CLAIMS, REPRODUCTION, LEFT_OPEN, *SUMMARIES, *last]

@@ -77,7 +77,7 @@ STEP_KINDS: dict[TrainingCost, Trains] = {
 # Maps each kind of step to its operations, as a multiple of the operations of a forward pass.
 FORWARD_PASSES = {"evaluation": 1.0} | {kind: work.value for work, kind in STEP_KINDS.items()}
 # The columns of the cost table, and the name of its last row.
-COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "gigabytes")
+COST_COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "gigabytes")
 TOTAL = "all, each once"
 
 
@@ -350,4 +350,4 @@ def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.D
         numbers = len(runs), len(sweeps), len(sweeps) + len(searches) + len(keys) + len(tests) + 1
         amounts = cost.tokens, cost.flops, cost.seconds / 3600, cost.bytes / 1e9
         rows.append((name, *numbers, *amounts))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return pd.DataFrame(rows, columns=list(COST_COLUMNS))

@@ -78,7 +78,7 @@ def find_model(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
         if pooling == "first" and not family_naming(dimensions.model_type).pooling_field:
             # Without this field, transformers' class for the family also reads the first token.
             pooling = None
-        _check_methods(config, name, model, location, dimensions, pooling)
+        _check_selected_parameters(config, name, model, location, dimensions, pooling)
     # The type of a model on the hub is not known, but it is part of the names of such models.
     if has_own_initialisation(dimensions.model_type if dimensions else location):
         spec = spec.replace(initial_classifier="transformers")
@@ -178,7 +178,7 @@ def _check_max_length(config: Config, name: str, model: str, directory: str) -> 
         )
 
 
-def _check_methods(
+def _check_selected_parameters(
     config: Config,
     name: str,
     model: str,

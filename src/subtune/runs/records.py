@@ -166,7 +166,7 @@ def read_provenance(store: Path, run_id: str) -> dict[str, Any]:
 
 def read_epochs(store: Path, run_id: str) -> list[dict[str, float]]:
     """Read the learning curve: one row per epoch, as in the ``history`` of a `TrainingResult`."""
-    return _read_rows(store / run_id / "history.csv")
+    return _read_csv(store / run_id / "history.csv")
 
 
 def read_curve(store: Path, run_id: str, column: str) -> list[float]:
@@ -199,13 +199,13 @@ def read_delta(store: Path, run_id: str) -> dict[str, np.ndarray]:
 
 def read_parameter_changes(store: Path, run_id: str) -> pd.DataFrame:
     """Read one row per trained tensor: ``parameter``, ``mean_abs_change`` and ``size``."""
-    rows = _read_rows(store / run_id / "changes.csv")
+    rows = _read_csv(store / run_id / "changes.csv")
     return pd.DataFrame(rows, columns=["parameter", "mean_abs_change", "size"])
 
 
 def read_sizes(store: Path, run_id: str) -> dict[str, int]:
     """Read the number of entries of every trained tensor, by the tensor's name."""
-    return {row["parameter"]: row["size"] for row in _read_rows(store / run_id / "changes.csv")}
+    return {row["parameter"]: row["size"] for row in _read_csv(store / run_id / "changes.csv")}
 
 
 def _read_columns(path: Path) -> dict[str, np.ndarray]:
@@ -214,7 +214,7 @@ def _read_columns(path: Path) -> dict[str, np.ndarray]:
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def _read_rows(path: Path) -> list[dict[str, Any]]:
+def _read_csv(path: Path) -> list[dict[str, Any]]:
     """Read a CSV file into one dict per row. Cells that are not numbers are strings."""
     header, *rows = csv.reader(io.StringIO(_read_file(path).decode()))
     return [dict(zip(header, map(_parse_cell, row), strict=True)) for row in rows]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from subtune.papers.paper import Paper, Table
     from subtune.steps.context import Context
 
-INDEX = "exhibits.json"
+EXHIBITS_INDEX = "exhibits.json"
 # Maps each ``source`` to a description of the data for readers.
 SOURCES = {"hub": "hub data", "tsv": "GLUE's files", "builtin": "mini tasks, not the originals"}
 
@@ -234,7 +234,7 @@ def write_exhibits(exhibits: "Iterable[tuple[Table, Any]]", folder: Path) -> Non
             names.append(_exhibit_data_path(exhibit.name))
         entries.append(describe_exhibit(exhibit, names))
     text = json.dumps(entries, indent=1, ensure_ascii=False)
-    (folder / INDEX).write_text(f"{text}\n", encoding="utf-8")
+    (folder / EXHIBITS_INDEX).write_text(f"{text}\n", encoding="utf-8")
 
 
 def write_exhibit(exhibit: "Table", results: Any, paths: Sequence[str | Path]) -> None:
@@ -254,7 +254,7 @@ def describe_exhibit(exhibit: "Table", names: Sequence[str]) -> dict[str, Any]:
 
 def read_index(folder: Path) -> list[dict[str, Any]]:
     """Read the index of a directory: name, title, caption and file paths of each exhibit."""
-    entries = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+    entries = json.loads((folder / EXHIBITS_INDEX).read_text(encoding="utf-8"))
     return [
         entry | {"files": [str(folder / name) for name in entry["files"]], "target": str(folder)}
         for entry in entries

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from subtune.steps.context import Context
 
 # The time that a job requests, and the memory that it needs in addition to the token ids.
-MINUTES = 30
+JOB_MINUTES = 30
 MEMORY_MB = 1000
 
 
@@ -21,7 +21,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         inputs = {"rows": layout.dataset(tokens.data.key), "model": layout.model(tokens.tokenizer)}
         outputs = {"tokens": layout.tokens(key)}
         memory = MEMORY_MB + context.estimates.examples_mb(tokens)
-        needed = {"mem_mb": int(memory), "minutes": MINUTES}
+        needed = {"mem_mb": int(memory), "minutes": JOB_MINUTES}
         yield Job("tokens", key, tokens.to_json_types(), inputs, outputs, needed)
 
 

@@ -61,7 +61,7 @@ MARKS = FLAGS | dict.fromkeys(("no", "n", "nein", "non"), 0)
 MARKS |= dict.fromkeys(("yes", "y", "ja", "oui", "x", "✓", "✔", "☑"), 1)
 # The beginning of a list or an object: a bracket, or a tuple, a call or bytes as Python, NumPy and
 # R print them.
-LIST = re.compile(r"\s*([\[{]|\(\s*(['\")]|\d+\s*,)|(frozenset|set|array|c)\(|b['\"])")
+LIST_CELL = re.compile(r"\s*([\[{]|\(\s*(['\")]|\d+\s*,)|(frozenset|set|array|c)\(|b['\"])")
 # The argument of such a call. A tuple is a call without a name.
 CALL = re.compile(r"(?s)[a-z]*\((.*?),?(\s*dtype=[^()]*)?\)")
 # A list without quotation marks around its labels, as Java and PostgreSQL write it.
@@ -118,7 +118,7 @@ def parse_flag(cell: Any) -> int | None:
 
 def is_list(cell: Any) -> bool:
     """Return whether a cell is a list or an object, possibly written as a string."""
-    return bool(LIST.match(cell)) if isinstance(cell, str) else cell is not None
+    return bool(LIST_CELL.match(cell)) if isinstance(cell, str) else cell is not None
 
 
 def parse_label(cell: Any) -> Any:

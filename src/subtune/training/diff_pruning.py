@@ -30,13 +30,13 @@ from subtune.training.training_set import draw_training_set
 from subtune.training.training_step import AdamW, learning_rate_at
 
 # The limits l and r of the stretched distribution of gates, and the initial α (section 4.3). As in
-# the published code, uniform draws are clamped to [MARGIN, 1 - MARGIN].
-LOWER, UPPER, FIRST_GATE, MARGIN = -1.5, 1.5, 5.0, 1e-4
+# the published code, uniform draws are clamped to [CLAMP, 1 - CLAMP].
+LOWER, UPPER, FIRST_GATE, CLAMP = -1.5, 1.5, 5.0, 1e-4
 
 
 def compute_gates(alpha: Tensor, uniform: Tensor) -> Tensor:
     """Compute the gates ``z`` from their parameters ``α`` and uniform draws (section 3.1)."""
-    stretched = torch.sigmoid(torch.logit(uniform, eps=MARGIN) + alpha) * (UPPER - LOWER) + LOWER
+    stretched = torch.sigmoid(torch.logit(uniform, eps=CLAMP) + alpha) * (UPPER - LOWER) + LOWER
     return stretched.clamp(0, 1)
 
 

@@ -39,7 +39,7 @@ COSINE_FACTOR = 20
 LEAST_SEARCHED, MOST_SEARCHED = 1000, 8e6
 # The maximum numbers of iterations of logistic regression, for comparing penalties and for the
 # final fit. If the penalty is small, the solver needs more than scikit-learn's default of 100.
-SEARCH_STEPS, STEPS = 200, 1000
+SEARCH_STEPS, SOLVER_STEPS = 200, 1000
 # The logit of a class without training examples. It is never the largest, because the largest logit
 # of the other classes is at least 0.
 ABSENT = -100.0
@@ -211,7 +211,7 @@ def _fit_regression(
             return weight, bias
         logistic = LogisticRegression(class_weight=recipe.class_weights, max_iter=SEARCH_STEPS)
         penalty = _choose_penalty(logistic, features, labels, sets, task, seed)
-        settings = {"max_iter": STEPS} | ({"C": 1 / penalty} if penalty else {})
+        settings = {"max_iter": SOLVER_STEPS} | ({"C": 1 / penalty} if penalty else {})
         logistic.set_params(**settings).fit(features, labels)
     # For two classes, scikit-learn returns one row of coefficients, which gives the difference of
     # the two logits.

@@ -40,7 +40,7 @@ LARGE_BATCH = 1.3
 SHARE_OF_MEMORY = 0.85
 # Gradients of runs trained side by side and of runs trained alone may differ by this fraction of
 # the largest gradient. The tolerance is about a hundred times the rounding error of float32.
-TOLERANCE = 1e-4
+GRADIENT_TOLERANCE = 1e-4
 
 
 def split_into_groups(
@@ -98,7 +98,7 @@ def reason_to_train_alone(model: Encoder, train: Examples, runs: Sequence[Run]) 
         return f"this model cannot compute several runs in one pass ({error_reason(cause)})"
     for number, gradient in enumerate(together):
         [alone] = _compute_gradients(model, train, [runs[number]], first=number)
-        if (gradient - alone).abs().max() > TOLERANCE * alone.abs().max():
+        if (gradient - alone).abs().max() > GRADIENT_TOLERANCE * alone.abs().max():
             return "the gradients of this model change if several runs share a pass"
     return None
 

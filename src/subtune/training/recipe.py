@@ -39,7 +39,7 @@ from subtune.training.values import TrainedValues, mean_changes
 # their epochs. On a GPU, compilation then saves more time than it takes. With BERT-base on RTE on
 # an H200, compiled operations save 0.7 s per million tokens.
 TOKENS_WORTH_COMPILING = 20_000_000
-DIVERGED = "the loss or a prediction is not finite: training of this run stops"
+DIVERGED_MESSAGE = "the loss or a prediction is not finite: training of this run stops"
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def train(
                 name, result = runs[number].name, group.results[number]
                 report(f"{name}  {epoch_line(result.history[-1], group.last_epoch, task)}")
                 if result.diverged:
-                    report(f"{name}  {DIVERGED}")
+                    report(f"{name}  {DIVERGED_MESSAGE}")
             if keeper:
                 keeper.write_if_due(group.states)
         group.end_epoch()

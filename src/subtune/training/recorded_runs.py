@@ -41,7 +41,7 @@ from subtune.training.training_set import draw_training_indices
 from subtune.training.values import Delta, changed_tensors
 
 # Packages whose versions are recorded, in addition to the version of this package.
-PACKAGES = ("torch", "transformers", "peft", "tokenizers", "datasets")
+VERSIONED_PACKAGES = ("torch", "transformers", "peft", "tokenizers", "datasets")
 
 
 def train_and_record(
@@ -173,7 +173,7 @@ def provenance(device: torch.device) -> dict[str, Any]:
     (of Python and of the packages that affect results).
     """
     versions = {"python": platform.python_version(), "subtune": VERSION}
-    versions |= {name: version(name) for name in PACKAGES}
+    versions |= {name: version(name) for name in VERSIONED_PACKAGES}
     describe = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*"]
     commit = None
     with contextlib.suppress(OSError, subprocess.CalledProcessError):

@@ -17,7 +17,7 @@ from subtune.runs.spec import FitRecipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.tasks.sentences import TEXT_COLUMNS
-from subtune.training.embeddings import ABSENT, STEPS, make_fit_result
+from subtune.training.embeddings import ABSENT, SOLVER_STEPS, make_fit_result
 from subtune.training.evaluation import TrainingResult
 from subtune.training.training_set import draw_training_indices
 
@@ -177,7 +177,7 @@ def choose_logistic_solver(work: int, rows: int, recipe: FitRecipe, seed: int) -
 
     weights = {"class_weight": recipe.class_weights}
     if work <= MOST_SOLVED:
-        return LogisticRegression(C=INVERSE_PENALTY, max_iter=STEPS, **weights)
+        return LogisticRegression(C=INVERSE_PENALTY, max_iter=SOLVER_STEPS, **weights)
     passes = max(1, min(PASSES, int(MOST_PASSED / work)))
     log_line(f"TF-IDF: fitted by stochastic gradient descent in {passes} passes, to save time")
     alpha = 1 / (INVERSE_PENALTY * rows)

@@ -80,7 +80,7 @@ def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:
 
 # A function that takes a training step, given packed batches and one learning rate per run.
 Step = Callable[[Sequence[PackedBatch], Sequence[Tensor]], None]
-Shape = tuple[tuple[int, ...], ...]
+BatchShapes = tuple[tuple[int, ...], ...]
 
 
 class Graphs:
@@ -97,9 +97,9 @@ class Graphs:
     ):
         self._generators, self._report = generators, report
         self._rates = torch.zeros(runs, device="cuda")
-        self._seen: set[Shape] = set()
+        self._seen: set[BatchShapes] = set()
         # The graphs of captured steps, and the batches that contain their input tensors.
-        self._captured: dict[Shape, tuple[torch.cuda.CUDAGraph, Sequence[PackedBatch]]] = {}
+        self._captured: dict[BatchShapes, tuple[torch.cuda.CUDAGraph, Sequence[PackedBatch]]] = {}
         # All steps use the same stream, because a capture must not wait for another stream.
         self._stream = _shared_stream()
         self._pool = torch.cuda.graph_pool_handle()
@@ -140,7 +140,7 @@ class Graphs:
                     getattr(old, name).copy_(values, non_blocking=True)
         graph.replay()
 
-    def _capture(self, step: Step, batches: Sequence[PackedBatch], shape: Shape) -> None:
+    def _capture(self, step: Step, batches: Sequence[PackedBatch], shape: BatchShapes) -> None:
         """Capture a step without running it, if it can be captured."""
         graph = torch.cuda.CUDAGraph()
         for generator in self._generators:

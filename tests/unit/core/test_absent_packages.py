@@ -12,7 +12,7 @@ from tests.helpers.messages import refused
 
 @pytest.fixture(autouse=True)
 def package(monkeypatch):
-    monkeypatch.setattr(absent, "PACKAGES", ("math", "no_such_package"))
+    monkeypatch.setattr(absent, "PLANNING_PACKAGES", ("math", "no_such_package"))
 
 
 def test_an_absent_package_may_be_imported_and_stand_in_annotations():

@@ -9,7 +9,7 @@ from subtune.core.errors import SubtuneError
 from subtune.data import sources
 from subtune.data.corpora import read_glue_rows
 from subtune.exhibits import glue_server
-from subtune.exhibits.glue_server import FILES, format_predictions
+from subtune.exhibits.glue_server import SUBMISSION_FILES, format_predictions
 from subtune.exhibits.output import EMPTY
 from subtune.exhibits.score_tables import select_printed_scores
 from subtune.tasks import TASKS
@@ -21,10 +21,13 @@ from tests.helpers.tables import require_taken
 
 def test_predictions_are_words_numbers_or_scores_in_range():
     logits = np.array([[2.0, 1.0], [0.0, 1.0]])
-    assert format_predictions(FILES["RTE.tsv"], logits) == ["entailment", "not_entailment"]
-    assert format_predictions(FILES["WNLI.tsv"], logits) == ["0", "1"]
+    assert format_predictions(SUBMISSION_FILES["RTE.tsv"], logits) == [
+        "entailment",
+        "not_entailment",
+    ]
+    assert format_predictions(SUBMISSION_FILES["WNLI.tsv"], logits) == ["0", "1"]
     scores = np.array([[-0.3], [2.34567], [7.0]])
-    assert format_predictions(FILES["STS-B.tsv"], scores) == ["0.000", "2.346", "5.000"]
+    assert format_predictions(SUBMISSION_FILES["STS-B.tsv"], scores) == ["0.000", "2.346", "5.000"]
 
 
 def predictions(file, run):
@@ -44,7 +47,7 @@ def origins(parts):
 
 
 def test_mnli_runs_predict_the_diagnostic_set_and_files_are_reproducible(tmp_path):
-    sources = {name: file for name, file in FILES.items() if file.task == "mnli"}
+    sources = {name: file for name, file in SUBMISSION_FILES.items() if file.task == "mnli"}
     assert [*sources] == ["MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"]
     predicted = pd.concat(predictions(file, "a1") for file in sources.values())
     found, parts = glue_server.make_submission(predicted, best_run("mnli", "a1"))
@@ -79,7 +82,7 @@ def test_mnli_runs_predict_the_diagnostic_set_and_files_are_reproducible(tmp_pat
     ],
 )
 def test_a_file_that_no_run_predicts_holds_a_constant(name, change, value, origin):
-    file = FILES[name]
+    file = SUBMISSION_FILES[name]
     predicted, best = predictions(file, "a1"), best_run(file.task, "a1", value)
     found, parts = glue_server.make_submission(change(predicted), best)
     assert not found
@@ -89,14 +92,14 @@ def test_a_file_that_no_run_predicts_holds_a_constant(name, change, value, origi
 
 def test_the_server_has_a_file_for_each_test_split_of_glue():
     for name, task in TASKS.items():
-        of_task = [file for file in FILES.values() if file.task == name]
+        of_task = [file for file in SUBMISSION_FILES.values() if file.task == name]
         if name not in sources.OFFICIAL_NAMES:
             assert [file.split for file in of_task] == [*task.test]
             assert sum(file.rows for file in of_task) == task.size.test_rows
 
 
 def test_the_real_diagnostic_file_has_as_many_rows_as_the_server(glue_dir):
-    file = FILES["AX.tsv"]
+    file = SUBMISSION_FILES["AX.tsv"]
     task = TASKS[file.task]
     path = glue_dir / "diagnostic" / "diagnostic.tsv"
     assert len([*read_glue_rows(task, path, labelled=False)]) == file.rows

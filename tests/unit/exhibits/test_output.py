@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from subtune.exhibits import output
-from subtune.exhibits.page import MARKDOWN
+from subtune.exhibits.page import MARKDOWN_PARSER
 
 
 def test_a_table_is_written_in_three_formats(tmp_path):
@@ -42,7 +42,7 @@ def test_a_text_is_no_formula_in_a_spreadsheet(tmp_path):
 )
 def test_text_is_text_in_markdown_and_on_the_page(tmp_path, text):
     output.write_table(pd.DataFrame({f"heading {text}": [f"cell {text}"]}), [tmp_path / "t.md"])
-    page = MARKDOWN.render((tmp_path / "t.md").read_text())
+    page = MARKDOWN_PARSER.render((tmp_path / "t.md").read_text())
     [heading] = re.findall("<th.*?>(.*)</th>", page)
     [cell] = re.findall("<td.*?>(.*)</td>", page)
     assert (unescape(heading), unescape(cell)) == (f"heading {text}", f"cell {text}")

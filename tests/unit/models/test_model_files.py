@@ -40,7 +40,7 @@ def test_a_models_version_is_of_its_files_in_one_order(directory):
 def test_files_that_are_not_those_of_the_index_are_refused(change, problem, in_shards):
     directory = in_shards("bert")
     shards = model_files.list_weight_files(directory)
-    change(shards, directory / model_files.INDEX)
+    change(shards, directory / model_files.WEIGHTS_INDEX)
     with pytest.raises(SubtuneError, match=re.escape(problem.format(last=shards[-1].name))):
         model_files.list_model_files(directory)
 

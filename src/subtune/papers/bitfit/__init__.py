@@ -8,8 +8,8 @@ import pandas as pd
 
 from subtune.analysis.chosen_runs import CONVERGED, FELL, drop_runs_with_mask
 from subtune.analysis.statistics import (
-    CELL,
     FEWEST_PAIRS,
+    PAIR_KEYS,
     average_changes,
     best_rates,
     empty_values,
@@ -23,7 +23,7 @@ from subtune.exhibits.finding_tables import learning_rates_table
 from subtune.exhibits.score_tables import gap_table
 from subtune.papers.paper import Figure, Needs, Paper, Table, read_claims
 from subtune.papers.shared import (
-    COMPARED,
+    COMPARISON_CAPTION,
     SEVERAL_SEEDS,
     declare_change_heat_map,
     dev_score_table,
@@ -32,7 +32,7 @@ from subtune.papers.shared import (
 )
 
 PART_OF_SPEECH = ("ptb", "ud_ewt")
-SQUAD = ("squad",)
+SQUAD_TASKS = ("squad",)
 # Methods in the figures on SQuAD and in the table of generalisation gaps.
 COMPARED_IN_DETAIL = ("full", "bitfit")
 
@@ -48,15 +48,15 @@ def on_squad(name: str, metric: str, title: str) -> Figure:
         "curves are shown. It names version 1.0 of SQuAD; these runs use version 1.1.",
         make=lambda results: draw_scores_by_size(results, metric, COMPARED_IN_DETAIL),
         needs=Needs(methods=COMPARED_IN_DETAIL, tables=("sizes",)),
-        tasks=SQUAD,
+        tasks=SQUAD_TASKS,
     )
 
 
 EXHIBITS = (
     replace(
         dev_score_table("table1", "Dev scores, with other methods", ["table1"], sizes="train_rows"),
-        caption=f"{COMPARED} The paper's rows include test scores. On QNLI, they are not quite "
-        "comparable with those of Diff-Pruning, because GLUE has since replaced the test set "
+        caption=f"{COMPARISON_CAPTION} The paper's rows include test scores. On QNLI, they are not "
+        "quite comparable with those of Diff-Pruning, because GLUE has since replaced the test set "
         "(footnote 3).",
     ),
     test_score_table("table1_test", ["table1"], sizes="train_rows"),
@@ -75,8 +75,8 @@ EXHIBITS = (
     ),
     replace(
         dev_score_table("pos", "Part-of-speech tagging", ["pos"], printed_tasks=["ptb"]),
-        caption=f"{COMPARED} The paper's scores are for the Penn Treebank (PTB). They are stated "
-        "in section 4.",
+        caption=f"{COMPARISON_CAPTION} The paper's scores are for the Penn Treebank (PTB). They "
+        "are stated in section 4.",
         tasks=PART_OF_SPEECH,
     ),
     on_squad("figure2", "exact_match", "Exact match"),
@@ -153,7 +153,7 @@ def measure_minus(
     Diverged runs are left out. `minus` cannot be used, because it reads only scores, and compares
     no method with a number.
     """
-    wide = table.dropna(subset="gap").groupby([*CELL, "method"])[measure].mean().unstack()
+    wide = table.dropna(subset="gap").groupby([*PAIR_KEYS, "method"])[measure].mean().unstack()
     wide = wide.reindex(columns=[side for side in (first, second) if isinstance(side, str)])
     left, right = (wide[side] if isinstance(side, str) else side for side in (first, second))
     return pd.Series(left - right).dropna()
@@ -165,7 +165,7 @@ def epochs_left(chosen: pd.DataFrame, method: str, epochs: int) -> pd.Series:
         return empty_values()
     rows = drop_runs_with_mask(chosen[chosen["decides"]])
     rows = rows[(rows["method"] == method) & rows["curve"].isin([CONVERGED, FELL])]
-    return epochs - rows.groupby(CELL)["best_epoch"].mean()
+    return epochs - rows.groupby(PAIR_KEYS)["best_epoch"].mean()
 
 
 def log_rate_ratio_to_printed(
@@ -196,5 +196,5 @@ PAPER = Paper(
     printed_data={"train_rows": "train_rows"},
     printed_learning_rates=("bitfit", "table6"),
     scored_on_training_set=COMPARED_IN_DETAIL,
-    tasks_apart=(*PART_OF_SPEECH, *SQUAD),
+    tasks_apart=(*PART_OF_SPEECH, *SQUAD_TASKS),
 )

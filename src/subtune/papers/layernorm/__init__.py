@@ -7,7 +7,7 @@ import pandas as pd
 
 from subtune.analysis.chosen_runs import select_masked_runs
 from subtune.analysis.parameters import component_ranking
-from subtune.analysis.statistics import CELL, empty_values, method_scores, rank_correlations
+from subtune.analysis.statistics import PAIR_KEYS, empty_values, method_scores, rank_correlations
 from subtune.exhibits.figures import draw_scores_by_fraction
 from subtune.exhibits.finding_tables import component_table, kruskal_wallis_table
 from subtune.exhibits.heat_maps import (
@@ -107,7 +107,7 @@ def mask_minus(
     scores are averaged over all fractions. `minus` cannot be used, because it leaves out masked
     runs.
     """
-    groups = select_masked_runs(chosen).groupby([*CELL, "fraction", "scope"])
+    groups = select_masked_runs(chosen).groupby([*PAIR_KEYS, "fraction", "scope"])
     masks = groups["value"].mean().unstack()
     if masks.empty:
         return empty_values()
@@ -117,7 +117,7 @@ def mask_minus(
         fractions = wide.index.get_level_values("fraction")
         nearest = min(fractions, key=lambda value: abs(value - fraction))
         wide = wide[fractions == nearest]
-    return (wide[first] - wide[second]).groupby(level=CELL).mean(skipna=False).dropna()
+    return (wide[first] - wide[second]).groupby(level=PAIR_KEYS).mean(skipna=False).dropna()
 
 
 def change_to_largest_other(changes: pd.DataFrame, component: str) -> pd.Series:
