@@ -13,6 +13,8 @@ import pandas as pd
 from subtune import tasks
 from subtune.config.schema import Config, Experiment
 from subtune.data.load import build_dataset, tokenize
+from subtune.data.sources import make_columns
+from subtune.data.subsets import find_sets
 from subtune.methods import METHODS, Selection
 from subtune.methods.roles import split_name
 from subtune.methods.single_entries import Ranked, Top
@@ -21,7 +23,6 @@ from subtune.models.model_config import papers_models
 from subtune.runs.spec import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
-from subtune.tasks.row_sets import find_sets
 from subtune.tasks.task_kind import pair_with_places
 
 # A multi-label task; none of the built-in tasks is one.
@@ -60,7 +61,7 @@ def rows_of(task: Task, rows: int = 12, evaluation: int = 6) -> datasets.Dataset
 def split_of(task: Task, rows: Iterable[dict], source: str = "example") -> datasets.Dataset:
     """Build a split from labelled rows, which map column names to cells."""
     placed = pair_with_places(rows)
-    return build_dataset(task, task.of_kind.from_rows(task, placed, labelled=True, source=source))
+    return build_dataset(task, make_columns(task, placed, labelled=True, source=source))
 
 
 @cache

@@ -26,9 +26,9 @@ from subtune.analysis.run_scores import read_scored_predictions
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
 from subtune.tasks import TaskSpec
+from subtune.tasks.examples import PLACE
 from subtune.tasks.sentences import TEXT_COLUMNS
 from subtune.tasks.task import TEST
-from subtune.tasks.task_kind import PLACE
 
 # The quantile of the standard normal distribution for a 95 % interval.
 QUANTILE = 1.959964

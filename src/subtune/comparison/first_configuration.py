@@ -38,8 +38,8 @@ from subtune.core import process
 from subtune.core.errors import SubtuneError, convert_errors
 from subtune.core.files import Layout
 from subtune.core.gpus import hold_gpu
-from subtune.data.sample import draw_rows
 from subtune.data.sources import measure_columns
+from subtune.data.subsets import draw_rows
 from subtune.tasks import Task
 from subtune.tasks.task import TEST, TaskSize
 

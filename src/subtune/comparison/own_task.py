@@ -28,7 +28,7 @@ from subtune.comparison.user_table import (
 from subtune.core.errors import SubtuneError, format_missing_column, join_names, locate_errors
 from subtune.core.files import Layout
 from subtune.data import sources
-from subtune.data.sample import WholeTable, draw_dev_set, write_drawn_rows, write_table_description
+from subtune.data.subsets import WholeTable, draw_dev_set, write_drawn_rows, write_table_description
 from subtune.data.table_files import drop_incomplete_rows, fill_empty_flags
 from subtune.tasks import Task
 from subtune.tasks.sentences import parse_flag, parse_number

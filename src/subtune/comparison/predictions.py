@@ -21,7 +21,7 @@ from subtune.data.predictions import (
     parse_predictions,
     read_prediction_rows,
 )
-from subtune.data.sample import write_drawn_rows
+from subtune.data.subsets import write_drawn_rows
 from subtune.data.table_files import FORMATS, is_file
 from subtune.methods import is_built_in
 from subtune.tasks import TaskSpec

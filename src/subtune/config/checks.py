@@ -27,7 +27,7 @@ from subtune.methods.added import RegressionSelection
 from subtune.methods.selection import require_whole
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS, Task
-from subtune.tasks.task import KINDS
+from subtune.tasks.task_kind import KINDS
 
 # Headings in score tables, which cannot be task titles.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")

@@ -19,7 +19,7 @@ from subtune.core.hub import MODELS
 from subtune.data.sources import OFFICIAL_NAMES
 from subtune.runs.spec import LEARNING_RATES_BELOW
 from subtune.tasks.metrics import TITLES
-from subtune.tasks.task import KINDS
+from subtune.tasks.task_kind import KINDS
 
 ALL_ROWS: Literal["all"] = "all"
 # The largest integer that tables and random generators support.

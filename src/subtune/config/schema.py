@@ -38,7 +38,8 @@ from subtune.methods import MASKED_METHOD, NamedSelection, find_selection
 from subtune.methods.single_entries import SCOPES, Fraction, Scope
 from subtune.runs.spec import FOLD_VERSION, ClassWeights, Fold, Labels, Precision
 from subtune.tasks import TASKS, Task
-from subtune.tasks.task import KINDS, TEST, default_kind
+from subtune.tasks.task import TEST
+from subtune.tasks.task_kind import KINDS, default_kind
 
 # Kinds of trained parameters, which determine the estimated time of a training step.
 Trains = Literal[

@@ -9,7 +9,15 @@ import datasets
 from subtune.core.errors import SubtuneError, convert_errors
 from subtune.core.hub import download_snapshot
 from subtune.core.process import log_line
-from subtune.data.sources import OF_GLUE, REPOSITORIES, TRIED, Repository, read_columns
+from subtune.data.sources import (
+    OF_GLUE,
+    REPOSITORIES,
+    TRIED,
+    Repository,
+    make_columns,
+    read_columns,
+)
+from subtune.data.subsets import find_sets
 from subtune.models.model_config import (
     has_token_types,
     longest_text,
@@ -19,9 +27,9 @@ from subtune.models.model_config import (
 from subtune.models.model_files import TOKENIZER, read_tokenizer, unknown_lines, unknown_share
 from subtune.runs.spec import DataSpec
 from subtune.tasks import TaskSpec
-from subtune.tasks.row_sets import SET, find_sets
+from subtune.tasks.examples import PLACE, SET
 from subtune.tasks.sentences import TEXT_COLUMNS, separate_texts
-from subtune.tasks.task_kind import PLACE, Columns, pair_with_places
+from subtune.tasks.task_kind import Columns, pair_with_places
 
 
 def load_rows(spec: DataSpec, paths: Mapping[str, Path] | None = None) -> datasets.DatasetDict:
@@ -67,8 +75,8 @@ def read_hub_split(
     rows = datasets.Dataset.from_parquet(list(paths))
     if repository.row is not None:
         placed = pair_with_places(map(repository.row, rows))
-        kind, name = task.of_kind, repository.name
-        return build_dataset(task, kind.from_rows(task, placed, labelled=labelled, source=name))
+        columns = make_columns(task, placed, labelled=labelled, source=repository.name)
+        return build_dataset(task, columns)
     # GLUE's labels on the hub are already numbers.
     new_names = dict(zip(task.text, ("text_a", "text_b"), strict=False))
     new_names |= dict.fromkeys(task.label_columns, "label")
@@ -80,7 +88,7 @@ def read_hub_split(
 
 
 def build_dataset(task: TaskSpec, columns: Columns) -> datasets.Dataset:
-    """Build the dataset of one split from its columns, which `TaskKind.from_rows` returns."""
+    """Build the dataset of one split from its columns, which `make_columns` returns."""
     types = {"idx": "int32", PLACE: "string", **task.of_kind.column_types(task), SET: "int32"}
     features = {}
     for name, kind in types.items():

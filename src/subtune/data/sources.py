@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from subtune.core.errors import SubtuneError, format_allowed, shorten
+from subtune.core.errors import SubtuneError, format_allowed, format_missing_column, shorten
 from subtune.core.files import hash_files, read_package_text
 from subtune.core.hub import GLUE, SQUAD, UNIVERSAL_DEPENDENCIES
 from subtune.data import table_files
 from subtune.data.corpora import read_glue_rows, read_questions, read_sentences
+from subtune.data.subsets import divide_rows, find_sets
 from subtune.data.table_files import is_directory, is_file
 from subtune.models.families import (
     QUESTION_ANSWERING,
@@ -28,7 +29,7 @@ from subtune.models.families import (
 )
 from subtune.runs.spec import DataSpec, Fold
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
-from subtune.tasks.row_sets import SET, divide_rows
+from subtune.tasks.examples import PLACE, SET
 from subtune.tasks.task import USUAL_SIZE, TaskSize
 from subtune.tasks.task_kind import NO_LABEL, Cells, Columns, PlacedRow, pair_with_places
 
@@ -131,7 +132,7 @@ def read_columns(
     """Read the columns of each split from files or the package. Unchanged files are cached."""
     if source != "builtin":
         return dict(_read_cached_columns(task, tuple(paths.items()), source, files_version(paths)))
-    split_of = partial(task.of_kind.from_rows, task, source=f"mini task {task.name}")
+    split_of = partial(make_columns, task, source=f"mini task {task.name}")
     return {
         split: split_of(pair_with_places(rows), labelled=split in task.labelled_splits)
         for split, rows in mini_rows(task.name).items()
@@ -147,9 +148,33 @@ def _read_cached_columns(
     for split, path in paths:
         labelled = split in task.labelled_splits
         rows = read(task, path, labelled)
-        columns[split] = task.of_kind.from_rows(task, rows, labelled=labelled, source=str(path))
+        columns[split] = make_columns(task, rows, labelled=labelled, source=str(path))
         task.of_kind.require_different_labels(task, split, path, columns[split])
     return columns
+
+
+def make_columns(
+    task: TaskSpec, rows: Iterable[PlacedRow], *, labelled: bool, source: str
+) -> Columns:
+    """Convert the rows of one split to columns. Error messages begin with ``source``.
+
+    The columns are ``idx`` (the indices of the rows, from 0), `PLACE`, those of the task's kind
+    (`TaskKind.column_types`), and `SET`.
+    """
+    table, groups = [], []
+    for number, (where, row) in enumerate(rows):
+        place = f"{source}: {where}"
+        for column in task.columns_read(labelled):
+            if column not in row:
+                raise SubtuneError(f"{place}: {format_missing_column(column, row)}")
+        table.append((number, where, *task.of_kind.parse_row(task, row, labelled, place)))
+        group = row.get(task.group) if task.group else None
+        groups.append(None if group is None else str(group))
+    if not table:
+        raise SubtuneError(f"{source}: found no rows, expected at least one")
+    columns = map(list, zip(*table, strict=True))
+    found = dict(zip(("idx", PLACE, *task.of_kind.column_types(task)), columns, strict=True))
+    return found | {SET: find_sets(task.of_kind.texts(found), groups)}
 
 
 def files_version(paths: Mapping[str, Path]) -> str:

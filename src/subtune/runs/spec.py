@@ -143,7 +143,7 @@ class Fold(HashableModel):
     Attributes:
         of: the number of folds into which the training examples are split.
         number: the index of this fold, from 0.
-        partition: the seed with which `subtune.tasks.row_sets` divides the examples into folds.
+        partition: the seed with which `subtune.data.subsets` divides the examples into folds.
         rows: the maximum number of scored examples of the fold; None means all.
         version: the version of the code that divides the examples. Records without this field have
             version 1, in which folds depended on token ids. Plans use `FOLD_VERSION`.

@@ -20,8 +20,8 @@ from subtune.core.files import Layout, require_new, write_text
 from subtune.core.gpus import hold_gpu
 from subtune.core.process import prepare_device, print_line
 from subtune.data.load import read_examples, row_encoder
-from subtune.data.sample import draw_rows, read_table_description, write_drawn_rows
-from subtune.data.sources import files_version, read_columns, task_reader
+from subtune.data.sources import files_version, make_columns, read_columns, task_reader
+from subtune.data.subsets import draw_rows, read_table_description, write_drawn_rows
 from subtune.data.table_files import is_file
 from subtune.models.encoder import load_spec_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
@@ -87,7 +87,7 @@ def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[Ru
     if min(number, whole.rows) <= sampled:
         return spec, which
     placed = [*task_reader(task).read(task, path, True)]
-    columns = task.of_kind.from_rows(task, placed, labelled=True, source=whole.path)
+    columns = make_columns(task, placed, labelled=True, source=whole.path)
     chosen = draw_rows(task, columns, number, np.arange(len(placed)))
     # Only the columns that the task reads are written.
     names = task.columns_read(labelled=True)
@@ -277,7 +277,7 @@ def predict_rows(
         filled = [*itertools.compress(rows, has_text)]
         predicted = predict_rows(layout, run, task, filled, source, minutes)
         return predicted.set_axis(np.flatnonzero(has_text)).reindex(range(len(rows)))
-    columns = kind.from_rows(task, rows, labelled=False, source=source)
+    columns = make_columns(task, rows, labelled=False, source=source)
     run = run_to_export(layout, run, minutes)
     spec = records.read_spec(store, run)
     if spec.reads_texts:

@@ -1,22 +1,19 @@
-"""Tokenized examples of a split, their batches, and cross-validation folds."""
+"""Tokenized examples of a split, and their batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from subtune.core.errors import SubtuneError
-from subtune.tasks.row_sets import SET, divide_rows
-
 if TYPE_CHECKING:
     import datasets
 
-    from subtune.runs.spec import Fold
-    from subtune.tasks import TaskSpec
-
+# The columns of a split with the place of each row in its file, such as ``line 3``, and with the
+# set of each row (see `subtune.data.subsets.find_sets`).
+PLACE, SET = "place", "set"
 # The tokens whose last hidden states are the input of the head. "marked" means the tokens at the
 # positions in the column `reads`.
 Reads = Literal["first", "last", "marked", "all"]
@@ -97,14 +94,7 @@ class Examples:
 
     @property
     def row_sets(self) -> np.ndarray:
-        """The set of each row, from `subtune.tasks.row_sets.find_sets`."""
-        if SET not in self._split.column_names:
-            raise SubtuneError(
-                "the token ids are from an earlier version, which could score methods on "
-                "different rows of the same fold; delete `datasets` and `tokens` in the results "
-                "directory, and run the command again: runs on folds are retrained, all others "
-                "are kept"
-            )
+        """The set of each row, from `subtune.data.subsets.find_sets`."""
         return np.array(self.column(SET))[np.searchsorted(self.row, self.row_indices)]
 
     @property
@@ -167,20 +157,3 @@ def evaluation_batches(
             end += 1
         yield order[start:end]
         start = end
-
-
-def split_off_fold(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Examples]:
-    """Split the training set into the examples outside a fold and the examples of the fold."""
-    scored = fold_rows(train, task, fold.of, fold.partition)[fold.number]
-    others = np.setdiff1d(np.arange(len(train.row_indices)), scored)
-    if fold.rows is not None:
-        scored = np.sort(np.random.default_rng(fold.partition).permutation(scored)[: fold.rows])
-    return train.select(train.indices_of_rows(others)), train.select(train.indices_of_rows(scored))
-
-
-# Without this cache, each run of a job would split the training set, which can take a minute.
-@lru_cache(maxsize=4)
-def fold_rows(train: Examples, task: TaskSpec, folds: int, partition: int) -> list[np.ndarray]:
-    """Divide the rows of the training set into folds, as `divide_rows` does."""
-    labels = train.row_labels if isinstance(train.labels, np.ndarray) else train.row_indices
-    return divide_rows(task, train.row_sets, labels, folds, partition)

@@ -32,14 +32,13 @@ from subtune.tasks.task_kind import (
     Cells,
     Columns,
     TaskKind,
+    TaskSpec,
     require_weightable_labels,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
-
-    from subtune.tasks.task import TaskSpec
 
 TEXT_COLUMNS = ("text_a", "text_b")
 # The largest absolute value of a label for which squared errors can be summed in float32.

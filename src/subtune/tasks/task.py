@@ -1,119 +1,26 @@
-"""Task definitions, sizes of tasks, built-in tasks and columns of scores."""
+"""Built-in tasks, sizes of tasks, and columns of scores."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from pydantic import Field, model_validator
-
 from subtune.core.files import read_package_yaml
 from subtune.core.ids import HashableModel
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.sentences import Classification, MultiLabel, Regression
-from subtune.tasks.task_kind import TaskKind
+from subtune.tasks.task_kind import KINDS, TaskSpec
 from subtune.tasks.token_tasks import Span, TokenClassification
 
-# All kinds of tasks. Code outside this package uses this mapping, and does not refer to single
-# kinds.
-KINDS: dict[str, TaskKind] = {
-    kind.name: kind
+KINDS.update(
+    (kind.name, kind)
     for kind in (Classification(), MultiLabel(), Regression(), TokenClassification(), Span())
-}
+)
 # The split on which a user-defined task is scored. A task without this split is scored on
 # `validation`.
 TEST = "test"
 # GLUE's diagnostic set, which has the labels of MNLI.
 DIAGNOSTIC = "diagnostic"
-
-
-def default_kind(labels: Sequence[str] | None) -> str:
-    """Return the kind of a task for which no kind is given."""
-    return "classification" if labels else "regression"
-
-
-class TaskSpec(HashableModel):
-    """The fields of a task that affect results, validated for the task's kind.
-
-    Attributes:
-        label: the label column, or one 0/1 column for each label word.
-        labels: the label words, numbered from 0; None for tasks without label words.
-        kind: the kind of the task, a key of `KINDS`.
-        metrics: names of metrics. The best epoch is selected by the first metric on the first split
-            of ``evaluation``. Tables select by the same metric, unless the paper uses another one.
-        evaluation: the splits that are scored.
-        encoding: the encoding of text files; None means UTF-8 or UTF-16.
-        sheet: the sheet of Excel files; None means the first.
-        group: the column with the group of a row, such as its author. Folds do not split groups.
-    """
-
-    name: str
-    text: tuple[str, ...]
-    label: str | tuple[str, ...] = "label"
-    labels: tuple[str, ...] | None = Field(default=None, min_length=2)
-    kind: str = Field(
-        default_factory=lambda data: default_kind(data.get("labels")),
-        # These two kinds can be derived from `labels`. Therefore, they are not part of an id.
-        exclude_if=lambda kind: kind in ("classification", "regression"),
-    )
-    metrics: tuple[str, ...]
-    evaluation: tuple[str, ...] = ("validation",)
-    encoding: str | None = None
-    sheet: str | None = None
-    group: str | None = None
-
-    @property
-    def of_kind(self) -> TaskKind:
-        return KINDS[self.kind]
-
-    @property
-    def outputs(self) -> int:
-        """The number of outputs of the head, by default the number of label words."""
-        return self.of_kind.outputs or len(self.labels or ())
-
-    @property
-    def labelled_splits(self) -> tuple[str, ...]:
-        """The splits with labels: the training and evaluation splits."""
-        return ("train", *self.evaluation)
-
-    @property
-    def label_columns(self) -> tuple[str, ...]:
-        """The label columns: one, or one for each label word."""
-        return (self.label,) if isinstance(self.label, str) else self.label
-
-    def columns_read(self, labelled: bool) -> tuple[str, ...]:
-        if not labelled:
-            return self.text
-        return (*self.text, *self.label_columns, *filter(None, [self.group]))
-
-    @model_validator(mode="after")
-    def _validate_for_kind(self) -> Self:
-        kind, has_one = self.of_kind, isinstance(self.label, str)
-        words = "label words" if kind.has_label_words else "none"
-        each = f"one column or one for each of {self.outputs} labels"
-        number = "1 or 2 columns" if 2 in kind.text_columns else "1 column"
-        has_metrics = bool(self.metrics) and {*self.metrics} <= {*kind.metrics}
-        known = f"metrics for {kind.name!r} tasks: {', '.join(kind.metrics)}"
-        rules = [
-            ("labels", kind.has_label_words == (self.labels is not None), words),
-            ("label", has_one or kind.has_label_columns, "one column"),
-            ("label", has_one or len(self.label) == self.outputs, each),
-            ("text", kind.text in ((), self.text), f"{', '.join(kind.text)}, or no `text`"),
-            ("label", not kind.text or self.label == kind.label, f"{kind.label!r}, or no `label`"),
-            ("text", len(self.text) in kind.text_columns, number),
-            ("metrics", has_metrics, known),
-        ]
-        for key, is_valid, expected in rules:
-            if not is_valid:
-                found = getattr(self, key)
-                listed = repr(found) if isinstance(found, str) else ", ".join(found or ()) or "none"
-                raise ValueError(f"{key}: found {listed}, expected {expected}")
-        if kind.has_label_words and "f1" in self.metrics and self.outputs > 2:
-            raise ValueError(
-                f"metrics: 'f1' requires exactly two labels, but there are {self.outputs}; use "
-                "accuracy, f1_macro or matthews_correlation"
-            )
-        return self
 
 
 class TaskSize(HashableModel):

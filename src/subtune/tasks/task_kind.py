@@ -1,4 +1,4 @@
-"""The interface of all kinds of tasks, from reading a row to computing scores.
+"""The fields of a task, and the interface of all kinds of tasks, from a row to its scores.
 
 Shapes: ``k`` runs, ``n`` examples, ``q`` tokens that the head reads, ``o`` outputs of the head.
 """
@@ -9,30 +9,29 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field, model_validator
 from tokenizers import Tokenizer
 
-from subtune.core.errors import SubtuneError, format_missing_column, quote, shorten
+from subtune.core.errors import SubtuneError, quote, shorten
+from subtune.core.ids import HashableModel
 from subtune.tasks import metrics
 from subtune.tasks.examples import IGNORED, Examples
-from subtune.tasks.row_sets import SET, find_sets
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
-    from subtune.tasks.task import TaskSpec
-
+# All kinds of tasks by name, which `subtune.tasks.task` lists. Code outside this package uses this
+# mapping, and does not refer to single kinds.
+KINDS: dict[str, TaskKind] = {}
 
 # The number that stands for a missing label, as in GLUE's test sets on the hub.
 NO_LABEL = -1
 # In regression tasks, labels are split into this many quantile bins, which serve as strata.
 RANGES = 10
-# The column of a split with the place of each row in its file, such as ``line 3``.
-PLACE = "place"
 # Characters that occur only in damaged files: NUL and surrogates.
 NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 # The cells of a row by column.
@@ -56,6 +55,95 @@ Text = Annotated[str, AfterValidator(_require_text)]
 def pair_with_places(rows: Iterable[Cells]) -> Iterator[PlacedRow]:
     """Pair each row with its place, such as ``row 1`` for the first row."""
     return ((f"row {number}", row) for number, row in enumerate(rows, start=1))
+
+
+def default_kind(labels: Sequence[str] | None) -> str:
+    """Return the kind of a task for which no kind is given."""
+    return "classification" if labels else "regression"
+
+
+class TaskSpec(HashableModel):
+    """The fields of a task that affect results, validated for the task's kind.
+
+    Attributes:
+        label: the label column, or one 0/1 column for each label word.
+        labels: the label words, numbered from 0; None for tasks without label words.
+        kind: the kind of the task, a key of `KINDS`.
+        metrics: names of metrics. The best epoch is selected by the first metric on the first split
+            of ``evaluation``. Tables select by the same metric, unless the paper uses another one.
+        evaluation: the splits that are scored.
+        encoding: the encoding of text files; None means UTF-8 or UTF-16.
+        sheet: the sheet of Excel files; None means the first.
+        group: the column with the group of a row, such as its author. Folds do not split groups.
+    """
+
+    name: str
+    text: tuple[str, ...]
+    label: str | tuple[str, ...] = "label"
+    labels: tuple[str, ...] | None = Field(default=None, min_length=2)
+    kind: str = Field(
+        default_factory=lambda data: default_kind(data.get("labels")),
+        # These two kinds can be derived from `labels`. Therefore, they are not part of an id.
+        exclude_if=lambda kind: kind in ("classification", "regression"),
+    )
+    metrics: tuple[str, ...]
+    evaluation: tuple[str, ...] = ("validation",)
+    encoding: str | None = None
+    sheet: str | None = None
+    group: str | None = None
+
+    @property
+    def of_kind(self) -> TaskKind:
+        return KINDS[self.kind]
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs of the head, by default the number of label words."""
+        return self.of_kind.outputs or len(self.labels or ())
+
+    @property
+    def labelled_splits(self) -> tuple[str, ...]:
+        """The splits with labels: the training and evaluation splits."""
+        return ("train", *self.evaluation)
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The label columns: one, or one for each label word."""
+        return (self.label,) if isinstance(self.label, str) else self.label
+
+    def columns_read(self, labelled: bool) -> tuple[str, ...]:
+        if not labelled:
+            return self.text
+        return (*self.text, *self.label_columns, *filter(None, [self.group]))
+
+    @model_validator(mode="after")
+    def _validate_for_kind(self) -> Self:
+        kind, has_one = self.of_kind, isinstance(self.label, str)
+        words = "label words" if kind.has_label_words else "none"
+        each = f"one column or one for each of {self.outputs} labels"
+        number = "1 or 2 columns" if 2 in kind.text_columns else "1 column"
+        has_metrics = bool(self.metrics) and {*self.metrics} <= {*kind.metrics}
+        known = f"metrics for {kind.name!r} tasks: {', '.join(kind.metrics)}"
+        rules = [
+            ("labels", kind.has_label_words == (self.labels is not None), words),
+            ("label", has_one or kind.has_label_columns, "one column"),
+            ("label", has_one or len(self.label) == self.outputs, each),
+            ("text", kind.text in ((), self.text), f"{', '.join(kind.text)}, or no `text`"),
+            ("label", not kind.text or self.label == kind.label, f"{kind.label!r}, or no `label`"),
+            ("text", len(self.text) in kind.text_columns, number),
+            ("metrics", has_metrics, known),
+        ]
+        for key, is_valid, expected in rules:
+            if not is_valid:
+                found = getattr(self, key)
+                listed = repr(found) if isinstance(found, str) else ", ".join(found or ()) or "none"
+                raise ValueError(f"{key}: found {listed}, expected {expected}")
+        if kind.has_label_words and "f1" in self.metrics and self.outputs > 2:
+            raise ValueError(
+                f"metrics: 'f1' requires exactly two labels, but there are {self.outputs}; use "
+                "accuracy, f1_macro or matthews_correlation"
+            )
+        return self
 
 
 class TaskKind(ABC):
@@ -107,29 +195,6 @@ class TaskKind(ABC):
     @abstractmethod
     def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
         """Map the columns that depend on the kind to types. The type of lists is ``[type]``."""
-
-    def from_rows(
-        self, task: TaskSpec, rows: Iterable[PlacedRow], *, labelled: bool, source: str
-    ) -> Columns:
-        """Convert the rows of one split to columns. Error messages begin with ``source``.
-
-        The columns are ``idx`` (the indices of the rows, from 0), `PLACE`, those of `column_types`,
-        and `SET` (see `subtune.tasks.row_sets`).
-        """
-        table, groups = [], []
-        for number, (where, row) in enumerate(rows):
-            place = f"{source}: {where}"
-            for column in task.columns_read(labelled):
-                if column not in row:
-                    raise SubtuneError(f"{place}: {format_missing_column(column, row)}")
-            table.append((number, where, *self.parse_row(task, row, labelled, place)))
-            group = row.get(task.group) if task.group else None
-            groups.append(None if group is None else str(group))
-        if not table:
-            raise SubtuneError(f"{source}: found no rows, expected at least one")
-        columns = map(list, zip(*table, strict=True))
-        found = dict(zip(("idx", PLACE, *self.column_types(task)), columns, strict=True))
-        return found | {SET: find_sets(self.texts(found), groups)}
 
     @abstractmethod
     def parse_row(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:

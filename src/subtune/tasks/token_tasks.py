@@ -17,13 +17,11 @@ from tokenizers.models import WordLevel
 from subtune.core.errors import SubtuneError, explain_pydantic_errors, format_allowed
 from subtune.tasks.examples import IGNORED, Examples
 from subtune.tasks.metrics import METRICS
-from subtune.tasks.task_kind import NO_LABEL, Cells, Columns, TaskKind, Text
+from subtune.tasks.task_kind import NO_LABEL, Cells, Columns, TaskKind, TaskSpec, Text
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
-
-    from subtune.tasks.task import TaskSpec
 
 # The maximum numbers of tokens of a question and of a predicted answer, as in BERT's code.
 LONGEST_QUESTION = 64

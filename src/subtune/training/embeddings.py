@@ -17,13 +17,13 @@ from torch.nn.functional import normalize
 
 from subtune.core.errors import SubtuneError
 from subtune.core.process import log_line
+from subtune.data.subsets import divide_rows
 from subtune.models.encoder import Encoder
 from subtune.models.forward import compute_hidden_states
 from subtune.models.packing import pack_batch, split_into_micro_batches
 from subtune.runs.spec import FitRecipe, ModelSpec
 from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.examples import Examples, Reads, evaluation_batches
-from subtune.tasks.row_sets import divide_rows
 from subtune.training.evaluation import TrainingResult, autocast, check_padding, score_splits
 from subtune.training.training_set import compute_label_weights, draw_training_indices
 

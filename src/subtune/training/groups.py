@@ -9,6 +9,7 @@ from torch import Tensor
 
 from subtune.core.errors import SubtuneError, error_reason
 from subtune.core.process import is_out_of_memory
+from subtune.data.subsets import split_off_fold
 from subtune.methods.added import Adapters, Peft
 from subtune.methods.selection import Entries, WholeTensors
 from subtune.methods.single_entries import DiffPruning
@@ -19,7 +20,7 @@ from subtune.models.operations import DropoutMasks
 from subtune.models.packing import pack_batch
 from subtune.runs.spec import FitRecipe, Fold, RunSpec
 from subtune.tasks import TaskSpec
-from subtune.tasks.examples import CPU_TRAINING_TOKENS, Examples, split_off_fold
+from subtune.tasks.examples import CPU_TRAINING_TOKENS, Examples
 from subtune.training import embeddings, tf_idf
 from subtune.training.checkpoints import Checkpoints, CheckpointStore
 from subtune.training.diff_pruning import GateTraining

@@ -22,6 +22,7 @@ from pyarrow.parquet import write_table
 from subtune.core.errors import SubtuneError
 from subtune.data.corpora import read_questions, read_words
 from subtune.data.excel_files import NO_ZIP, sheet_names
+from subtune.data.sources import make_columns
 from subtune.data.table_files import drop_incomplete_rows, json_rows, read_rows
 from subtune.tasks import TASKS
 
@@ -322,7 +323,7 @@ def test_bytes_in_parquet_are_text_in_utf_8_or_an_object(tmp_path, kind):
     assert isinstance(second["text"], dict)
     task = TASKS["sst2"].replace(text=("text",))
     with pytest.raises(SubtuneError, match=r"column 'text': found .*bytes that are not UTF-8"):
-        task.of_kind.from_rows(task, [("row 2", second)], labelled=False, source="t.parquet")
+        make_columns(task, [("row 2", second)], labelled=False, source="t.parquet")
 
 
 def test_the_first_sheet_that_is_not_hidden_is_read(tmp_path):

@@ -13,8 +13,8 @@ import pytest
 from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout
-from subtune.data.sample import WholeTable, write_drawn_rows, write_table_description
 from subtune.data.sources import files_version
+from subtune.data.subsets import WholeTable, write_drawn_rows, write_table_description
 from subtune.data.table_files import read_rows
 from subtune.methods import METHODS, SELECTION
 from subtune.runs import records

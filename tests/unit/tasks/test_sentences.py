@@ -200,7 +200,7 @@ def test_a_table_that_would_be_misread_is_refused_with_its_line(task, text, mess
 
 def test_rows_to_predict_have_no_labels():
     rows = [("row 1", {"text": "a text"})]
-    columns = TOXIC.of_kind.from_rows(TOXIC, rows, labelled=False, source="test")
+    columns = sources.make_columns(TOXIC, rows, labelled=False, source="test")
     assert columns["label"] == [[-1, -1, -1]]
 
 

@@ -14,7 +14,7 @@ from transformers import BertForQuestionAnswering, PreTrainedTokenizerFast
 
 from subtune.core.errors import SubtuneError
 from subtune.data.corpora import read_questions, read_words
-from subtune.data.sources import task_reader
+from subtune.data.sources import make_columns, task_reader
 from subtune.models.encoder import load_encoder
 from subtune.models.families import QUESTION_ANSWERING
 from subtune.models.model_files import read_tokenizer
@@ -180,7 +180,7 @@ def test_json_lines_are_read_as_they_stand(tmp_path, labelled, labels):
     first = '\ufeff{"words": ["A", 3.50], "tags": ["B", "O"]}'
     path.write_text(first + '\n\n{"words": ["A b"], "tags": ["I"]}')
     rows = task_reader(CHUNKS).read(CHUNKS, path, labelled)
-    columns = TOKENS.from_rows(CHUNKS, rows, labelled=labelled, source="f")
+    columns = make_columns(CHUNKS, rows, labelled=labelled, source="f")
     read = {"words": [["A", "3.50"], ["A b"]], "label": labels}
     assert columns == {"idx": [0, 1], "place": ["line 1", "line 3"], "set": [0, 1]} | read
 
@@ -250,7 +250,7 @@ def row_of(question=QUESTION, context=CONTEXT, answers=(), starts=()):
 
 
 def encoded_questions(tokenizer, rows, max_length=384, doc_stride=128):
-    columns = SPAN.from_rows(TASK, [("", row) for row in rows], labelled=True, source="")
+    columns = make_columns(TASK, [("", row) for row in rows], labelled=True, source="")
     return SPAN.encode(tokenizer, columns, max_length, doc_stride)
 
 

@@ -16,12 +16,12 @@ from transformers import AutoModel, AutoModelForSequenceClassification
 
 from subtune.core.errors import SubtuneError
 from subtune.data.load import tokenize
+from subtune.data.subsets import divide_rows
 from subtune.models.encoder import Encoder, load_encoder
 from subtune.models.forward import compute_hidden_states
 from subtune.runs.spec import FitRecipe, ModelSpec
 from subtune.tasks import TASKS
-from subtune.tasks.examples import Examples
-from subtune.tasks.row_sets import SET, divide_rows
+from subtune.tasks.examples import SET, Examples
 from subtune.training import embeddings
 from subtune.training.evaluation import autocast, check_padding
 from tests.helpers import examples, families

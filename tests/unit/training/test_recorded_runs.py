@@ -12,12 +12,13 @@ from subtune.analysis.run_scores import require_scores_of_predictions
 from subtune.analysis.tables import list_runs, table_of_runs
 from subtune.core.errors import SubtuneError
 from subtune.data.load import load_rows, tokenize
+from subtune.data.subsets import split_off_fold
 from subtune.methods import METHODS
 from subtune.models.encoder import load_encoder
 from subtune.runs import records
 from subtune.runs.spec import DataSpec, FitRecipe, Fold
 from subtune.tasks import TASKS
-from subtune.tasks.examples import Examples, split_off_fold
+from subtune.tasks.examples import Examples
 from subtune.training import recorded_runs
 from subtune.training.embeddings import pooled_tokens
 from subtune.training.evaluation import compute_split_logits

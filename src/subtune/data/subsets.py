@@ -1,22 +1,93 @@
-"""Draw a dev set from a user's tables, or a sample that is small enough for a time limit."""
+"""Subsets of a task's rows: sets of rows that stay together, folds, dev sets and samples.
+
+Two rows are in the same set if their texts or their groups are equal, apart from capitals, spaces
+and the Unicode form of letters, or if both are in a set with a third row. Sets are a property of
+the data, so all methods, models and tokenizers have the same folds.
+"""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import unicodedata
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, convert_errors
 from subtune.core.files import write_text
 from subtune.data.table_files import PLACE_KEY
+from subtune.runs.spec import Fold
 from subtune.tasks import TaskSpec
-from subtune.tasks.row_sets import SET
+from subtune.tasks.examples import SET, Examples
 from subtune.tasks.task_kind import Columns, PlacedRow
 
 # The file in a sample's directory that describes the table from which the sample was drawn.
 WHOLE = "drawn_from.json"
+
+
+def _normalise(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split())
+
+
+def find_sets(texts: Iterable[Sequence[str]], groups: Iterable[str | None]) -> list[int]:
+    """Return the index of the first row in each row's set, given the rows' texts and groups."""
+    parents: list[int] = []
+    first_rows: dict[Hashable, int] = {}
+
+    def find_first(row: int) -> int:
+        while parents[row] != row:
+            parents[row] = parents[parents[row]]
+            row = parents[row]
+        return row
+
+    for row, (parts, group) in enumerate(zip(texts, groups, strict=True)):
+        parents.append(row)
+        for key in (tuple(map(_normalise, parts)), *filter(None, [_normalise(group or "")])):
+            one, other = find_first(first_rows.setdefault(key, row)), find_first(row)
+            parents[max(one, other)] = min(one, other)
+    return [*map(find_first, range(len(parents)))]
+
+
+def divide_rows(
+    task: TaskSpec, sets: np.ndarray, labels: np.ndarray, folds: int, partition: int
+) -> list[np.ndarray]:
+    """Divide the rows of a training set into folds, and return their indices in ascending order.
+
+    Folds are stratified by label or, in regression, by quantile bins of the labels. For token
+    classification and question answering, folds are not stratified, and ``labels`` is unused. All
+    rows of a set (`find_sets`) are in the same fold. ``partition`` is the seed.
+    """
+    # Importing this module takes a second.
+    from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+
+    settings = {"n_splits": folds, "shuffle": True, "random_state": partition}
+    if task.of_kind.head != "sequence_classification":
+        parts = GroupKFold(**settings).split(sets, groups=sets)
+    else:
+        # At most 10 quantile bins, with at least one row per fold in each bin.
+        strata = task.of_kind.strata(labels, min(10, len(labels) // folds))
+        parts = StratifiedGroupKFold(**settings).split(sets, strata, sets)
+    # Plans check this number, except for tasks that are read after planning.
+    with convert_errors(f"task {task.name!r}: found too few different texts for {folds} folds"):
+        return [scored for _, scored in parts]
+
+
+def split_off_fold(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Examples]:
+    """Split the training set into the examples outside a fold and the examples of the fold."""
+    scored = fold_rows(train, task, fold.of, fold.partition)[fold.number]
+    others = np.setdiff1d(np.arange(len(train.row_indices)), scored)
+    if fold.rows is not None:
+        scored = np.sort(np.random.default_rng(fold.partition).permutation(scored)[: fold.rows])
+    return train.select(train.indices_of_rows(others)), train.select(train.indices_of_rows(scored))
+
+
+# Without this cache, each run of a job would split the training set, which can take a minute.
+@lru_cache(maxsize=4)
+def fold_rows(train: Examples, task: TaskSpec, folds: int, partition: int) -> list[np.ndarray]:
+    """Divide the rows of the training set into folds, as `divide_rows` does."""
+    labels = train.row_labels if isinstance(train.labels, np.ndarray) else train.row_indices
+    return divide_rows(task, train.row_sets, labels, folds, partition)
 
 
 def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) -> np.ndarray:
@@ -27,6 +98,9 @@ def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) 
     """
     if number >= len(among):
         return among
+    # Importing pandas is slow, and planning does not need it.
+    import pandas as pd
+
     rows = pd.DataFrame({"stratum": task.of_kind.strata(np.array(columns["label"]))}).loc[among]
     by_stratum = rows.sample(frac=1, random_state=0).groupby("stratum")["stratum"]
     wanted = by_stratum.transform("size") * number / len(among)
@@ -37,9 +111,11 @@ def draw_dev_set(task: TaskSpec, columns: Columns, share: float) -> dict[str, np
     """Split a training set into a training and a dev set, and return the indices of their rows.
 
     The dev set receives ``share`` of the rows, stratified like the sample of `draw_rows`. Rows with
-    equal texts or the same group stay together (`subtune.tasks.row_sets`), so the size of the dev
-    set can differ from ``share``.
+    equal texts or the same group stay together (`find_sets`), so the size of the dev set can differ
+    from ``share``.
     """
+    import pandas as pd
+
     strata = task.of_kind.strata(np.array(columns["label"]))
     rows = pd.DataFrame({"set": columns[SET], "stratum": strata})
     counts = rows.value_counts("stratum", sort=False)
