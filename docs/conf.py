@@ -9,7 +9,8 @@ from subtune.core import VERSION
 HERE = Path(__file__).parent
 PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]
 
-sys.path.insert(0, str(HERE / "_ext"))
+# The extensions, and the tests from which one of them makes tables.
+sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]
 
 project = PROJECT["name"]
 version = release = VERSION
@@ -22,11 +23,9 @@ extensions = [
     "sphinx.ext.napoleon",
     # In _ext.
     "api_pages",
-    "left_open",
-    "licences",
+    "appended_tables",
     "offline",
     "repository_links",
-    "settings",
 ]
 exclude_patterns = ["_build"]
 # Blocks without a language are commands and what they print, layouts and formulas.

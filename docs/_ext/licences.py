@@ -3,27 +3,23 @@
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
-from sphinx.application import Sphinx
-
 LOCK = Path(__file__).parents[2] / "requirements.lock"
-# The table is appended to this page.
-PAGE = "dependencies"
 # The prefix of licence classifiers.
 CLASSIFIER = "License :: "
 LONGEST_NAME = 60
 
 
-def table(lock: Path) -> str:
+def table() -> str:
     """Format the table, with a row per pinned package."""
     rows = ["| package | version | licence |", "|---|---|---|"]
-    for name, version in pins(lock).items():
+    for name, version in pins().items():
         rows.append(f"| {name} | {version} | {licence_of(distribution(name))} |")
     return "\n".join(rows)
 
 
-def pins(lock: Path) -> dict[str, str]:
+def pins() -> dict[str, str]:
     """Read the pinned version of each package."""
-    lines = lock.read_text().splitlines()
+    lines = LOCK.read_text().splitlines()
     return dict(line.split("==") for line in lines if not line.startswith("#"))
 
 
@@ -41,16 +37,3 @@ def licence_of(package: Distribution) -> str:
     if names or not line or len(line) > LONGEST_NAME:
         return ", ".join(names) or "not in its metadata"
     return line
-
-
-def append(app: Sphinx, page: str, source: list[str]) -> None:
-    """Append the table to its page."""
-    if page == PAGE:
-        app.env.note_dependency(str(LOCK))
-        source[0] += "\n" + table(LOCK)
-
-
-def setup(app: Sphinx) -> dict[str, bool]:
-    """Register the extension."""
-    app.connect("source-read", append)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

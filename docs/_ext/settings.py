@@ -5,12 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sphinx.application import Sphinx
-
 SCHEMA = Path(__file__).parents[2] / "config.schema.json"
-# The tables are appended to this page.
-PAGE = "configuration"
-
 WORDS = {
     "string": "text",
     "integer": "whole number",
@@ -30,8 +25,9 @@ LIMITS = {
 Schema = Mapping[str, Any]
 
 
-def tables(schema: Schema) -> str:
+def tables() -> str:
     """Format a table for the top level of a configuration, and one for each kind of section."""
+    schema = json.loads(SCHEMA.read_text())
     definitions = schema["$defs"]
     sections = {"At the top": schema}
     sections |= {name: definitions[name] for name in names_in(schema["properties"], definitions)}
@@ -105,16 +101,3 @@ def words(schema: Schema) -> str:
     given = {key: schema[key] for key in LIMITS if abs(schema.get(key, LARGEST)) < LARGEST}
     limits = [LIMITS[key].format(limit) for key, limit in given.items()]
     return f"{WORDS.get(kind, 'anything')} {' and '.join(limits)}".strip()
-
-
-def append(app: Sphinx, page: str, source: list[str]) -> None:
-    """Append the tables to their page."""
-    if page == PAGE:
-        app.env.note_dependency(str(SCHEMA))
-        source[0] += "\n" + tables(json.loads(SCHEMA.read_text()))
-
-
-def setup(app: Sphinx) -> dict[str, bool]:
-    """Register the extension."""
-    app.connect("source-read", append)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

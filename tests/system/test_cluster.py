@@ -142,6 +142,9 @@ def assert_goes_on(submitted: Submitted, step: int, reference: Project) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.fault(
+    "interruptions", "a job or node is lost, cancelled or out of time", "the next attempt continues"
+)
 def test_a_job_that_is_killed_goes_on(submitted, reference):
     step = submitted.step()
     [process] = submitted.processes()
@@ -228,6 +231,7 @@ def test_a_job_has_the_gpu_it_asked_for_and_others_have_none(slurm, tmp_path):
 
 
 @pytest.mark.nightly
+@pytest.mark.fault("numbers", "the demo on Slurm instead of a laptop", "same tables, byte for byte")
 def test_the_demo_at_reduced_size_gives_the_tables_of_a_laptop(slurm, submit, tmp_path, tiny_bert):
     config = yaml.safe_load((ROOT / "demo/config.yaml").read_text())["config"]
     experiment = config["experiments"]["layernorm"]

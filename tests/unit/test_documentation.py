@@ -10,6 +10,7 @@ import pytest
 import yaml
 from docs._ext import api_pages, offline, settings
 
+from tests.helpers import faults
 from tests.helpers.project import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -31,7 +32,7 @@ def test_the_reference_has_every_module_once():
 
 def test_the_page_of_settings_has_every_one_with_its_meaning_and_default():
     schema = json.loads((ROOT / "config.schema.json").read_text())
-    text = settings.tables(schema)
+    text = settings.tables()
     for part in [schema, *schema["$defs"].values()]:
         for name, setting in part["properties"].items():
             [*rows] = re.findall(rf"^\| `{name}` \| .*$", text, re.M)
@@ -76,3 +77,9 @@ def test_a_file_that_others_read_fits_their_schema(schema, files):
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
     done = subprocess.run([*command, *files], capture_output=True, text=True)
     assert files and done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_fault_is_listed_twice():
+    found = [(fault.section, fault.cause) for fault in faults.list_faults()]
+    assert len(found) >= 60 and len(found) == len(set(found))
+    assert {section for section, _ in found} == {*faults.TITLES}

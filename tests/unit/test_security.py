@@ -41,6 +41,7 @@ def test_the_bomb_goes_off_where_a_pickle_is_read(mark):
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "tf_model.h5", "model.ckpt"])
 @pytest.mark.parametrize("has_safetensors", [True, False])
+@pytest.mark.fault("files", "a pickle as model or table", "never read")
 def test_a_pickle_among_a_models_files_is_never_read(mark, model, name, has_safetensors):
     torch.save({"embeddings": Bomb(mark)}, model / name)
     if has_safetensors:
@@ -59,6 +60,7 @@ def test_a_pickle_under_the_name_of_safetensors_is_refused(mark, model):
     assert not mark.exists()
 
 
+@pytest.mark.fault("files", "code beside a model or in a package", "never run")
 def test_code_beside_a_model_is_never_run(mark, model):
     for name in ("modeling_own.py", "tokenization_own.py", "configuration_own.py", "__init__.py"):
         (model / name).write_text(f"open({str(mark)!r}, 'w')\n")

@@ -158,6 +158,11 @@ def test_a_run_that_does_not_depend_on_the_seed_is_compared_on_every_seed(tiny_b
 
 
 @pytest.mark.nightly
+@pytest.mark.fault(
+    "interruptions",
+    "`compare` is interrupted or out of time",
+    "an answer from recorded runs; a second Ctrl-C ends immediately",
+)
 def test_ctrl_c_asks_for_the_answer_so_far(interrupted, early):
     status, said, lines = interrupted
     assert status == 0
@@ -166,6 +171,7 @@ def test_ctrl_c_asks_for_the_answer_so_far(interrupted, early):
 
 
 @pytest.mark.nightly
+@pytest.mark.fault("interruptions", "`compare` is killed", "workers write checkpoints and end")
 def test_workers_end_with_the_call_that_started_them(killed, interrupted):
     assert killed
 
@@ -222,6 +228,11 @@ def test_a_second_call_on_the_same_results_is_refused(results, completed):
             subtune.compare(FILE, results=results)
 
 
+@pytest.mark.fault(
+    "interruptions",
+    "a second `compare` or Snakemake on the same results",
+    "rejected; file systems without locks, too",
+)
 def test_snakemake_is_refused_while_a_call_runs(results, completed):
     command = snakemake_command(f"--configfile={results / 'comparison.yaml'}", "-c1", "-R", "runs")
     with (results / ".lock").open("ab") as file:
@@ -416,6 +427,9 @@ def test_a_sample_answers_for_two_models_and_for_predictions_of_the_user(sampled
 
 
 @pytest.mark.nightly
+@pytest.mark.fault(
+    "data", "equal texts, or rows of one author (`--group`)", "on the same side of every split"
+)
 def test_authors_of_a_sample_are_on_one_side_of_a_division(sampled):
     answer, *_ = sampled
     sample = pd.read_json(answer.results / "sample" / "train.jsonl", lines=True)
@@ -460,6 +474,7 @@ def test_predictions_after_a_comparison_are_compared_without_training(sampled):
     assert {path.name for path in (answer.results / "runs").iterdir()} == runs
 
 
+@pytest.mark.fault("files", "Python files in the current folder", "not imported")
 def test_python_files_of_the_folder_are_not_imported(tmp_path):
     (tmp_path / "html.py").write_text("raise SystemExit('a file of the folder')\n")
     command = snakemake_command("--version")

@@ -68,6 +68,9 @@ def test_all_papers_are_planned_for_slurm_without_network_or_gpu(no_network):
 
 
 @pytest.mark.nightly
+@pytest.mark.fault(
+    "interruptions", "a cluster rejects a job", "it is retried three times; other jobs run"
+)
 def test_a_job_that_a_cluster_refuses_is_named_and_the_next_call_goes_on(
     finished_project, tmp_path
 ):

@@ -114,6 +114,11 @@ def planned(tmp_path):
     return planned
 
 
+@pytest.mark.fault(
+    "files",
+    "a model's branch gets a new commit",
+    "ignored until you delete its line in `pinned.json`",
+)
 def test_a_branch_is_the_commit_of_the_first_plan_until_its_line_is_deleted(
     hub, reach, planned, root, tmp_path
 ):
@@ -160,6 +165,7 @@ def test_a_branch_that_cannot_be_planned_is_one_line(reach, planned):
 
 
 @pytest.mark.nightly
+@pytest.mark.fault("files", "no network", "everything works after the downloads")
 def test_after_the_downloads_nothing_needs_a_network(hub, tmp_path, tiny_bert, no_network):
     project = Project(tmp_path / "project", tiny_bert)
     project.config |= {"source": "hub", "hub_cache": "downloads"}

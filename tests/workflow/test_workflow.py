@@ -88,6 +88,11 @@ def test_nothing_is_to_be_done_after_a_run_even_if_the_clock_was_ahead(finished_
     assert "Nothing to be done" in copied.run(copied.config, "-n")
 
 
+@pytest.mark.fault(
+    "files",
+    "results are copied, moved or restored without time stamps",
+    "only tables and figures are made again",
+)
 def test_copied_results_with_other_times_only_remake_what_is_made_of_records(
     finished_project, tmp_path
 ):
@@ -102,6 +107,11 @@ def test_copied_results_with_other_times_only_remake_what_is_made_of_records(
     assert {*copied.planned(copied.config)} <= made_of_records | {"test_predictions", "submission"}
 
 
+@pytest.mark.fault(
+    "interruptions",
+    "settings change after a run",
+    "only dependent results change; without `.snakemake`, use `--forcerun scores`",
+)
 def test_a_changed_setting_remakes_what_depends_on_it(project):
     config = project.changed()
     config["experiments"]["layernorm"]["margin"] = 0.1
@@ -159,6 +169,9 @@ def test_a_new_learning_rate_trains_its_runs_only(project):
     assert {run: after[run] for run in before} == before
 
 
+@pytest.mark.fault(
+    "data", "a table or model is edited after planning", "the job is rejected and writes nothing"
+)
 def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(
     finished_project, tmp_path
 ):
@@ -290,6 +303,7 @@ def test_an_experiment_with_the_name_of_a_rule_is_refused(project):
 NAME = """a 'b' "c" $(touch ran) & #ü (x); *"""
 
 
+@pytest.mark.fault("models", "spaces or shell syntax in names of files", "never run as code")
 def test_shell_syntax_in_a_name_is_not_run(tmp_path, tiny_bert):
     """The workflow, its Python, the model, the table and the results have such a name."""
     folder = tmp_path / NAME
@@ -337,6 +351,9 @@ def test_a_duplicate_key_is_found_in_every_file_that_snakemake_reads(tmp_path, t
         (["file"], ["--configfile", "part.yaml"]),
         (["file"], ["--config", "results=results/x"]),
     ],
+)
+@pytest.mark.fault(
+    "models", "`--config` and a profile with settings", "added to the profile's settings"
 )
 def test_what_a_call_gives_is_added_to_the_settings_of_its_profiles(
     tmp_path, tiny_bert, profiles, given

@@ -267,6 +267,11 @@ def test_a_mask_is_an_answer_too():
     assert (row["method"], row["trained"]) == ("LayerNorm, top 20%, global", 20)
 
 
+@pytest.mark.fault(
+    "numbers",
+    "one seed, or a claim from fewer than three values",
+    "the answer is at most *probably*, the claim never *certain*",
+)
 def test_one_seed_says_something_by_its_rows_and_nothing_without_them():
     table = runs({"full": [0.9], "bitfit": [0.9]})
     row = answer_of(table, row_scores=numbers_of(table, 0.01))

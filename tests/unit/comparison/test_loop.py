@@ -47,6 +47,11 @@ def job_of(state: Loop, *methods: str, model: str = "a") -> Job:
     return Job("train", "+".join(methods), {"runs": [r.to_json_types() for r in runs]}, {}, {}, {})
 
 
+@pytest.mark.fault(
+    "models",
+    "a method or model fails in `compare`",
+    "left out with a message; without full fine-tuning, the call ends",
+)
 def test_a_method_that_fails_is_left_out_with_one_line(state, lines):
     loop._handle_ended_job(state, EndedJob(job_of(state, "bitfit", "layernorm"), error="no rows"))
     assert lines == ["left out bitfit, layernorm: no rows"]
@@ -85,6 +90,11 @@ def test_tf_idf_stays_without_the_model_for_which_it_is_planned(lines):
     assert ("a", "bitfit") in state.progress.left_out
 
 
+@pytest.mark.fault(
+    "interruptions",
+    "the system kills a worker",
+    "its job is repeated alone; if it fails again, its methods are left out",
+)
 def test_a_job_whose_worker_ended_is_done_once_more_by_itself(state, lines):
     killed = describe_exit(-signal.SIGKILL)
     end = EndedJob(job_of(state, "embeddings"), killed, has_crashed=True)

@@ -131,6 +131,7 @@ def test_a_table_of_a_bug_report_is_read(said, file, write, lines):
 
 
 @pytest.mark.parametrize(("header", "labels", "line"), NO_HEADER.values(), ids=NO_HEADER)
+@pytest.mark.fault("data", "no header, no possible label column", "rejected with reasons")
 def test_a_first_line_that_is_a_row_is_refused(said, header, labels, line):
     rows = frame(labels, rows=30).to_csv(index=False, header=False)
     Path("t.csv").write_text(f"{header}\n{rows}")
@@ -145,6 +146,9 @@ def test_a_first_line_that_is_a_row_is_refused(said, header, labels, line):
         ("caf\xe9", "cafe\u0301"),
         ("no\u2764", "no\u2764\ufe0f"),
     ],
+)
+@pytest.mark.fault(
+    "data", "labels differ only in white space or invisible characters", "one class, with a message"
 )
 def test_labels_that_differ_in_invisible_characters_are_one(said, word, other):
     frame([word, "yes"] * 20 + [other, "yes"], rows=42).to_csv("t.csv", index=False)
@@ -163,6 +167,11 @@ def test_more_than_200_classes_are_accepted_if_asked_for(said):
     assert said("t.csv", kind="classification")[3].startswith("210 classes: intent 0 (4), ")
 
 
+@pytest.mark.fault(
+    "data",
+    "dates as labels; more than 200 classes",
+    "accepted only with `--label`; with `--classes`",
+)
 def test_dates_are_labels_only_if_asked_for(said):
     days = [f"2021-03-{day:02}" for day in range(1, 29)]
     frame(days, label="day").to_csv("t.csv", index=False)
@@ -176,6 +185,11 @@ def test_words_that_look_like_others_are_classes(said, words):
     assert f"2 classes: {words.replace(' ', ' (100), ')} (100)" in "\n".join(said("t.csv"))
 
 
+@pytest.mark.fault(
+    "data",
+    "several Excel sheets",
+    "the first visible one is read, with a message; or use `--sheet`",
+)
 def test_the_sheet_that_is_read_is_said(said):
     with pd.ExcelWriter("t.xlsx") as book:
         frame().to_excel(book, sheet_name="reviews", index=False)

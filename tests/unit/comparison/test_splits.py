@@ -201,6 +201,7 @@ def test_a_task_is_named_after_its_rows(train, name):
     assert task_name(train) == name
 
 
+@pytest.mark.fault("data", "a mistake in a DataFrame", "rejected with argument and row")
 def test_errors_name_arguments_and_no_file_that_is_gone(tmp_path):
     with pytest.raises(SubtuneError) as error, name_options_in_errors(tmp_path):
         raise SubtuneError(

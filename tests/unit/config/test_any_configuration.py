@@ -118,6 +118,7 @@ def test_the_configuration_that_is_changed_is_good(directory, tiny_bert, monkeyp
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
+@pytest.mark.fault("models", "any value anywhere", "a plan, or one line per mistake")
 def test_any_value_anywhere_gives_a_plan_or_clear_lines(directory, tiny_bert, monkeypatch, data):
     monkeypatch.chdir(directory)
     changed = copy.deepcopy(good(tiny_bert))

@@ -174,6 +174,7 @@ MISTAKES = {
     ("kind", "path", "value", "place", "part"),
     [(kind, *mistake) for kind, mistakes in MISTAKES.items() for mistake in mistakes],
 )
+@pytest.mark.fault("models", "wrong keys, values, names or YAML", "all reported at once")
 def test_a_mistake_gets_one_line_that_says_where_what_and_what_instead(
     kind, path, value, place, part
 ):
@@ -218,6 +219,11 @@ def test_what_is_no_model_is_found_out_before_any_work(source, message, tmp_path
         make_plan(check_config(changed("models.minilm", source)))
 
 
+@pytest.mark.fault(
+    "models",
+    "`max_length` beyond the model's positions; no pooler; parameters that the model lacks",
+    "rejected before any work",
+)
 def test_a_text_longer_than_a_model_takes_is_found_out_before_any_work(tiny_bert):
     data = changed("models.minilm", {"path": str(tiny_bert)})
     data["experiments"]["layernorm"]["max_length"] = 65

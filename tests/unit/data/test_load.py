@@ -128,6 +128,9 @@ def test_rows_are_what_stands_between_tabs_and_newlines(task, content, row, tmp_
         (b"sentence\tlabel\ncaf\xe9\t1\n", r"train\.tsv: line 2: .*expected a file in UTF-8"),
     ],
 )
+@pytest.mark.fault(
+    "data", "broken GLUE, CoNLL-U, SQuAD or JSON lines", "rejected with the line number or question"
+)
 def test_a_broken_file_of_glue_is_named(content, message, tmp_path):
     with pytest.raises(SubtuneError, match=message):
         tsv_rows(tmp_path, "sst2", content)
@@ -204,6 +207,9 @@ def test_roberta_gets_no_token_types_and_no_more_tokens_than_positions(tiny_robe
 
 
 @pytest.mark.parametrize("name", ["data-00000-of-00001.arrow", "dataset_info.json", "state.json"])
+@pytest.mark.fault(
+    "files", "stored tokens or Fisher information are damaged", "the message says what to delete"
+)
 def test_a_directory_with_a_damaged_file_is_named_with_what_to_do(tmp_path, name):
     stored = tmp_path / "stored"
     examples.rows_of(TASKS["sst2"]).save_to_disk(stored)

@@ -157,6 +157,12 @@ def name_of(value) -> str:
 
 
 @pytest.mark.parametrize(("ending", "content", "message"), REFUSED, ids=name_of)
+@pytest.mark.fault(
+    "data",
+    "short rows, empty texts, wrong separators, quotation marks or labels, NUL, a second header, "
+    "repeated columns",
+    "rejected with the line number",
+)
 def test_a_file_that_would_be_misread_is_refused_with_its_line(tmp_path, content, ending, message):
     paths = written(tmp_path, content, ending)
     with pytest.raises(SubtuneError) as error:
@@ -191,6 +197,9 @@ def test_a_file_that_would_be_misread_is_refused_with_its_line(tmp_path, content
         ),
     ],
     ids=name_of,
+)
+@pytest.mark.fault(
+    "data", "files from Windows, line breaks in quotes, huge cells, `sep=;`", "read correctly"
 )
 def test_what_a_file_says_is_what_is_trained_on(tmp_path, content, ending, rows):
     assert train_rows(tmp_path, content, ending) == rows
@@ -235,6 +244,7 @@ def test_decimal_commas_are_read_where_they_cannot_separate_thousands(tmp_path):
 
 
 @pytest.mark.parametrize("same", ["text,label\na,1\nb,1.0\n", "text,label\na,1\n"])
+@pytest.mark.fault("data", "equal labels for a correlation", "rejected")
 def test_scores_that_are_all_the_same_cannot_be_judged_by_a_correlation(tmp_path, same):
     good = "text,label\na,1\nb,2\n"
     with refused(f"{tmp_path / 'validation.csv'}: ", "found the label 1.0 in every row"):

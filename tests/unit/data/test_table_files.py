@@ -255,6 +255,11 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("ending", "write", "message"), REFUSED)
+@pytest.mark.fault(
+    "data",
+    "Excel with merged cells or a password; broken Parquet or JSON",
+    "rejected with the location",
+)
 def test_a_file_that_would_be_misread_is_refused_in_one_line(tmp_path, ending, write, message):
     path = tmp_path / f"t.{ending}"
     write(path)
@@ -271,6 +276,9 @@ def test_a_sheet_that_is_not_there_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(("rows", "left_out"), [(400, 4), (399, 0)])
+@pytest.mark.fault(
+    "data", "up to 1 % of rows lack text or label", "left out and reported; more are rejected"
+)
 def test_rows_without_text_or_label_are_left_out_if_they_are_few(rows, left_out):
     good = {"a": "one", "b": None, "label": "x"}
     texts = [{"a": " ", "b": "\xa0"}, {"a": None, "b": ""}, {"a": None, "b": "of a pair"}]
@@ -396,6 +404,11 @@ PIECES = st.one_of(
 
 @pytest.mark.parametrize("ending", FORMATS)
 @given(data=st.data())
+@pytest.mark.fault(
+    "data",
+    "bytes of a file are flipped, removed, duplicated or moved",
+    "read correctly or rejected",
+)
 def test_a_file_that_something_happened_to_is_read_or_refused_in_a_line(
     tmp_path_factory, ending, data
 ):

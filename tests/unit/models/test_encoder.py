@@ -72,6 +72,11 @@ SHAPE = "{} has shape {}, expected [{}, 32] as in the model's configuration"
     ],
 )
 @pytest.mark.parametrize("read", [plan, load])
+@pytest.mark.fault(
+    "models",
+    "weights that are truncated, missing, of another format or disagree with `config.json`",
+    "rejected before any work",
+)
 def test_weights_that_do_not_fit_are_refused_by_name(read, family, weights, problem, copied):
     directory = copied(family, weights)
     with pytest.raises(SubtuneError, match=rf"^{directory}:? {re.escape(problem)}"):

@@ -316,6 +316,11 @@ def plan_table(tmp_path):
     return planned
 
 
+@pytest.mark.fault(
+    "numbers",
+    "weights for a label without examples; equal regression labels; Fisher information of zero",
+    "rejected",
+)
 def test_weights_of_a_label_without_a_row_are_one_line(plan_table):
     task = TASK | {"labels": ["bad", "fair", "good"]}
     message = (

@@ -88,6 +88,11 @@ def test_a_record_is_written_once(results, tiny_bert):
     assert path.stat().st_mtime_ns == before
 
 
+@pytest.mark.fault(
+    "files",
+    "the disk is full, or a directory is not writable",
+    "a one-line message; earlier records stay; logs and checkpoints are skipped",
+)
 def test_a_full_disk_keeps_earlier_records_and_leaves_no_half_of_one(
     tmp_path, tiny_bert, monkeypatch
 ):
@@ -197,6 +202,7 @@ def test_a_record_with_all_fields_is_read_under_its_own_id(tmp_path):
     assert records.find_run_id(tmp_path, "02d8") == "02d8e6e8e8e2"
 
 
+@pytest.mark.fault("files", "two jobs write the same record", "one complete record stays")
 def test_jobs_that_record_the_same_run_leave_one_whole_record(recorded, tmp_path):
     def write(job):
         fill = partial(shutil.copytree, recorded / "runs" / FIRST, dirs_exist_ok=True)
@@ -235,6 +241,11 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize(("name", "damage"), list(product(FILES, DAMAGES)))
+@pytest.mark.fault(
+    "files",
+    "a record is lost or damaged",
+    "named, with the command that repairs it; only its run is trained again",
+)
 def test_every_damage_to_a_record_is_found(results, capsys, name, damage):
     DAMAGES[damage](results / "runs" / FIRST / name)
     status, said = verified(results, capsys)

@@ -23,6 +23,11 @@ def checked(settings, capsys):
     return check
 
 
+@pytest.mark.fault(
+    "models",
+    "a tokenizer that is unreadable or knows no word",
+    "rejected; many unknown tokens are reported",
+)
 def test_a_tokenizer_that_knows_no_word_of_a_table_is_a_problem(checked, settings, minilm):
     shutil.copytree(minilm, "mine")
     Path("mine", "tokenizer.json").unlink()

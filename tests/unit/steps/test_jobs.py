@@ -128,6 +128,11 @@ def passed_plan(settings, monkeypatch, minilm):
 
 
 @pytest.mark.parametrize("edit", [edit_the_table, edit_the_configuration])
+@pytest.mark.fault(
+    "interruptions",
+    "files are edited while jobs run or wait",
+    "jobs keep their plan, which is removed after 90 days without use",
+)
 def test_nothing_that_is_planned_beside_a_call_changes_its_plan(settings, passed_plan, edit):
     edited = copy.deepcopy(settings)
     edit(edited)
@@ -245,6 +250,11 @@ VERSIONS = {
 
 
 @pytest.mark.parametrize(("version", "steps"), VERSIONS.values(), ids=VERSIONS)
+@pytest.mark.fault(
+    "interruptions",
+    "subtune is updated during a call",
+    "jobs whose results would change are rejected; the next call counts what it repeats",
+)
 def test_a_job_is_refused_if_an_update_changes_its_results(settings, monkeypatch, version, steps):
     del settings["tasks"]["mine"]["files"]["validation"]
     settings["experiments"]["first"]["folds"] = 2

@@ -36,6 +36,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize(("log", "said", "reason"), ENDS.values(), ids=ENDS)
+@pytest.mark.fault("interruptions", "a job fails", "job, log and its last line are named")
 def test_a_failed_job_has_its_last_words_as_reason(tmp_path, log, said, reason):
     own, other = tmp_path / "own.log", tmp_path / "slurm.log"
     own.write_text(log)

@@ -43,6 +43,7 @@ SCORES = np.array([0.0, 2.5, 5.0])
         ("answers", "f1", ["cat", "dog"], [["old cat", "cat"], ["red dog"]], (1 + 2 / 3) / 2),
     ],
 )
+@pytest.mark.fault("numbers", "all predictions are equal", "correlations are 0; `summary` notes it")
 def test_a_metric_is_what_is_worked_out_by_hand(compares, name, predictions, labels, expected):
     scores = compute_metrics(compares, [name], predictions, labels)
     assert scores == {name: pytest.approx(expected, abs=1e-15)}

@@ -76,6 +76,7 @@ def in_attempts(model, rows, tmp_path):
 @pytest.mark.parametrize(
     "kinds", [("bitfit", "layernorm", "top"), ("lora-II", "lora-II"), ("full",), ("frozen",)]
 )
+@pytest.mark.fault("numbers", "a group is interrupted", "same bits, if the same group continues")
 def test_training_in_attempts_is_training_at_once_to_the_last_bit(
     model, rows, kinds, count, in_attempts
 ):
@@ -98,6 +99,9 @@ def test_a_run_that_diverged_before_the_cut_stays_so(model, rows, in_attempts):
     assert str([*map(facts_of, in_attempts(group, 4))]) == str([*map(facts_of, expected)])
 
 
+@pytest.mark.fault(
+    "files", "a checkpoint is damaged or of another version", "the previous one is used, if any"
+)
 def test_only_the_newest_two_stay_and_a_broken_one_is_passed_over(model, rows, tmp_path):
     said = []
     keeper = CheckpointStore(Checkpoints(tmp_path, 0), ["a"], said.append)
@@ -359,6 +363,11 @@ def too_many(monkeypatch):
     "error", [DEVICE, PROCESSOR, MemoryError()], ids=lambda e: type(e).__name__
 )
 @pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.fault(
+    "numbers",
+    "runs do not fit into memory",
+    "groups are halved; for a single run, a message says what would help",
+)
 def test_what_does_not_fit_goes_on_by_halves_from_its_last_checkpoint(
     sweep, expected, too_many, error, kept
 ):

@@ -159,6 +159,11 @@ def test_a_run_ends_when_its_patience_does_and_the_others_go_on(model, rows):
     assert ends[1] < ends[0] < 12
 
 
+@pytest.mark.fault(
+    "numbers",
+    "a loss or prediction is not finite",
+    "the run is recorded as diverged and never chosen; others continue",
+)
 def test_a_run_whose_loss_is_not_finite_ends_and_the_others_go_on(model, rows):
     reports = []
     settings = {"schedule": "constant", "warmup": 0.0, "epochs": 4}
