@@ -8,7 +8,6 @@ import pandas as pd
 from subtune import papers
 from subtune.analysis.run_scores import ROW_COLUMNS
 from subtune.exhibits.output import ExperimentResults
-from subtune.papers.shared import all_exhibits
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.task import Task, list_score_columns
 
@@ -52,5 +51,5 @@ def made(paper: str, name: str, tables: Mapping[str, Any], tasks: Any = None, **
     of_paper = ExperimentResults(
         tables, tasks or {}, papers.find_paper(paper).read_printed, **others
     )
-    [exhibit] = [e for e in all_exhibits(papers.find_paper(paper)) if e.name == name]
+    [exhibit] = [e for e in papers.find_paper(paper).all_exhibits() if e.name == name]
     return exhibit.make(of_paper)

@@ -22,7 +22,6 @@ from subtune.config.checks import check_config
 from subtune import papers
 from subtune.data import sources
 from subtune.methods.roles import family_naming
-from subtune.papers.shared import all_exhibits
 from subtune.plan.plan import make_plan
 from subtune.analysis.tables import column_meanings
 from subtune.methods import METHODS
@@ -50,7 +49,7 @@ given = yaml.safe_load(Path("toys.yaml").read_text())
 given["experiments"]["toys"]["beta2"] = 0.98
 checked = papers.assign_papers(check_config(given))
 paper = papers.find_paper(checked.experiments["toys"].paper)
-exhibits = {exhibit.name for exhibit in all_exhibits(paper)}
+exhibits = {exhibit.name for exhibit in paper.all_exhibits()}
 assert {"table1", "figure1", "figure2", "claims", "reproduction"} <= exhibits
 assert {*list_computed_tables(paper, ["rte"])} == {"claims", "left_open", "reproduction"}
 assert {of.spec.recipe.beta2 for of in make_plan(checked).runs.values()} == {0.98}

@@ -27,7 +27,7 @@ from subtune.steps.context import Context
 from subtune.steps.jobs import list_files, run_job
 
 # Modules that are imported before the first run is recorded.
-LIBRARIES = ("subtune.papers.shared", "matplotlib.figure", "matplotlib.backends.backend_agg")
+LIBRARIES = ("subtune.papers.paper", "matplotlib.figure", "matplotlib.backends.backend_agg")
 # Early results are written again each time the time since the start has doubled.
 TIMES_LATER = 2
 # The last results are started only if at least this share of the time that the previous results

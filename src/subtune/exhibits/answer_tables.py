@@ -19,9 +19,11 @@ from subtune.analysis.chosen_runs import FELL, STILL_RISING, title_with_mask
 from subtune.analysis.tables import column_declarations, read_table, set_types
 from subtune.exhibits.output import (
     DIVERGED,
+    DIVERGED_CAPTION,
     EMPTY,
     ExperimentResults,
     StyledTable,
+    Table,
     escape_markdown,
     format_interval,
     format_number,
@@ -40,6 +42,13 @@ CURVES = {
     STILL_RISING: "still rising in the last epoch, so more epochs may help",
     FELL: "the score fell after the best epoch",
 }
+REMARKS = (
+    "The remark 'at the edge' means that the best learning rate is the smallest or the largest "
+    "that was tried, so a better one may lie outside this range. 'Still rising' means that the "
+    "last epoch is the best and the score rose over the last third of the epochs, so more epochs "
+    "may help. 'Fell' means that the best epoch is before the last third of the epochs and the "
+    "score has decreased since then. Changes within the noise are ignored."
+)
 # A method gets a remark if the model reads less than this share of the texts' tokens.
 MOST_READ = 0.95
 
@@ -78,6 +87,29 @@ def answers_table(results: ExperimentResults) -> StyledTable:
         ),
         note=f"{marks} {how_chosen}".strip(),
     )
+
+
+ANSWERS = Table(
+    "answers",
+    "What to train",
+    "Each answer names the smallest method that scores at most the margin below the reference, on "
+    "one task or on average over all tasks. Methods are ordered by encoder size, then by the "
+    "number of trained parameters. The reference is the fully fine-tuned model with the highest "
+    "score, unless a method beats it by at least the margin with a probability of at least 95 %, "
+    "over several seeds. In that case, the best such method is the reference. A method is "
+    "*enough* if it is within the margin of each other method with a probability of at least "
+    "95 %, over several seeds. It is *probably enough* if it is within the margin of the reference "
+    "with a probability of at least 80 %. Full fine-tuning is *worth it* if the probabilities of "
+    "all smaller methods sum to less than 5 %, and *probably worth it* if they sum to less than "
+    "20 %. Otherwise, the answer is *undecided*. The table lists all methods, smallest first. The "
+    "loss is the drop in score relative to the reference; 'at most' is its 95 % upper confidence "
+    "bound, and 'within' is the probability that it is within the margin. Methods that are enough "
+    "are bold, as are references that beat full fine-tuning. Both scores are averaged over the "
+    "seeds and folds that the method and the reference share. Probabilities are computed over "
+    "paired seeds and evaluation examples (with a single seed, over examples alone). They are not "
+    "corrected for multiple comparisons. Parameters are counted without the classifier.",
+    make=answers_table,
+)
 
 
 def list_answers(answers: pd.DataFrame) -> list[tuple[str, str]]:
@@ -216,6 +248,25 @@ def summary_table(results: ExperimentResults) -> StyledTable:
             }
         )
     return StyledTable(rows, pd.DataFrame(shown), bold=pd.DataFrame({"method": rows["on_front"]}))
+
+
+SUMMARY = Table(
+    "summary",
+    "Score and cost of each method",
+    "The table lists the dev score of each method at its best learning rate (mean ± standard "
+    "deviation over seeds), highest score first. If the experiment reproduces a paper, scores are "
+    "from the best epoch. Otherwise, each example is scored at an epoch that was chosen on other "
+    "examples; an exported model may be from another epoch. The difference from the reference is "
+    "paired by seed. Its 95 % interval is computed over seeds and dev examples (with a single "
+    "seed, over examples alone). Trained parameters are counted without the classifier. The size "
+    "on disk includes all changed values and the classifier. The column 'seconds' is the wall "
+    "time to train and evaluate one run; runs that are trained side by side share their time "
+    "equally. Seconds and the best epoch are medians over seeds. A method is bold if no smaller "
+    "method scores as high and no method of the same size scores higher (Pareto front). 'One "
+    f"answer' means that a run gives the same prediction for every example. {DIVERGED_CAPTION} "
+    f"{REMARKS}",
+    make=summary_table,
+)
 
 
 def _format_score(row: Mapping[str, Any]) -> str:

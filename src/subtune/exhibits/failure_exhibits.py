@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.more_labels import LARGEST_HALF_WIDTH
+from subtune.analysis.more_labels import LARGEST_HALF_WIDTH, RATIO
 from subtune.core.errors import shorten
 from subtune.exhibits.output import (
     COLOURS,
@@ -14,15 +14,18 @@ from subtune.exhibits.output import (
     NARROW,
     WIDTH,
     ExperimentResults,
+    Figure,
+    Needs,
     StyledTable,
+    Table,
     escape_markdown,
     format_number,
     new_panels,
 )
 
 if TYPE_CHECKING:
+    import matplotlib.figure
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # The maximum number of rows of a table in the report. The CSV file contains all rows.
 MOST_SHOWN = 20
@@ -56,6 +59,18 @@ def classes_table(results: ExperimentResults) -> StyledTable:
     return StyledTable(table, _drop_constant_task_column(pd.DataFrame(cells)), note=note)
 
 
+CLASSES = Table(
+    "classes",
+    "Errors: precision, recall and F1 of each label",
+    "The table lists precision, recall and F1 of each label with 95 % Wilson intervals, for the "
+    "method that the answer names and for full fine-tuning. The column 'rows' is the number of "
+    "examples with the label. Only examples on which a run was not trained are counted. With "
+    "several seeds, counts are averaged over seeds.",
+    make=classes_table,
+    needs=Needs(tables=("classes",)),
+)
+
+
 def suspect_labels_table(results: ExperimentResults) -> StyledTable:
     """Tabulate the examples whose labels may be wrong, the most suspicious first."""
     table = results["suspects"]
@@ -68,6 +83,23 @@ def suspect_labels_table(results: ExperimentResults) -> StyledTable:
             cells[name] = [shorten(str(text), LONGEST_TEXT) for text in cells[name]]
     note = _describe_cut(shown, table, "most suspect rows")
     return StyledTable(table, _drop_constant_task_column(cells), note=note, wide={"text": 0.5})
+
+
+SUSPECTS = Table(
+    "suspects",
+    "Errors: rows whose label may be wrong",
+    "The labels of these rows may be wrong, so check them first. The column 'probability' is the "
+    "predicted probability of the given label (mean over seeds), from the method that the answer "
+    "names. The runs were not trained on these rows. Each label has a threshold: its mean "
+    "predicted probability over the rows with that label. A row is listed if at least one label "
+    "reaches its threshold, and its label is neither the most probable label nor the most probable "
+    "of those that reach their thresholds (confident learning). The least probable labels come "
+    "first. If labels are numbers, the largest residuals "
+    "(prediction minus label) come first. The column 'row' is the row's line in a text file, or "
+    "its number in another table.",
+    make=suspect_labels_table,
+    needs=Needs(tables=("suspects",)),
+)
 
 
 def more_labels_table(results: ExperimentResults) -> StyledTable:
@@ -96,6 +128,19 @@ def more_labels_table(results: ExperimentResults) -> StyledTable:
     return StyledTable(table, _drop_constant_task_column(cells), before="\n".join(sentences))
 
 
+MORE_LABELS = Table(
+    "more_labels",
+    "Would more labels help?",
+    "For methods that were trained on training sets of several sizes, the table lists the score "
+    "for each number of training examples. The last column estimates the gain from doubling the "
+    "largest training set, with a 95 % interval over examples and over seeds or folds. Each "
+    f"doubling is assumed to gain {RATIO:g} times as much as the previous one. The estimate is "
+    f"also given as a sentence, unless its interval is wider than ±{LARGEST_HALF_WIDTH:g}.",
+    make=more_labels_table,
+    needs=Needs(tables=("more_labels",)),
+)
+
+
 def _describe_cut(shown: pd.DataFrame, table: pd.DataFrame, rows: str) -> str:
     """Say which rows of a table are shown. If all rows are shown, return an empty string."""
     text = f"The table shows the {len(shown):,} {rows}, out of {len(table):,}."
@@ -106,14 +151,25 @@ def _drop_constant_task_column(cells: pd.DataFrame) -> pd.DataFrame:
     return cells if cells["task"].nunique() > 1 else cells.drop(columns="task")
 
 
-def draw_confusion(results: ExperimentResults) -> "Figure":
+def draw_confusion(results: ExperimentResults) -> "matplotlib.figure.Figure":
     """Draw a confusion matrix, or the most frequent confusions, for each task and method."""
     return _draw_panels(results, results["confusion"], _draw_confusions)
 
 
+CONFUSION = Figure(
+    "confusion",
+    "Errors: confusion matrix",
+    "The cells show the number of examples for each pair of label and prediction. The run was not "
+    "trained on these examples. The shade shows the share of the examples with the same label. "
+    f"With more than {MOST_IN_MATRIX} labels, bars show the most frequent confusions.",
+    make=draw_confusion,
+    needs=Needs(tables=("confusion",)),
+)
+
+
 def _draw_panels(
     results: ExperimentResults, table: pd.DataFrame, draw: Callable[["Axes", pd.DataFrame], None]
-) -> "Figure":
+) -> "matplotlib.figure.Figure":
     groups = [*table.groupby(["task", "method"], sort=False)]
     figure, panels = new_panels(len(groups), NARROW if len(groups) == 1 else WIDTH, 0.7, 2)
     for panel, ((task, method), rows) in zip(panels, groups, strict=True):
@@ -159,9 +215,20 @@ def _draw_most_frequent(panel: "Axes", counts: pd.DataFrame) -> None:
     panel.set_xlabel("examples: label → prediction")
 
 
-def draw_predictions_against_labels(results: ExperimentResults) -> "Figure":
+def draw_predictions_against_labels(results: ExperimentResults) -> "matplotlib.figure.Figure":
     """Draw the predictions of a regression against its labels, one panel per task and method."""
     return _draw_panels(results, results["predicted"], _draw_points)
+
+
+PREDICTED = Figure(
+    "predicted",
+    "Errors: predictions and labels",
+    "The plots show predictions against labels, for the method that the answer names and for full "
+    "fine-tuning. The runs were not trained on these examples. On the line, predictions equal "
+    "labels.",
+    make=draw_predictions_against_labels,
+    needs=Needs(tables=("predicted",)),
+)
 
 
 def _draw_points(panel: "Axes", rows: pd.DataFrame) -> None:

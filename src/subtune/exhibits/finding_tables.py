@@ -1,32 +1,35 @@
-"""Tabulate chosen learning rates, significance tests, claims and rankings of components."""
+"""Tabulate metrics, chosen learning rates, significance tests between methods, and claims."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from subtune.analysis import parameters, statistics
 from subtune.analysis.candidates import describe_curves
-from subtune.analysis.chosen_runs import (
-    are_external,
-    drop_runs_with_mask,
-    pivot_methods,
-    title_with_mask,
+from subtune.analysis.chosen_runs import are_external, title_with_mask
+from subtune.analysis.claims import (
+    DOES_NOT_HOLD,
+    EQUIVALENCE_MARGINS,
+    HOLDS,
+    NOT_PRINTED,
+    UNDECIDED,
 )
-from subtune.analysis.claims import DOES_NOT_HOLD, HOLDS, NOT_PRINTED, UNDECIDED
+from subtune.analysis.run_scores import PLATEAU
+from subtune.analysis.statistics import paired_tests
+from subtune.exhibits.answer_tables import REMARKS
 from subtune.exhibits.output import (
     DIVERGED,
     EMPTY,
     ExperimentResults,
+    Needs,
     StyledTable,
+    Table,
     format_interval,
     format_number,
     format_rate,
     wrap_text,
 )
-from subtune.exhibits.score_tables import select_printed_scores
 
 
 def metrics_table(results: ExperimentResults) -> pd.DataFrame:
@@ -39,6 +42,17 @@ def metrics_table(results: ExperimentResults) -> pd.DataFrame:
             first = " / ".join(f"{kind} {first}" for kind in kinds)
         rows.append([task["title"], first, ", ".join(others) or EMPTY])
     return pd.DataFrame(rows, columns=["task", "metric", "also computed"])
+
+
+def metric_table(name: str) -> Table:
+    """Declare a table that lists the metrics of each task."""
+    return Table(
+        name,
+        "Metrics",
+        "The first metric of each task selects epochs and learning rates. The other metrics are "
+        "only reported.",
+        make=metrics_table,
+    )
 
 
 def choices_table(results: ExperimentResults) -> pd.DataFrame:
@@ -65,106 +79,29 @@ def choices_table(results: ExperimentResults) -> pd.DataFrame:
     return choices if len(searched) else choices.drop(columns="plateau")
 
 
-def learning_rates_table(results: ExperimentResults, printed: str, method: str) -> pd.DataFrame:
-    """Tabulate the best learning rates of a method by task, reproduced and printed."""
-    task_titles, runs = results.task_titles, drop_runs_with_mask(results["chosen"])
-    runs = runs[runs["method"] == method].drop_duplicates(["model", "task"])
-    table = pd.DataFrame({"task": [*task_titles.values()]})
-    for model in runs["model"].unique():
-        model_runs = runs[runs["model"] == model].set_index("task")
-        rates = model_runs["learning_rate"].map(format_rate)
-        rates = rates.where(model_runs["value"].notna(), DIVERGED)
-        table[f"this run: {model}"] = [rates.get(task) for task in task_titles]
-    papers = results.printed(printed).set_index("task")
-    for model in papers:
-        table[f"paper: {model}"] = [format_rate(papers[model].get(task)) for task in task_titles]
-    return table
+CHOICES = Table(
+    "choices",
+    "Chosen learning rates and epochs",
+    "For every score in the other tables, the table lists the learning rate, the best epoch and "
+    f"the run. The column 'plateau' lists the learning rates that score at most {PLATEAU} below "
+    "the best one. " + REMARKS,
+    make=choices_table,
+)
 
 
+PAIRED_TESTS = Table(
+    "paired_tests",
+    "Comparison of all pairs of methods",
+    "The table compares methods two at a time. Their scores are paired by model and task; the two "
+    "dev sets of MNLI count as two tasks. The table lists the mean difference (first method minus "
+    "second method) and the two-sided p-value of Wilcoxon's signed-rank test, uncorrected and "
+    "with Holm's correction over all pairs.",
+    make=lambda results: paired_tests(results["chosen"]),
+    needs=Needs(questions=2),
+)
 # Maps wrapped columns of the LaTeX table of claims to their widths, as fractions of the text width.
 WIDE = {"claim": 0.25, "statistic": 0.35, "contradicted by": 0.2}
 JUDGEMENTS = [HOLDS, DOES_NOT_HOLD, UNDECIDED]
-
-
-def variance_table(results: ExperimentResults) -> pd.DataFrame:
-    """Tabulate the variance of scores over seeds (``seeds - 1`` degrees of freedom) by task."""
-    chosen = drop_runs_with_mask(results["chosen"])
-    groups = chosen.groupby(["model", "column", "method"], sort=False)["value"]
-    table = groups.agg(seeds="size", mean="mean", variance="var", standard_deviation="std")
-    table = table[table["seeds"] > 1].reset_index().round(6)
-    return table.astype({"mean": object}).fillna({"mean": DIVERGED})
-
-
-def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> pd.DataFrame:
-    """Compare two methods with the Kruskal–Wallis test, on reproduced and on printed scores.
-
-    The test is computed on dev scores, on test scores, and on all of these scores together. The
-    column ``p_paired`` is the p-value of Wilcoxon's test, which pairs the scores by task. The
-    paper's table has the columns ``scores`` (names of the tables with the tested scores) and
-    ``p_value``.
-    """
-    printed, printed_scores = results.printed("kruskal_wallis"), results.printed("scores")
-    tables = [results.tables[name] for name in ("chosen", "test_scores") if name in results.tables]
-    reproduced = [pivot_methods(table).reindex(columns=[*methods]).dropna() for table in tables]
-    reproduced += [pd.concat(reproduced)] if len(reproduced) > 1 else []
-    tested: list[tuple[str, Mapping[str, pd.Series] | pd.DataFrame, float | None]] = [
-        (f"this run's {name.replace('table', 'table ')}", scores, None)
-        for name, scores in zip(printed["scores"], reproduced, strict=False)
-        if len(scores)
-    ]
-    for name, p_value in zip(printed["scores"], printed["p_value"], strict=True):
-        rows = select_printed_scores(printed_scores, re.findall(r"table\d+", name))
-        scores_of = {m: rows.loc[rows["method"] == m, "value"] for m in methods}
-        tested.append((f"paper's {name}", scores_of, p_value))
-    counts = [f"n_{method}" for method in methods]
-    tests = []
-    for name, scores, reported in tested:
-        first, second = (scores[m].reset_index(drop=True) for m in methods)
-        p_values = statistics.kruskal_wallis(first, second), statistics.wilcoxon(first - second)
-        tests.append((name, len(first), len(second), *p_values, reported))
-    return pd.DataFrame(tests, columns=["scores", *counts, "p_value", "p_paired", "reported"])
-
-
-def component_table(results: ExperimentResults, printed: str) -> pd.DataFrame:
-    """Tabulate the ranks of components by Fisher information, reproduced and printed."""
-    total = parameters.component_ranking(results["component_shares"])
-    ranks = results.printed(printed).set_index("component")["rank"]
-    columns = {
-        "rank": range(1, len(total) + 1),
-        "component": total.index,
-        "information": [f"{value:.4f}" for value in total],
-        "paper's rank": [ranks.get(component, EMPTY) for component in total.index],
-    }
-    return pd.DataFrame(columns)
-
-
-def information_table(results: ExperimentResults, methods: Sequence[str]) -> pd.DataFrame:
-    """Rank methods, named as in `subtune.methods.LAYER_PARAMETERS`, by information and by score.
-
-    There is one row per model, task and training set size. It shows how much lower the score is if
-    the method with the most Fisher information is chosen. Diverged methods have no rank by score.
-    """
-    sizes, information = results["sizes"], results["parameter_information"]
-    rows_of_methods = information[information["parameter"].isin(methods)]
-    wide = rows_of_methods.pivot(index="task", columns="parameter", values="information")
-    shares = wide.div(wide.sum(axis=1), axis=0)
-    rows = []
-    decide = sizes[sizes["decides"] & sizes["method"].isin(methods)]
-    for (model, task, count), same in decide.groupby(["model", "task", "train_rows"], sort=False):
-        scores = same.groupby("method")["value"].mean().dropna().sort_values(ascending=False)
-        share = shares.loc[task].dropna().sort_values(ascending=False)
-        loss = scores.max() - scores.get(share.index[0], float("nan"))
-        rows.append(
-            {
-                "model": model,
-                "task": results.task_titles[task],
-                "training rows": f"{count:,}",
-                "by information": ", ".join(f"{name} {value:.1%}" for name, value in share.items()),
-                "by score": ", ".join(f"{name} {value:.4f}" for name, value in scores.items()),
-                "choice scores less by": format_number(loss),
-            }
-        )
-    return pd.DataFrame(rows)
 
 
 def claims_table(claims: pd.DataFrame) -> StyledTable:
@@ -193,6 +130,26 @@ def claims_table(claims: pd.DataFrame) -> StyledTable:
         )
     table = pd.DataFrame(rows)
     return StyledTable(table, bold=pd.DataFrame({"verdict": claims["is_certain"]}), wide=WIDE)
+
+
+CLAIMS = Table(
+    "claims",
+    "Claims",
+    "The table tests the paper's claims on these runs and on the printed numbers. Only the "
+    "paper's methods, dev sets and tasks are used, as far as they were run. The paper's own "
+    "criterion decides whether a claim holds: a mean, a number of tasks, or the p-value of a "
+    "test. A claim without runs is undecided. If printed numbers contradict a claim, the last "
+    "column shows them. A verdict is bold (certain) if the whole 95 % interval of the mean agrees "
+    "with it. This t interval is computed over seeds if there are at least three, otherwise over "
+    "tasks if there are at least three; the two dev sets of MNLI count as two tasks. For a claim "
+    "that a method is better, any positive difference is enough. In claims that it is the same or "
+    f"no less, score differences below {EQUIVALENCE_MARGINS['score']} count as ties, except in "
+    "claims of the form 'best on k of n tasks' and in claims that state an amount. Ratios within "
+    f"{100 * EQUIVALENCE_MARGINS['ratio']:g} % of 1 count as equal. Parameters are counted without "
+    "the classifier. A diverged method counts as the worst.",
+    make=lambda results: claims_table(results["claims"]),
+    needs=Needs(tables=("claims",)),
+)
 
 
 def format_claim_counts(papers: Mapping[str, Sequence[Path]]) -> str:

@@ -9,12 +9,12 @@ import pandas as pd
 
 from subtune.analysis.candidates import FROM_SMALLEST, QUESTION, sort_methods
 from subtune.analysis.chosen_runs import title_with_mask
-from subtune.exhibits.output import EMPTY, empty_figure, new_figure
+from subtune.exhibits.output import EMPTY, Figure, empty_figure, new_figure
 from subtune.tasks.metrics import TITLES
 
 if TYPE_CHECKING:
+    import matplotlib.figure
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # A line of panels has at most `MOST_PANELS` panels and `MOST_ROWS` methods. Names of methods with
 # more than `LONGEST_METHOD` characters are wrapped.
@@ -44,7 +44,9 @@ class Panel(NamedTuple):
     rows: pd.DataFrame
 
 
-def draw_forest_plot(methods: pd.DataFrame, task_titles: Mapping[str, str]) -> "Figure":
+def draw_forest_plot(
+    methods: pd.DataFrame, task_titles: Mapping[str, str]
+) -> "matplotlib.figure.Figure":
     """Draw a forest plot: each method's score with its interval, in one panel per model and task.
 
     The panels of a model are side by side and share the names of the methods. Methods are sorted by
@@ -88,6 +90,22 @@ def draw_forest_plot(methods: pd.DataFrame, task_titles: Mapping[str, str]) -> "
     rows = pd.concat([panel.rows for line in lines for panel in line])
     figure.supxlabel(_explain_marks(rows), fontsize=SMALL_FONT_POINTS)
     return figure
+
+
+FRONT = Figure(
+    "front",
+    "Scores of all methods, ordered by size",
+    "The plot shows the score of each method at its best learning rate, and its number of trained "
+    "parameters, without the classifier. The black line is the reference's score, and the band to "
+    "its left is the margin. Bars show the 95 % interval of the difference from the reference, "
+    "paired by seed and dev example and shifted by the reference's score. A point is filled if "
+    "the method is within the margin of each other method with a probability of at least 95 %, "
+    "over several seeds. If a method lacks some seeds or folds, the number that it has is on the "
+    "right, and a short line shows the reference's score on the same seeds and folds. Grey "
+    "squares are methods that train nothing in the encoder. Orange diamonds are external "
+    "predictions. Each row shows at most sixteen methods; diverged methods are left out.",
+    make=lambda results: draw_forest_plot(results.summary, results.task_titles),
+)
 
 
 def _wrap(text: str, width: int) -> str:

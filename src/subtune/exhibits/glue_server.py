@@ -17,7 +17,7 @@ from subtune.analysis.chosen_runs import best_of_seeds
 from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError, locate_errors
 from subtune.data.table_files import delimited_rows
-from subtune.exhibits.output import EMPTY, format_number, format_rate
+from subtune.exhibits.output import EMPTY, Table, format_number, format_rate
 from subtune.methods.added import RegressionSelection
 from subtune.tasks import DIAGNOSTIC, TASKS
 from subtune.tasks.task import list_score_columns
@@ -150,6 +150,16 @@ def make_submission(
             facts.append(format_number(run["value"]))
         rows.append((name, made_of, *facts))
     return predictions, pd.DataFrame(rows, columns=CONTENTS)
+
+
+SUBMISSION = Table(
+    "contents",
+    "Files for the GLUE server",
+    "For each file in a zip archive for the GLUE server, the table names the run that predicted "
+    "the labels, or says why all predictions in the file are equal. Predictions are from the "
+    "epoch with the best score in the task's first metric.",
+    make=lambda results: results["submission"],
+)
 
 
 def _find_logits(

@@ -1,4 +1,4 @@
-"""Hold the results of an experiment, and format and write tables and figures."""
+"""Hold the results of an experiment, and declare, format and write tables and figures."""
 
 import math
 import re
@@ -8,17 +8,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
 from subtune.analysis.candidates import summarise_methods
-from subtune.tasks.metrics import TITLES
 from subtune.tasks.sentences import parse_number
 
 if TYPE_CHECKING:
+    import matplotlib.figure
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 # Columns with texts from data, which may look like formulas.
@@ -85,9 +84,72 @@ class ExperimentResults:
         return replace(self, tasks=tasks, tables=tables)
 
 
+@dataclass(frozen=True)
+class Needs:
+    """The results that a table or figure needs.
+
+    Attributes:
+        methods: the methods that must have been trained.
+        questions: the minimum number of combinations of a model and a task.
+        fractions: whether masked runs are needed.
+        tables: names of tables in `ExperimentResults` that only some experiments have. A figure
+            that needs ``parameter_changes`` shows exactly one method and one task.
+    """
+
+    methods: tuple[str, ...] = ()
+    seeds: int = 1
+    questions: int = 1
+    fractions: bool = False
+    tables: tuple[str, ...] = ()
+
+    def are_met(self, results: ExperimentResults) -> bool:
+        """Return whether the results contain everything needed. Diverged runs are counted."""
+        chosen = results["chosen"]
+        return (
+            {*self.methods} <= {*chosen["method"]}
+            and {*self.tables} <= results.tables.keys()
+            and self.seeds <= chosen["seed"].nunique()
+            and self.questions <= len(chosen[["model", "task"]].drop_duplicates())
+            and not (self.fractions and chosen["scope"].isna().all())
+        )
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, written as CSV, Markdown and LaTeX.
+
+    Attributes:
+        name: the stem of the file names. ``table2`` is shown as Table 2.
+        make: takes `ExperimentResults`, and returns a data frame or a `StyledTable` or, for a
+            `Figure`, a matplotlib figure.
+        needs: the required results. If any of them is missing, the table is left out.
+        tasks: the tasks to show. By default, a paper's tables and figures show all tasks except
+            `Paper.tasks_apart`; other tables and figures show all tasks.
+    """
+
+    name: str
+    title: str
+    caption: str
+    make: Callable[..., Any]
+    needs: Needs = Needs()
+    tasks: tuple[str, ...] = ()
+    endings: ClassVar[tuple[str, ...]] = ("csv", "md", "tex")
+
+
+@dataclass(frozen=True)
+class Figure(Table):
+    """A figure, drawn as PNG and PDF."""
+
+    endings: ClassVar[tuple[str, ...]] = ("png", "pdf")
+
+
 EMPTY = "–"
-# Shown as the score of a diverged run.
+# Shown as the score of a diverged run, and the sentence of captions that explains it.
 DIVERGED = "diverged"
+DIVERGED_CAPTION = (
+    "A method is listed as diverged if, at every learning rate, the loss or a prediction of at "
+    "least one seed was not finite."
+)
 # Marks a method whose scores differ significantly from full fine-tuning.
 MARK = "†"
 PREAMBLE = r"% \usepackage[T1]{fontenc} \usepackage{booktabs,graphicx}"
@@ -222,16 +284,15 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 MARKERS = "osD^v<>P*X"
 
 
-def new_figure(width: float, height: float) -> "Figure":
+def new_figure(width: float, height: float) -> "matplotlib.figure.Figure":
     """Create an empty figure. The size is in inches."""
-    import matplotlib
-    from matplotlib.figure import Figure
+    import matplotlib.figure
 
     matplotlib.rcParams.update(SETTINGS)
-    return Figure(figsize=(width, height), layout="constrained")
+    return matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
 
 
-def save_figure(figure: "Figure", outputs: Sequence[str | Path]) -> None:
+def save_figure(figure: "matplotlib.figure.Figure", outputs: Sequence[str | Path]) -> None:
     """Write a figure to files, in the formats of their suffixes, without a time stamp."""
     for path in map(Path, outputs):
         metadata = {"CreationDate": None} if path.suffix == ".pdf" else None
@@ -242,7 +303,7 @@ def save_figure(figure: "Figure", outputs: Sequence[str | Path]) -> None:
 
 def new_panels(
     count: int, width: float, height_of_panel: float, most_columns: int = 4
-) -> "tuple[Figure, list[Axes]]":
+) -> "tuple[matplotlib.figure.Figure, list[Axes]]":
     """Create a figure with a grid of panels. ``width`` is in inches."""
     # A row has four panels, or three if this leaves fewer cells of the grid empty.
     columns = min(count, most_columns, min((4, 3), key=lambda columns: -count % columns))
@@ -255,19 +316,11 @@ def new_panels(
     return figure, list(axes[:count])
 
 
-def empty_figure() -> "Figure":
+def empty_figure() -> "matplotlib.figure.Figure":
     """Create a figure that only states why there is nothing to draw."""
     figure = new_figure(WIDTH, 1)
     figure.suptitle("All runs diverged, so there is nothing to draw.")
     return figure
-
-
-def label_panel(panel: "Axes", title: str, metric: str, model: str | None = None) -> None:
-    """Set the title and the y label of a panel, and draw its grid."""
-    panel.set_title(f"{title} ({model})" if model else title)
-    panel.set_ylabel(TITLES[metric], fontsize=7)
-    panel.grid(color="0.9")
-    panel.tick_params(labelsize=6)
 
 
 def format_rate(learning_rate: float | None) -> str | None:

@@ -1,16 +1,24 @@
 """Tables that compare reproduced scores with the scores that a paper prints."""
 
-import itertools
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
 from subtune.analysis.chosen_runs import count_encoder_parameters, drop_runs_with_mask
 from subtune.analysis.statistics import SIGNIFICANCE, wilcoxon
-from subtune.exhibits.output import EMPTY, MARK, ExperimentResults, StyledTable, format_scores
-from subtune.methods import FULL, SELECTION, method_title
-from subtune.methods.roles import is_classifier, split_name
-from subtune.models.model_config import count_parameters, read_dimensions
+from subtune.exhibits.output import (
+    DIVERGED_CAPTION,
+    EMPTY,
+    MARK,
+    ExperimentResults,
+    Needs,
+    StyledTable,
+    Table,
+    format_scores,
+)
+from subtune.methods import FULL, method_title
 from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.task import list_score_columns
@@ -76,6 +84,8 @@ def compare_with_printed(
     return table.drop(columns=["is_average", "as_printed", "scale"]).astype({"seeds": "Int64"})
 
 
+# The first cells of a row, in the columns `ABOUT`, and the other cells by score column or average.
+Row = tuple[list[str], dict[str, str]]
 ABOUT = ["scores of", "method", "parameters", "% of full"]
 NOTE = (
     f"{MARK} marks methods whose scores across tasks differ from those of full fine-tuning "
@@ -83,8 +93,6 @@ NOTE = (
     "best scores are bold. In rows of this run, the number of parameters includes the classifier, "
     "which every method trains; the percentage does not."
 )
-GAP_TITLES = {"train": "train", "dev": "dev", "gap": "train − dev"}
-NOT_RECORDED = "not recorded"
 
 
 def comparison_table(
@@ -95,7 +103,7 @@ def comparison_table(
     printed_tasks: Collection[str] = (),
     quoted: Mapping[str, str] | None = None,
     not_competing: Collection[str] = (),
-    sizes: str | None = None,
+    train_rows: bool = False,
 ) -> StyledTable:
     """Build a table of the reproduced scores and, below them, the printed scores.
 
@@ -114,8 +122,8 @@ def comparison_table(
        was not run, a second column contains the average over the tasks that were run.
     7. Bold: the best score of each model. ``not_competing`` methods are ignored.
 
-    ``quoted`` are titles of methods whose scores the paper cites from another paper, and ``sizes``
-    is the paper's table of training set sizes, which are shown above the scores.
+    ``quoted`` are titles of methods whose scores the paper cites from another paper. With
+    ``train_rows``, the sizes of the training sets are shown above the scores.
     """
     chosen = results["test_scores"] if test else results["chosen"]
     sources = dict.fromkeys(about["source"] for about in results.tasks.values())
@@ -133,16 +141,20 @@ def comparison_table(
     of_printed_models = runs["model"].isin(printed["model"])
     runs = runs[of_printed_models] if of_printed_models.any() else runs
     runs = runs[~runs["method"].isin(_methods_printed_elsewhere(every, printed, [*tasks]))]
-    averaged = averaged_tasks(printed)
-    means = _map_averages_to_columns(averaged, [*tasks])
-    rows = _format_reproduced_rows(runs, [*tasks], means.values(), source, scale)
+    means = _map_averages_to_columns(averaged_tasks(printed), [*tasks])
     titles = {method: method_title(method) for method in printed["method"]} | dict(quoted or {})
-    printed = printed.assign(title=printed["method"].map(titles))
-    counts = results.printed("parameter_counts")
-    is_printed = [columns == averaged for columns in means.values()]
-    rows += _format_printed_rows(printed, counts, [*tasks], is_printed)
-    rows = (_format_train_rows(results, sizes) if sizes else []) + rows
-    table = pd.DataFrame(rows, columns=[*ABOUT, *tasks.values(), *means])
+    printed = printed.assign(
+        title=printed["method"].map(titles),
+        column=printed["task"].mask(printed["is_average"], next(iter(means), "")),
+    )
+    rows = _format_train_rows(results) if train_rows else []
+    rows += _format_reproduced_rows(runs, [*tasks], means, source, scale)
+    rows += _format_printed_rows(printed, results.printed("parameter_counts"))
+    keys = [*tasks, *means]
+    table = pd.DataFrame(
+        [[*about, *(cells.get(key, EMPTY) for key in keys)] for about, cells in rows],
+        columns=[*ABOUT, *tasks.values(), *means],
+    )
     numbers = _read_cells(table.drop(columns=ABOUT))
     marked = mark_differences(table, numbers[[*tasks.values()]])
     competing = numbers[~table["method"].isin(map(method_title, not_competing))]
@@ -150,21 +162,54 @@ def comparison_table(
     return StyledTable(table, marked, bold=best, note=NOTE)
 
 
+COMPARISON_CAPTION = (
+    "The table compares reproduced scores (upper rows) with the paper's scores (lower rows), in "
+    "the paper's unit. Reproduced scores are from the best learning rate and epoch of each "
+    "method. " + DIVERGED_CAPTION
+)
+
+
+def dev_score_table(name: str, title: str, exhibits: Sequence[str], **options: Any) -> Table:
+    """Declare a table of reproduced and printed dev scores, with options of `comparison_table`."""
+    return Table(
+        name,
+        title,
+        COMPARISON_CAPTION,
+        lambda results: comparison_table(results, exhibits, **options),
+    )
+
+
+def test_score_table(name: str, exhibits: Sequence[str], **options: Any) -> Table:
+    """Declare a table of test scores from the GLUE server, followed by the paper's scores."""
+    table = dev_score_table(name, "Test scores", exhibits, test=True, **options)
+    return replace(table, needs=Needs(tables=("test_scores",)))
+
+
+SCORES = Table(
+    "scores",
+    "Dev scores",
+    "The table lists the scores of each method at its best learning rate. " + DIVERGED_CAPTION,
+    make=comparison_table,
+)
+
+
 def _read_cells(cells: pd.DataFrame) -> pd.DataFrame:
     """Return the number at the start of each cell: the score, or its mean over seeds."""
     return cells.apply(lambda column: pd.to_numeric(column.str.partition(" ")[0], errors="coerce"))
 
 
-def _format_train_rows(results: ExperimentResults, printed: str) -> list[list[str]]:
-    """Format the reproduced and printed numbers of training examples as two rows of cells."""
+def _format_train_rows(results: ExperimentResults) -> list[Row]:
+    """Format the reproduced and printed numbers of training examples as two rows."""
     reproduced = {task: about["train_rows"] for task, about in results.tasks.items()}
-    theirs = results.printed(printed).set_index("task")["rows"]
-    tasks = [task for task, about in results.tasks.items() for _ in about["columns"]]
-    return [
-        [f"training examples: {source}", EMPTY, EMPTY, EMPTY]
-        + [f"{sizes[task] / 1000:.3g}k" if task in sizes else EMPTY for task in tasks]
-        for source, sizes in (("this run", reproduced), ("paper", theirs))
-    ]
+    printed = results.printed("train_rows").set_index("task")["rows"]
+    rows = []
+    for source, sizes in (("this run", reproduced), ("paper", printed)):
+        cells = dict[str, str]()
+        for task, about in results.tasks.items():
+            if task in sizes:
+                cells |= dict.fromkeys(about["columns"], f"{sizes[task] / 1000:.3g}k")
+        rows.append(([f"training examples: {source}", EMPTY, EMPTY, EMPTY], cells))
+    return rows
 
 
 def _methods_printed_elsewhere(
@@ -187,9 +232,13 @@ def _map_averages_to_columns(averaged: list[str], keys: list[str]) -> dict[str, 
 
 
 def _format_reproduced_rows(
-    runs: pd.DataFrame, keys: Sequence[str], means: Collection[list[str]], source: str, scale: int
-) -> list[list[str]]:
-    """Format reproduced scores as one row of cells for each model and method."""
+    runs: pd.DataFrame,
+    keys: Sequence[str],
+    means: Mapping[str, list[str]],
+    source: str,
+    scale: int,
+) -> list[Row]:
+    """Format reproduced scores as one row for each model and method."""
     rows = []
     for model, model_runs in runs.groupby("model", sort=False):
         # The classifiers of the tasks differ in size. The counts include a classifier of the most
@@ -202,25 +251,23 @@ def _format_reproduced_rows(
         full = encoder.get(FULL)
         for method in model_runs["method"].drop_duplicates():
             scores = model_runs[model_runs["method"] == method]
-            values = [scores.loc[scores["column"] == key, "value"] for key in keys]
-            values += [average_columns(scores, columns)["value"] for columns in means]
+            values = {key: scores.loc[scores["column"] == key, "value"] for key in keys}
+            for heading, columns in means.items():
+                values[heading] = average_columns(scores, columns)["value"]
             share = f"{encoder[method] / full:.3%}" if full else EMPTY
             about = [f"this run: {model}, {source}", method_title(method), f"{trained[method]:,}"]
-            rows.append([*about, share, *(format_scores(value, scale) for value in values)])
+            cells = {key: format_scores(value, scale) for key, value in values.items()}
+            rows.append(([*about, share], cells))
     return rows
 
 
-def _format_printed_rows(
-    printed: pd.DataFrame, counts: pd.DataFrame, keys: Sequence[str], is_printed: Sequence[bool]
-) -> list[list[str]]:
-    """Format printed scores as one row of cells for each exhibit, model, split and method."""
+def _format_printed_rows(printed: pd.DataFrame, counts: pd.DataFrame) -> list[Row]:
+    """Format printed scores as one row for each exhibit, model, split and method."""
     rows = []
     printed_counts = counts.set_index(["model", "method"])["printed"]
     has_several_exhibits = printed["exhibit"].nunique() > 1
     groups = printed.groupby(["exhibit", "model", "split", "method"], sort=False)
     for (exhibit, model, split, method), scores in groups:
-        value = scores[~scores["is_average"]].set_index("task")["as_printed"]
-        mean = scores.loc[scores["is_average"], "as_printed"]
         source = f"paper: {model}"
         if split != "validation":
             source += f", {split}"
@@ -229,12 +276,9 @@ def _format_printed_rows(
         # Some papers print percentages of all parameters instead of counts.
         count = printed_counts.get((model, method), EMPTY)
         shares = [n for n in (scores["params"].iloc[0], count) if str(n).endswith("%")]
-        rows.append(
-            [source, scores["title"].iloc[0]]
-            + [EMPTY if str(count).endswith("%") else count, (shares or [EMPTY])[0]]
-            + [value.get(key, EMPTY) for key in keys]
-            + [mean.iloc[0] if has_mean and len(mean) else EMPTY for has_mean in is_printed]
-        )
+        about = [source, scores["title"].iloc[0]]
+        about += [EMPTY if str(count).endswith("%") else count, (shares or [EMPTY])[0]]
+        rows.append((about, dict(zip(scores["column"], scores["as_printed"], strict=True))))
     return rows
 
 
@@ -275,57 +319,12 @@ def scores_by_train_size_table(
     return StyledTable(table, bold=numbers.eq(numbers.max(axis=1), axis=0))
 
 
-def gap_table(results: ExperimentResults) -> pd.DataFrame:
-    """Build a table of training score, dev score and gap, reproduced and printed."""
-    scores, column_titles = results["train_scores"], results.column_titles
-    printed = results.printed("generalisation_gap")
-    statements = printed.set_index(["method", "score"])["printed"]
-    rows = []
-    for (model, method), own in scores.groupby(["model", "method"], sort=False):
-        for name, title in GAP_TITLES.items():
-            texts = [_format_gap(own[own["column"] == key], name) for key in column_titles]
-            statement = statements.get((method, name), EMPTY)
-            rows.append([model, method_title(method), title, *texts, statement])
-    columns = ["model", "method", "score", *column_titles.values(), "paper"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _format_gap(rows: pd.DataFrame, name: str) -> str:
-    recorded = rows[rows["train"].notna() | rows["dev"].isna()]
-    if len(recorded) or rows.empty:
-        return format_scores(recorded[name], 100)
-    return format_scores(rows["dev"], 100) if name == "dev" else NOT_RECORDED
-
-
-def parameters_table(results: ExperimentResults, labels: int) -> StyledTable:
-    """Build a table of what each method trains, with reproduced and printed parameter counts.
-
-    Consecutive layers in which a method trains the same parameters are a group. ``N1`` is the
-    number of the last layer of group 1, from 0. If all layers are one group, the cell is repeated
-    for the three groups of the SPAFIT paper.
-    """
-    models, selections = results.models, results.selections
-    selected = {method: SELECTION.validate_json(text) for method, text in selections.items()}
-    dimensions = {model: read_dimensions(models[model]) for model in models}
-    counts = count_parameters(dimensions, selected, labels).set_index(["model", "method"])
-    millions = counts["parameters"] / 1e6
-    deepest = max(dimensions.values(), key=lambda model: model.num_hidden_layers)
-    layers: dict[int | None, list[str]] = {}
-    for name in itertools.filterfalse(is_classifier, deepest.shapes(labels)):
-        layers.setdefault(split_name(name).layer, []).append(name)
-    outside = layers.pop(None)
-    rows = []
-    for selection in selected.values():
-        texts = [selection.describe(names) for names in layers.values()]
-        ends = [n for n, (this, after) in enumerate(itertools.pairwise(texts)) if this != after]
-        groups = [texts[end] for end in (*ends, -1)] if ends else texts[:1] * 3
-        row = {f"N{number}": str(end) for number, end in enumerate(ends, 1)}
-        row |= {f"group {number}": text for number, text in enumerate(groups, 1)}
-        rows.append(row | {"outside the layers": selection.describe(outside)})
-    table = pd.DataFrame(rows, [*selections]).sort_index(axis=1)
-    table.insert(0, "method", [*map(method_title, selections)])
-    for model in models:
-        table[f"parameters: {model}"] = millions[model].map("{:.2f}M".format)
-    for model, printed in results.printed("parameter_counts").groupby("model", sort=False):
-        table[f"paper: {model}"] = printed.set_index("method")["printed"]
-    return StyledTable(table, wide=dict.fromkeys(table.filter(regex="group|outside"), 0.25))
+SCORES_BY_SIZE = Table(
+    "scores_by_size",
+    "Scores by number of training examples",
+    "The table lists dev scores in all metrics for each number of training examples, at the best "
+    "learning rate of each method. The metric that the other tables show selects the learning "
+    "rates. The best score of each row is bold.",
+    make=scores_by_train_size_table,
+    needs=Needs(tables=("sizes",)),
+)

@@ -12,7 +12,7 @@ from subtune.config import parse_config_file
 from subtune.config.fields import Name, Section
 from subtune.config.schema import Experiment
 from subtune.core.errors import explain_pydantic_errors, format_allowed
-from subtune.exhibits.output import EMPTY
+from subtune.exhibits.output import EMPTY, Needs, StyledTable, Table
 from subtune.methods import NamedSelection
 
 NonEmptyText = Annotated[str, Field(min_length=1)]
@@ -85,6 +85,18 @@ def tabulate_choices(choices: Mapping[str, Choice], experiment: Experiment) -> l
         }
         for name, choice in choices.items()
     ]
+
+
+LEFT_OPEN = Table(
+    "left_open",
+    "What the paper left open, and what differs here",
+    "The table lists what the paper does not state, and where subtune differs from the paper or "
+    "from its published code, if there is any. Settings are from config.yaml; the column 'in this "
+    "experiment' lists settings that have other values. The selections define methods that train "
+    "what the published code trains.",
+    make=lambda results: StyledTable(results["left_open"], wide=CHOICE_WIDTHS),
+    needs=Needs(tables=("left_open",)),
+)
 
 
 def _format_yaml(mapping: Mapping[str, Any]) -> str:

@@ -2,11 +2,11 @@
 
 import csv
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pandas as pd
 import yaml
@@ -23,13 +23,26 @@ from subtune.core.errors import (
     join_names,
 )
 from subtune.core.files import hash_files, read_package_text, read_package_yaml
-from subtune.exhibits.output import ExperimentResults
-from subtune.exhibits.score_tables import AVERAGE
-from subtune.papers.choices import Choice, read_choices
+from subtune.exhibits.answer_tables import ANSWERS, SUMMARY
+from subtune.exhibits.failure_exhibits import (
+    CLASSES,
+    CONFUSION,
+    MORE_LABELS,
+    PREDICTED,
+    SUSPECTS,
+)
+from subtune.exhibits.figures import LEARNING_CURVES, REPRODUCTION, TRAINING_SIZES
+from subtune.exhibits.finding_tables import CHOICES, CLAIMS, PAIRED_TESTS
+from subtune.exhibits.forest_plot import FRONT
+from subtune.exhibits.output import ExperimentResults, Table
+from subtune.exhibits.score_tables import AVERAGE, SCORES, SCORES_BY_SIZE
+from subtune.papers.choices import LEFT_OPEN, Choice, read_choices
 from subtune.tasks import TASKS
 from subtune.tasks.sentences import parse_number
 from subtune.tasks.task import list_score_columns
 
+# Tables and figures that are also made for all experiments together.
+SUMMARIES = (ANSWERS, FRONT, SUMMARY)
 # Tables with the Fisher information of one model on each task.
 INFORMATION = (
     "component_shares",
@@ -45,65 +58,6 @@ PRINTED_COLUMNS = {
         ["exhibit", "model", "split", "method", "params", "task", "metric", "value", "scale"],
     "parameter_counts": COUNTS,
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Needs:
-    """The results that a table or figure needs.
-
-    Attributes:
-        methods: the methods that must have been trained.
-        questions: the minimum number of combinations of a model and a task.
-        fractions: whether masked runs are needed.
-        tables: names of tables in `ExperimentResults` that only some experiments have. A figure
-            that needs ``parameter_changes`` shows exactly one method and one task.
-    """
-
-    methods: tuple[str, ...] = ()
-    seeds: int = 1
-    questions: int = 1
-    fractions: bool = False
-    tables: tuple[str, ...] = ()
-
-    def are_met(self, results: ExperimentResults) -> bool:
-        """Return whether the results contain everything needed. Diverged runs are counted."""
-        chosen = results["chosen"]
-        return (
-            {*self.methods} <= {*chosen["method"]}
-            and {*self.tables} <= results.tables.keys()
-            and self.seeds <= chosen["seed"].nunique()
-            and self.questions <= len(chosen[["model", "task"]].drop_duplicates())
-            and not (self.fractions and chosen["scope"].isna().all())
-        )
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table, written as CSV, Markdown and LaTeX.
-
-    Attributes:
-        name: the stem of the file names. ``table2`` is shown as Table 2.
-        make: takes `ExperimentResults`, and returns a data frame or a `StyledTable` or, for a
-            `Figure`, a matplotlib figure.
-        needs: the required results. If any of them is missing, the table is left out.
-        tasks: the tasks to show. By default, a paper's tables and figures show all tasks except
-            `Paper.tasks_apart`; other tables and figures show all tasks.
-    """
-
-    name: str
-    title: str
-    caption: str
-    make: Callable[..., Any]
-    needs: Needs = Needs()
-    tasks: tuple[str, ...] = ()
-    endings: ClassVar[tuple[str, ...]] = ("csv", "md", "tex")
-
-
-@dataclass(frozen=True)
-class Figure(Table):
-    """A figure, drawn as PNG and PDF."""
-
-    endings: ClassVar[tuple[str, ...]] = ("png", "pdf")
 
 
 @dataclass(frozen=True)
@@ -140,6 +94,31 @@ class Paper:
     tasks_apart: tuple[str, ...] = ()
     more_methods: str = ""
 
+    def all_exhibits(self) -> list[Table]:
+        """Return all tables and figures of the paper's experiments, in the order of the report."""
+        last = [PAIRED_TESTS, CHOICES, LEARNING_CURVES, TRAINING_SIZES, SCORES_BY_SIZE]
+        if not self.name:
+            failures = [CLASSES, CONFUSION, SUSPECTS, PREDICTED, MORE_LABELS]
+            return [ANSWERS, FRONT, *failures, SUMMARY, SCORES, *last]
+        return [*self.exhibits, CLAIMS, REPRODUCTION, LEFT_OPEN, *SUMMARIES, *last]
+
+    def exhibits_with_data(
+        self, results: ExperimentResults
+    ) -> Iterator[tuple[Table, ExperimentResults]]:
+        """Yield each table or figure whose needs are met, and the results to show."""
+        for exhibit in self.all_exhibits():
+            columns, is_of_paper = list[str](), exhibit in self.exhibits
+            for task, about in results.tasks.items():
+                if exhibit.tasks and task not in exhibit.tasks:
+                    continue
+                if is_of_paper and not exhibit.tasks and task in self.tasks_apart:
+                    continue
+                own = [c for c in about["columns"] if c in self.evaluated.get("column", ())]
+                # A task that the paper does not have is shown with all of its dev sets.
+                columns += (own if is_of_paper else []) or [*about["columns"]]
+            if columns and exhibit.needs.are_met(results):
+                yield exhibit, results.select_columns(columns)
+
     def shows_information(self) -> bool:
         return any({*exhibit.needs.tables} & {*INFORMATION} for exhibit in self.exhibits)
 
@@ -159,20 +138,15 @@ class Paper:
         return claims
 
     @cached_property
-    def printed_tasks(self) -> set[str]:
-        return {*self._read_scores()["task"]}
-
-    @cached_property
     def evaluated(self) -> dict[str, list[str]]:
         """The tasks, score columns and methods of the paper, if it prints scores."""
-        rows = self._read_scores()
-        scores = rows[~rows["is_average"].astype(bool)]
+        scores = self.scores[~self.scores["is_average"].astype(bool)]
         own = {
             "task": [*scores["task"], *self.tasks_apart],
             "column": [*scores["column"], *self.tasks_apart],
-            "method": [*rows["method"]],
+            "method": [*self.scores["method"]],
         }
-        return own if len(rows) else {}
+        return own if len(self.scores) else {}
 
     def select_evaluated(self, table: pd.DataFrame) -> pd.DataFrame:
         """Select the rows with a task, a score column and a method of the paper."""
@@ -250,19 +224,19 @@ class Paper:
 
     def printed_tables(self, *, averages: bool) -> dict[str, pd.DataFrame]:
         """Map reproduced tables to the paper's scores, or ``averages``, in the same format."""
-        scores = self._read_scores()
-        wanted = scores[scores["is_average"] == averages]
+        wanted = self.scores[self.scores["is_average"] == averages]
         wanted = wanted.drop_duplicates(["split", "model", "method", "column"])
         data = {table: self.read_printed(name) for table, name in self.printed_data.items()}
         return {
             "chosen": wanted[wanted["split"] == "validation"],
             "test_scores": wanted[wanted["split"] == "test"],
-            "printed": scores,
+            "printed": self.scores,
             **{name: _with_shares(table) for name, table in data.items()},
         }
 
-    def _read_scores(self) -> pd.DataFrame:
-        """Return the paper's scores in the format of ``chosen``, with ``exhibit`` and ``split``."""
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """The paper's scores in the format of ``chosen``, with ``exhibit`` and ``split``."""
         rows = self.read_printed("scores").rename(columns={"task": "column"})
         known = {c.key: (c.task, c.decides) for c in list_score_columns([*TASKS.values()], {})}
         facts = [known.get(key, (key, True)) for key in rows["column"]]
@@ -316,36 +290,13 @@ def read_claims(package: str, *own: Callable[..., pd.Series]) -> tuple[Claim, ..
 
     Each entry lists the fields of a `Claim`. Instead of ``units`` and ``of``, it contains the name
     of a statistic (one of the paper's ``own``, or of `subtune.analysis.statistics.STATISTICS`) and
-    a list of arguments. A mistake raises a `SubtuneError`.
+    a list of arguments. A mistake raises a `SubtuneError`, which names the file and the line.
     """
-    functions = {function.__name__: function for function in (*STATISTICS, *own)}
-    claim_type, texts = TypeAdapter(Claim), set[str]()
-
-    def read_claim(entry: Any) -> Claim:
-        row = dict(entry)
-        known = [*functions, *Claim.__dataclass_fields__]
-        for key in [key for key in row if key not in known]:
-            raise SubtuneError(format_allowed(key, known))
-        names = [name for name in functions if name in row]
-        if len(names) != 1:
-            choices = join_names(functions)
-            raise SubtuneError(f"found {len(names)} statistics, expected one of {choices}")
-        row |= {"units": functions[names[0]], "of": row.pop(names[0])}
-        claim = claim_type.validate_python(row)
-        inspect.signature(claim.units).bind(*claim.reads, *claim.of)
-        if claim.text in texts:
-            raise SubtuneError("this claim repeats an earlier line, expected each claim once")
-        texts.add(claim.text)
-        return claim
-
-    return read_entries(package, "claims.yaml", read_claim)
-
-
-def read_entries(package: str, name: str, read_entry: Callable[[Any], Any]) -> tuple[Any, ...]:
-    """Read each entry of a list in a YAML file. Errors name the file and the line."""
-    place = f"{package.replace('.', '/')}/{name}, line"
+    statistics: list[Callable[..., pd.Series]] = [*STATISTICS, *own]
+    functions = {function.__name__: function for function in statistics}
+    place = f"{package.replace('.', '/')}/claims.yaml, line"
     try:
-        entries = read_package_yaml(package, name)
+        entries = read_package_yaml(package, "claims.yaml")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else "unknown"
@@ -354,13 +305,31 @@ def read_entries(package: str, name: str, read_entry: Callable[[Any], Any]) -> t
         raise SubtuneError(f"{place} 1: {error_reason(error)}") from None
     if not isinstance(entries, list):
         raise SubtuneError(f"{place} 1: found {type(entries).__name__}, expected a list of entries")
-    read = []
+    claims = dict[str, Claim]()
     for number, entry in enumerate(entries):
         try:
             with explain_pydantic_errors(""):
-                read.append(read_entry(entry))
+                claim = _read_claim(entry, functions)
+            if claim.text in claims:
+                raise SubtuneError("this claim repeats an earlier line, expected each claim once")
         except (SubtuneError, TypeError, ValueError) as error:
-            node: Any = yaml.compose(read_package_text(package, name))
+            node: Any = yaml.compose(read_package_text(package, "claims.yaml"))
             line = node.value[number].start_mark.line + 1
             raise SubtuneError(f"{place} {line}: {error}") from None
-    return tuple(read)
+        claims[claim.text] = claim
+    return tuple(claims.values())
+
+
+def _read_claim(entry: Any, functions: Mapping[str, Callable[..., pd.Series]]) -> Claim:
+    row = dict(entry)
+    known = [*functions, *Claim.__dataclass_fields__]
+    for key in [key for key in row if key not in known]:
+        raise SubtuneError(format_allowed(key, known))
+    names = [name for name in functions if name in row]
+    if len(names) != 1:
+        choices = join_names(functions)
+        raise SubtuneError(f"found {len(names)} statistics, expected one of {choices}")
+    row |= {"units": functions[names[0]], "of": row.pop(names[0])}
+    claim = TypeAdapter(Claim).validate_python(row)
+    inspect.signature(claim.units).bind(*claim.reads, *claim.of)
+    return claim

@@ -17,8 +17,8 @@ from subtune.steps.scores import SCORE_TABLES
 if TYPE_CHECKING:
     import pandas as pd
 
-    from subtune.exhibits.output import ExperimentResults
-    from subtune.papers.paper import Paper, Table
+    from subtune.exhibits.output import ExperimentResults, Table
+    from subtune.papers.paper import Paper
     from subtune.steps.context import Context
 
 EXHIBITS_INDEX = "exhibits.json"
@@ -54,7 +54,6 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
     from subtune.methods import method_title
     from subtune.papers import find_paper
     from subtune.papers.choices import tabulate_choices
-    from subtune.papers.shared import all_exhibits
     from subtune.tasks.task import list_score_columns
 
     config = context.config
@@ -88,7 +87,7 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
         "titles": {method: method_title(method) for method in experiment.all_methods},
         # If a title or caption changes, the job runs again.
         "exhibits": {
-            exhibit.name: [exhibit.title, exhibit.caption] for exhibit in all_exhibits(paper)
+            exhibit.name: [exhibit.title, exhibit.caption] for exhibit in paper.all_exhibits()
         },
     }
 
@@ -96,14 +95,13 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write all tables and figures for which there are data, and the data, in a single job."""
     from subtune import papers
-    from subtune.papers.shared import exhibits_with_data
 
     paper, folder = papers.find_paper(job.spec["paper"]), Path(outputs["folder"])
     (folder / "data").mkdir(parents=True)
     results = read_results(paper, job)
     for name in results.tables.keys() - {*SCORE_TABLES}:
         results[name].to_csv(folder / _exhibit_data_path(name), index=False)
-    write_exhibits(exhibits_with_data(paper, results), folder)
+    write_exhibits(paper.exhibits_with_data(results), folder)
 
 
 def _exhibit_data_path(name: str) -> str:
@@ -216,7 +214,7 @@ def list_computed_tables(paper: "Paper", tasks: Collection[str]) -> list[str]:
     made = {
         "claims": bool(paper.claims_for_tasks(tasks)),
         "left_open": bool(paper.read_choices()),
-        "reproduction": not paper.printed_tasks.isdisjoint(tasks),
+        "reproduction": bool(paper.scores["task"].isin(tasks).any()),
         "train_scores": bool(paper.scored_on_training_set),
     } | dict.fromkeys(INFORMATION, paper.shows_information())
     return [name for name, is_made in made.items() if is_made]
@@ -224,7 +222,7 @@ def list_computed_tables(paper: "Paper", tasks: Collection[str]) -> list[str]:
 
 def write_exhibits(exhibits: "Iterable[tuple[Table, Any]]", folder: Path) -> None:
     """Write tables and figures with their results, and the index file of the directory."""
-    from subtune.papers.shared import REPRODUCTION
+    from subtune.exhibits.figures import REPRODUCTION
 
     entries = []
     for exhibit, results in exhibits:
@@ -239,8 +237,7 @@ def write_exhibits(exhibits: "Iterable[tuple[Table, Any]]", folder: Path) -> Non
 
 def write_exhibit(exhibit: "Table", results: Any, paths: Sequence[str | Path]) -> None:
     """Write a table or figure in all its formats."""
-    from subtune.exhibits.output import save_figure, write_table
-    from subtune.papers.paper import Figure
+    from subtune.exhibits.output import Figure, save_figure, write_table
 
     write = save_figure if isinstance(exhibit, Figure) else write_table
     write(exhibit.make(results), paths)

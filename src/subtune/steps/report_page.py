@@ -14,7 +14,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     """Yield the job."""
     from subtune.exhibits.glue_server import list_submissions
     from subtune.papers import find_paper
-    from subtune.papers.shared import SUMMARIES
+    from subtune.papers.paper import SUMMARIES
     from subtune.steps.exhibits import describe_exhibit
     from subtune.tasks import TASKS
 

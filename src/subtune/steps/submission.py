@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each experiment with a test set that the GLUE server scores."""
-    from subtune.exhibits.glue_server import list_submissions
-    from subtune.papers.shared import SUBMISSION
+    from subtune.exhibits.glue_server import SUBMISSION, list_submissions
 
     layout = context.layout
     for name, experiment in context.config.experiments.items():
@@ -36,7 +35,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     from subtune.analysis.chosen_runs import best_of_seeds
     from subtune.analysis.tables import read_table
     from subtune.exhibits import glue_server
-    from subtune.papers.shared import SUBMISSION
+    from subtune.exhibits.glue_server import SUBMISSION
     from subtune.steps.exhibits import write_exhibits
 
     folder, parts = Path(outputs["folder"]), []

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield the job."""
     from subtune.methods import method_title
-    from subtune.papers.shared import SUMMARIES
+    from subtune.papers.paper import SUMMARIES
 
     config, layout = context.config, context.layout
     names, tasks = config.experiments, config.all_tasks()
@@ -54,7 +54,7 @@ def write_summaries(job: Job, outputs: dict[str, list[str]]) -> None:
     from subtune.analysis.tables import read_table
     from subtune.exhibits.output import ExperimentResults
     from subtune.papers import NO_PAPER
-    from subtune.papers.shared import SUMMARIES
+    from subtune.papers.paper import SUMMARIES
     from subtune.steps.exhibits import write_exhibit
 
     tables = {

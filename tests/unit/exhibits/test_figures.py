@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 from subtune import papers
-from subtune.exhibits import figures, heat_maps, output
+from subtune.exhibits import figures, output
 from subtune.exhibits.score_tables import compare_with_printed
+from subtune.papers.layernorm.figures import draw_component_changes, draw_scores_by_fraction
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import results
 from tests.unit.analysis import test_statistics
@@ -38,9 +39,7 @@ def test_a_curve_has_a_gap_where_a_run_diverged(tmp_path, recwarn):
     diverged = ("rte", "full", 1.0, None, 1e-5, 0, math.nan)
     curve = pd.DataFrame({"run": "r", "metric": "accuracy", "epoch": [1, 2, 3], "score": scores})
     for figure in (
-        figures.draw_scores_by_fraction(
-            results(TITLES, chosen=scored(*rows, diverged)), ["cv"], ["full"]
-        ),
+        draw_scores_by_fraction(results(TITLES, chosen=scored(*rows, diverged)), ["cv"], ["full"]),
         figures.draw_learning_curves(
             results(TITLES, chosen=scored(diverged), learning_curves=curve)
         ),
@@ -54,8 +53,8 @@ def test_a_curve_has_a_gap_where_a_run_diverged(tmp_path, recwarn):
 def test_where_every_run_diverged_a_figure_says_so(tmp_path, recwarn):
     none = pd.DataFrame(columns=["model", "task", "method", "parameter", "component", "layer"])
     for figure in (
-        heat_maps.draw_component_changes(results(TITLES, changes=none)),
-        heat_maps.draw_parameter_changes(results(TITLES, parameter_changes=none), "bitfit", "rte"),
+        draw_component_changes(results(TITLES, changes=none)),
+        figures.draw_parameter_changes(results(TITLES, parameter_changes=none), "bitfit", "rte"),
     ):
         assert "diverged" in figure.get_suptitle()
         drawn_without_complaint(figure, tmp_path, recwarn)

@@ -6,6 +6,8 @@ import pandas as pd
 
 from subtune.exhibits import finding_tables, output
 from subtune.exhibits.output import EMPTY
+from subtune.papers.bitfit import learning_rates_table
+from subtune.papers.bitfit_plus import variance_table
 from subtune.tasks import TASKS
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import made, results, titled
@@ -23,7 +25,7 @@ def test_the_papers_best_learning_rates_are_beside_ours():
     ]
     tasks = {"rte": "RTE", "cola": "CoLA"}
     ours = results(tasks, "bitfit", chosen=scored(*rows))
-    table = finding_tables.learning_rates_table(ours, "table6", "bitfit")
+    table = learning_rates_table(ours)
     assert table.iloc[0].tolist() == ["RTE", "diverged", "1e-3", "4e-4"]
     assert table["this run: minilm"].tolist() == ["diverged", "1e-3"]
     assert finding_tables.choices_table(ours)["dev score"].tolist() == ["diverged", 0.5]
@@ -72,9 +74,7 @@ def test_diverged_runs_are_in_no_test_and_have_no_mean():
     chosen = scored(*rows)
     tested = made("layernorm", "kruskal_wallis", {"chosen": chosen})["scores"]
     assert not tested.str.startswith("this run").any()
-    spread = finding_tables.variance_table(results({"rte": "RTE"}, chosen=chosen)).set_index(
-        "method"
-    )
+    spread = variance_table(results({"rte": "RTE"}, chosen=chosen)).set_index("method")
     assert spread["mean"].to_dict() == {"layernorm": 0.7, "bitfit": "diverged"}
     assert spread.loc["layernorm", "variance"] == 0.02
 

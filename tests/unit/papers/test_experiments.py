@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from subtune import papers
-from subtune.papers.shared import exhibits_with_data
 from subtune.plan.plan import make_plan
 from subtune.steps.exhibits import list_computed_tables
 from tests.helpers.examples import config, experiment, scored
@@ -37,7 +36,7 @@ def exhibits_of(settings, *read):
     of_runs = {name: scored(*rows) for name in ("chosen", "scores", *read)}
     tasks = dict.fromkeys(settings.tasks, "")
     shown = results(tasks, settings.paper, **empty | of_runs)
-    return {exhibit.name: [*its.tasks] for exhibit, its in exhibits_with_data(paper, shown)}
+    return {exhibit.name: [*its.tasks] for exhibit, its in paper.exhibits_with_data(shown)}
 
 
 def names(settings, *read):
@@ -165,7 +164,7 @@ def test_an_exhibit_says_from_the_results_whether_its_data_are_there():
     def shown(*rows, **tables):
         every = results({"rte": "RTE", "cola": "CoLA"}, "layernorm", chosen=scored(*rows), **tables)
         paper = papers.find_paper("layernorm")
-        return {exhibit.name: {*its.tasks} for exhibit, its in exhibits_with_data(paper, every)}
+        return {exhibit.name: {*its.tasks} for exhibit, its in paper.exhibits_with_data(every)}
 
     bitfit = ("rte", "bitfit", 1.0, None, 1e-3, 0, 0.5)
     assert not {"figure1", "figure2", "table1", "paired_tests"} & shown(bitfit).keys()

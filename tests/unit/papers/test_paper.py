@@ -21,7 +21,6 @@ from subtune.core.errors import SubtuneError
 from subtune.core.files import read_package_yaml
 from subtune.methods import METHODS
 from subtune.papers.paper import INFORMATION, read_claims
-from subtune.papers.shared import all_exhibits
 from subtune.steps.scores import SCORE_TABLES
 from tests.helpers.project import ROOT
 
@@ -29,7 +28,7 @@ PAPERS = [papers.find_paper(name) for name in papers.paper_names()]
 EXHIBITS = [
     pytest.param(exhibit, id=f"{paper.name or 'none'}-{exhibit.name}")
     for paper in [*PAPERS, papers.NO_PAPER]
-    for exhibit in all_exhibits(paper)
+    for exhibit in paper.all_exhibits()
 ]
 
 
@@ -44,7 +43,7 @@ def test_every_claim_is_declared_whole_and_says_where_it_is_printed(paper):
     assert (Path(papers.__file__).parent / paper.name).is_dir()
     texts = [claim.text for claim in paper.claims]
     assert texts and len(texts) == len(set(texts))
-    names = [exhibit.name for exhibit in all_exhibits(paper)]
+    names = [exhibit.name for exhibit in paper.all_exhibits()]
     assert len(names) == len(set(names))
     made = {*SCORE_TABLES, *INFORMATION, "train_scores", "test_scores"}
     for claim in paper.claims:

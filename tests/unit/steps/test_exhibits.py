@@ -9,7 +9,7 @@ import pytest
 from subtune import methods
 from subtune.config.checks import check_config
 from subtune.core import files
-from subtune.papers import shared
+from subtune.papers import paper
 from subtune.papers.paper import Paper
 from subtune.steps.context import plan_and_check, plan_jobs
 from subtune.steps.jobs import write_plan
@@ -51,7 +51,7 @@ def test_corrected_test_scores_are_shown_even_if_their_file_is_older(remade):
     [
         (Paper, "read_choices", lambda paper: {}, {"exhibits/first"}),
         (Paper, "files_hash", lambda paper: "other numbers", {"exhibits/first"}),
-        (shared, "CLAIMS", replace(shared.CLAIMS, caption="Other."), {"exhibits/first"}),
+        (paper, "CLAIMS", replace(paper.CLAIMS, caption="Other."), {"exhibits/first"}),
         (methods, "method_title", str.upper, {"exhibits/first", "summary/summary"}),
         (files, "read_package_text", lambda package, name: "", {"runs/runs"}),
     ],

@@ -5,11 +5,42 @@ from collections.abc import Sequence
 import pandas as pd
 
 from subtune.analysis.statistics import empty_values, minus_at_train_size
-from subtune.exhibits.finding_tables import information_table
+from subtune.exhibits.output import ExperimentResults, Needs, Table, format_number
 from subtune.exhibits.score_tables import scores_by_train_size_table
-from subtune.papers.paper import Needs, Paper, Table, read_claims
+from subtune.papers.paper import Paper, read_claims
 
 BIASES = ("b_q", "b_k", "b_v")
+
+
+def information_table(results: ExperimentResults) -> pd.DataFrame:
+    """Rank `BIASES` by Fisher information and by score.
+
+    There is one row per model, task and training set size. It shows how much lower the score is if
+    the bias with the most Fisher information is chosen. Diverged methods have no rank by score.
+    """
+    sizes, information = results["sizes"], results["parameter_information"]
+    rows_of_biases = information[information["parameter"].isin(BIASES)]
+    wide = rows_of_biases.pivot(index="task", columns="parameter", values="information")
+    shares = wide.div(wide.sum(axis=1), axis=0)
+    rows = []
+    decide = sizes[sizes["decides"] & sizes["method"].isin(BIASES)]
+    for (model, task, count), same in decide.groupby(["model", "task", "train_rows"], sort=False):
+        scores = same.groupby("method")["value"].mean().dropna().sort_values(ascending=False)
+        share = shares.loc[task].dropna().sort_values(ascending=False)
+        loss = scores.max() - scores.get(share.index[0], float("nan"))
+        rows.append(
+            {
+                "model": model,
+                "task": results.task_titles[task],
+                "training rows": f"{count:,}",
+                "by information": ", ".join(f"{name} {value:.1%}" for name, value in share.items()),
+                "by score": ", ".join(f"{name} {value:.4f}" for name, value in scores.items()),
+                "choice scores less by": format_number(loss),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
 EXHIBITS = (
     Table(
         "table1",
@@ -31,7 +62,7 @@ EXHIBITS = (
         "as a share of the sum over the three biases. The last column is the best score minus the "
         "score of the bias with the most information. A value of 0 means that Fisher information "
         "chose the best bias.",
-        make=lambda results: information_table(results, BIASES),
+        make=information_table,
         needs=Needs(methods=BIASES, tables=("sizes", "parameter_information")),
     ),
 )

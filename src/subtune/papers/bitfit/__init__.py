@@ -18,23 +18,28 @@ from subtune.analysis.statistics import (
     minus,
     rank_correlation,
 )
-from subtune.exhibits.figures import draw_scores_by_size
-from subtune.exhibits.finding_tables import learning_rates_table
-from subtune.exhibits.score_tables import gap_table
-from subtune.papers.paper import Figure, Needs, Paper, Table, read_claims
-from subtune.papers.shared import (
-    COMPARISON_CAPTION,
-    SEVERAL_SEEDS,
-    declare_change_heat_map,
-    dev_score_table,
-    metric_table,
-    test_score_table,
+from subtune.exhibits.figures import SEVERAL_SEEDS, declare_change_heat_map, draw_scores_by_size
+from subtune.exhibits.finding_tables import metric_table
+from subtune.exhibits.output import (
+    DIVERGED,
+    EMPTY,
+    ExperimentResults,
+    Figure,
+    Needs,
+    Table,
+    format_rate,
+    format_scores,
 )
+from subtune.exhibits.score_tables import COMPARISON_CAPTION, dev_score_table, test_score_table
+from subtune.methods import method_title
+from subtune.papers.paper import Paper, read_claims
 
 PART_OF_SPEECH = ("ptb", "ud_ewt")
 SQUAD_TASKS = ("squad",)
 # Methods in the figures on SQuAD and in the table of generalisation gaps.
 COMPARED_IN_DETAIL = ("full", "bitfit")
+GAP_TITLES = {"train": "train", "dev": "dev", "gap": "train − dev"}
+NOT_RECORDED = "not recorded"
 
 
 def on_squad(name: str, metric: str, title: str) -> Figure:
@@ -52,14 +57,52 @@ def on_squad(name: str, metric: str, title: str) -> Figure:
     )
 
 
+def gap_table(results: ExperimentResults) -> pd.DataFrame:
+    """Build a table of training score, dev score and gap, reproduced and printed."""
+    scores, column_titles = results["train_scores"], results.column_titles
+    printed = results.printed("generalisation_gap")
+    statements = printed.set_index(["method", "score"])["printed"]
+    rows = []
+    for (model, method), own in scores.groupby(["model", "method"], sort=False):
+        for name, title in GAP_TITLES.items():
+            texts = [_format_gap(own[own["column"] == key], name) for key in column_titles]
+            statement = statements.get((method, name), EMPTY)
+            rows.append([model, method_title(method), title, *texts, statement])
+    columns = ["model", "method", "score", *column_titles.values(), "paper"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _format_gap(rows: pd.DataFrame, name: str) -> str:
+    recorded = rows[rows["train"].notna() | rows["dev"].isna()]
+    if len(recorded) or rows.empty:
+        return format_scores(recorded[name], 100)
+    return format_scores(rows["dev"], 100) if name == "dev" else NOT_RECORDED
+
+
+def learning_rates_table(results: ExperimentResults) -> pd.DataFrame:
+    """Tabulate BitFit's best learning rates by task, reproduced and printed."""
+    task_titles, runs = results.task_titles, drop_runs_with_mask(results["chosen"])
+    runs = runs[runs["method"] == "bitfit"].drop_duplicates(["model", "task"])
+    table = pd.DataFrame({"task": [*task_titles.values()]})
+    for model in runs["model"].unique():
+        model_runs = runs[runs["model"] == model].set_index("task")
+        rates = model_runs["learning_rate"].map(format_rate)
+        rates = rates.where(model_runs["value"].notna(), DIVERGED)
+        table[f"this run: {model}"] = [rates.get(task) for task in task_titles]
+    papers = results.printed("table6").set_index("task")
+    for model in papers:
+        table[f"paper: {model}"] = [format_rate(papers[model].get(task)) for task in task_titles]
+    return table
+
+
 EXHIBITS = (
     replace(
-        dev_score_table("table1", "Dev scores, with other methods", ["table1"], sizes="train_rows"),
+        dev_score_table("table1", "Dev scores, with other methods", ["table1"], train_rows=True),
         caption=f"{COMPARISON_CAPTION} The paper's rows include test scores. On QNLI, they are not "
         "quite comparable with those of Diff-Pruning, because GLUE has since replaced the test set "
         "(footnote 3).",
     ),
-    test_score_table("table1_test", ["table1"], sizes="train_rows"),
+    test_score_table("table1_test", ["table1"], train_rows=True),
     dev_score_table("table2", "Dev scores by model", ["table2"]),
     declare_change_heat_map("figure1", "Changes in the biases, RTE", "bitfit", "rte"),
     dev_score_table("table3", "Subsets of the biases, and random parameters", ["table3"]),
@@ -86,7 +129,7 @@ EXHIBITS = (
         "Best learning rates",
         "The table lists the learning rate with the best dev score for each task and model, in "
         "these runs and in the paper.",
-        make=lambda results: learning_rates_table(results, "table6", method="bitfit"),
+        make=learning_rates_table,
     ),
     declare_change_heat_map("figure3", "Changes in the biases, CoLA", "bitfit", "cola"),
     declare_change_heat_map("figure4", "Changes in the biases, MRPC", "bitfit", "mrpc"),

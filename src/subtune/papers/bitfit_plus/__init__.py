@@ -17,9 +17,10 @@ from subtune.analysis.statistics import (
     rank_correlation,
     split_families,
 )
-from subtune.exhibits.finding_tables import variance_table
-from subtune.papers.paper import Needs, Paper, Table, read_claims
-from subtune.papers.shared import declare_change_heat_map, dev_score_table
+from subtune.exhibits.figures import declare_change_heat_map
+from subtune.exhibits.output import DIVERGED, ExperimentResults, Needs, Table
+from subtune.exhibits.score_tables import dev_score_table
+from subtune.papers.paper import Paper, read_claims
 
 # Methods whose scores the paper cites from another paper.
 QUOTED = {"full": "Full (from the BitFit paper)"}
@@ -27,6 +28,17 @@ ABLATIONS = (
     *("g_LN1", "g_LN2", "g_LN1,g_LN2", "rand_bias", "bitfit without b_m2,b_q"),
     *("bitfit,g_LN1,g_LN2", "b_m2,b_q,g_LN1,g_LN2", "b_LN1,b_LN2"),
 )
+
+
+def variance_table(results: ExperimentResults) -> pd.DataFrame:
+    """Tabulate the variance of scores over seeds (``seeds - 1`` degrees of freedom) by task."""
+    chosen = drop_runs_with_mask(results["chosen"])
+    groups = chosen.groupby(["model", "column", "method"], sort=False)["value"]
+    table = groups.agg(seeds="size", mean="mean", variance="var", standard_deviation="std")
+    table = table[table["seeds"] > 1].reset_index().round(6)
+    return table.astype({"mean": object}).fillna({"mean": DIVERGED})
+
+
 EXHIBITS = (
     dev_score_table(
         "figure3",

@@ -1,22 +1,83 @@
 """LayerNorm: A Key Component in Parameter-Efficient Fine-Tuning."""
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.chosen_runs import select_masked_runs
+from subtune.analysis.chosen_runs import pivot_methods, select_masked_runs
 from subtune.analysis.parameters import component_ranking
-from subtune.analysis.statistics import PAIR_KEYS, empty_values, method_scores, rank_correlations
-from subtune.exhibits.figures import draw_scores_by_fraction
-from subtune.exhibits.finding_tables import component_table, kruskal_wallis_table
-from subtune.exhibits.heat_maps import (
+from subtune.analysis.statistics import (
+    PAIR_KEYS,
+    empty_values,
+    kruskal_wallis,
+    method_scores,
+    rank_correlations,
+    wilcoxon,
+)
+from subtune.exhibits.figures import SEVERAL_SEEDS
+from subtune.exhibits.finding_tables import metric_table
+from subtune.exhibits.output import EMPTY, ExperimentResults, Figure, Needs, Table
+from subtune.exhibits.score_tables import (
+    dev_score_table,
+    select_printed_scores,
+    test_score_table,
+)
+from subtune.papers.layernorm.figures import (
     draw_component_changes,
     draw_global_information,
     draw_information,
+    draw_scores_by_fraction,
 )
-from subtune.papers.paper import Figure, Needs, Paper, Table, read_claims
-from subtune.papers.shared import SEVERAL_SEEDS, dev_score_table, metric_table, test_score_table
+from subtune.papers.paper import Paper, read_claims
+
+# The methods that the paper compares with the Kruskal–Wallis test.
+TESTED = ["bitfit", "layernorm"]
+
+
+def kruskal_wallis_table(results: ExperimentResults) -> pd.DataFrame:
+    """Compare `TESTED` with the Kruskal–Wallis test, on reproduced and on printed scores.
+
+    The test is computed on dev scores, on test scores, and on all of these scores together. The
+    column ``p_paired`` is the p-value of Wilcoxon's test, which pairs the scores by task. The
+    paper's table has the columns ``scores`` (names of the tables with the tested scores) and
+    ``p_value``.
+    """
+    printed, printed_scores = results.printed("kruskal_wallis"), results.printed("scores")
+    tables = [results.tables[name] for name in ("chosen", "test_scores") if name in results.tables]
+    reproduced = [pivot_methods(table).reindex(columns=TESTED).dropna() for table in tables]
+    reproduced += [pd.concat(reproduced)] if len(reproduced) > 1 else []
+    tested: list[tuple[str, Mapping[str, pd.Series] | pd.DataFrame, float | None]] = [
+        (f"this run's {name.replace('table', 'table ')}", scores, None)
+        for name, scores in zip(printed["scores"], reproduced, strict=False)
+        if len(scores)
+    ]
+    for name, p_value in zip(printed["scores"], printed["p_value"], strict=True):
+        rows = select_printed_scores(printed_scores, re.findall(r"table\d+", name))
+        scores_of = {m: rows.loc[rows["method"] == m, "value"] for m in TESTED}
+        tested.append((f"paper's {name}", scores_of, p_value))
+    tests = []
+    for name, scores, reported in tested:
+        first, second = (scores[m].reset_index(drop=True) for m in TESTED)
+        p_values = kruskal_wallis(first, second), wilcoxon(first - second)
+        tests.append((name, len(first), len(second), *p_values, reported))
+    counts = [f"n_{method}" for method in TESTED]
+    return pd.DataFrame(tests, columns=["scores", *counts, "p_value", "p_paired", "reported"])
+
+
+def component_table(results: ExperimentResults) -> pd.DataFrame:
+    """Tabulate the ranks of components by Fisher information, reproduced and printed."""
+    total = component_ranking(results["component_shares"])
+    ranks = results.printed("table1").set_index("component")["rank"]
+    columns = {
+        "rank": range(1, len(total) + 1),
+        "component": total.index,
+        "information": [f"{value:.4f}" for value in total],
+        "paper's rank": [ranks.get(component, EMPTY) for component in total.index],
+    }
+    return pd.DataFrame(columns)
+
 
 EXHIBITS = (
     Figure(
@@ -35,7 +96,7 @@ EXHIBITS = (
         "task, the information is averaged within each component and divided by the sum over "
         "components. The results are summed over tasks. The last column shows the rank in the "
         "paper.",
-        make=lambda results: component_table(results, "table1"),
+        make=component_table,
         needs=Needs(tables=("component_shares",)),
     ),
     dev_score_table("table2", "Dev scores", ["table2"]),
@@ -48,7 +109,7 @@ EXHIBITS = (
         "test does not pair the scores by task, so differences between tasks can hide a "
         "difference between the methods. The column 'p_paired' is from Wilcoxon's signed-rank "
         "test, which pairs scores by task.",
-        make=lambda results: kruskal_wallis_table(results, ["bitfit", "layernorm"]),
+        make=kruskal_wallis_table,
     ),
     Figure(
         "figure2",

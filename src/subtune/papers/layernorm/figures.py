@@ -1,10 +1,17 @@
-"""Draw heat maps by layer: changes of parameters, and LayerNorm's Fisher information."""
+"""Figures of the LayerNorm paper: scores by trained fraction, changes, and Fisher information."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from subtune.analysis.chosen_runs import (
+    add_whole_selection,
+    drop_runs_with_mask,
+    select_masked_runs,
+)
+from subtune.exhibits.figures import draw_heat_map, draw_legend_above, label_panel, plot_with_band
 from subtune.exhibits.output import (
     NARROW,
     WIDTH,
@@ -17,13 +24,22 @@ from subtune.methods import method_title
 from subtune.methods.roles import sort_components
 
 if TYPE_CHECKING:
+    import matplotlib.figure
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
+# The style of each scope. Line styles and markers also differ, so that curves can be distinguished
+# without colour.
+SCOPE_STYLES: dict[str, dict[str, Any]] = {
+    "individual": {"label": "individual", "color": "#0072b2", "linestyle": "-", "marker": "o"},
+    "global": {"label": "global", "color": "#d55e00", "linestyle": "--", "marker": "s"},
+    "cv": {"label": "cross-validated", "color": "#009e73", "linestyle": ":", "marker": "^"},
+}
+REFERENCE_STYLES: dict[str, dict[str, Any]] = {
+    "layernorm": {"color": "0.45", "linestyle": "-"},
+    "full": {"color": "0.0", "linestyle": "-."},
+}
 WEIGHT_AND_BIAS = ["weight", "bias"]
-# The colours of BitFit's published code. The largest value is the darkest.
-COLOUR_MAP = "Blues"
 HEIGHT_OF_LAYER = 0.14
 # The style of a cell without a number.
 MISSING: dict[str, Any] = {
@@ -31,7 +47,44 @@ MISSING: dict[str, Any] = {
 }  # fmt: skip
 
 
-def draw_component_changes(results: ExperimentResults) -> "Figure":
+def draw_scores_by_fraction(
+    results: ExperimentResults, scopes: Sequence[str], references: Sequence[str] = ()
+) -> "matplotlib.figure.Figure":
+    """Draw the dev score against the trained fraction of LayerNorm parameters, by score column.
+
+    Each scope is a curve, with a band of one standard deviation over seeds on each side. References
+    (keys of `REFERENCE_STYLES`) are horizontal lines.
+    """
+    from matplotlib.ticker import PercentFormatter
+
+    scores = add_whole_selection(results["chosen"])
+    columns = [column for column in results.column_titles if column in set(scores["column"])]
+    scopes = [scope for scope in scopes if scope in set(scores["scope"])]
+    figure, panels = new_panels(len(columns), WIDTH, height_of_panel=0.6)
+    for panel, column in zip(panels, columns, strict=True):
+        scores_of_column = scores[scores["column"] == column]
+        whole = drop_runs_with_mask(scores_of_column)
+        for method in references:
+            value = whole.loc[whole["method"] == method, "value"].dropna()
+            if len(value):
+                panel.axhline(value.mean(), label=method_title(method), **REFERENCE_STYLES[method])
+        masks = select_masked_runs(scores_of_column)
+        for scope in scopes:
+            seeds = masks[masks["scope"] == scope].groupby("fraction")["value"]
+            plot_with_band(
+                panel, seeds.mean(), seeds.std(), SCOPE_STYLES[scope] | {"markersize": 2.5}
+            )
+        label_panel(panel, results.column_titles[column], scores_of_column["metric"].iloc[0])
+        panel.set_xlim(left=0)
+        panel.xaxis.set_major_formatter(PercentFormatter(xmax=1))
+    figure.supxlabel("trained fraction of LayerNorm's parameters")
+    curves_and_lines = len(panels[0].get_legend_handles_labels()[1])
+    if curves_and_lines > 1:
+        draw_legend_above(figure, panels[0], columns=curves_and_lines)
+    return figure
+
+
+def draw_component_changes(results: ExperimentResults) -> "matplotlib.figure.Figure":
     """Draw the mean |change| of each component (rows) in each layer (columns), by task."""
     from matplotlib.colors import LogNorm
 
@@ -46,7 +99,7 @@ def draw_component_changes(results: ExperimentResults) -> "Figure":
     for panel, task in zip(panels, tasks, strict=True):
         of_task = changes[changes["task"] == task]
         grid = of_task.pivot(index="component", columns="layer", values="change")
-        image = _draw_heat_map(panel, grid.reindex(components), norm=norm)
+        image = draw_heat_map(panel, grid.reindex(components), norm=norm)
         panel.set_title(results.task_titles[task])
         panel.tick_params("y", labelsize=6)
         panel.label_outer()
@@ -56,44 +109,7 @@ def draw_component_changes(results: ExperimentResults) -> "Figure":
     return figure
 
 
-def draw_parameter_changes(results: ExperimentResults, method: str, task: str) -> "Figure":
-    """Draw the mean |change| of each parameter (rows) in each layer (columns), and its average.
-
-    There is one panel per model. The parameter with the largest change comes first.
-    """
-    changes = results["parameter_changes"]
-    changes = changes[(changes["method"] == method) & (changes["task"] == task)]
-    if changes.empty:
-        return empty_figure()
-    models = list(changes["model"].unique())
-    width = NARROW if len(models) == 1 else WIDTH
-    figure = new_figure(width, 0.9 + 0.2 * changes["parameter"].nunique())
-    panels = figure.subplots(1, len(models), squeeze=False).ravel()
-    for axes, model in zip(panels, models, strict=True):
-        of_model = changes[changes["model"] == model]
-        grid = of_model.pivot(index="parameter", columns="layer", values="change")
-        grid = grid.rename(columns=lambda layer: layer + 1)
-        grid["avg."] = grid.mean(axis=1)
-        image = _draw_heat_map(axes, grid.sort_values("avg.", ascending=False))
-        axes.set_title(f"{method_title(method)}, {results.task_titles[task]}\n({model})")
-        axes.set_xlabel("layer")
-        axes.tick_params("x", rotation=0 if len(models) == 1 else 90)
-        figure.colorbar(image, ax=axes).set_label("mean |change|\n(parameter units)")
-    return figure
-
-
-def _draw_heat_map(panel: "Axes", grid: pd.DataFrame, **colours: Any) -> "AxesImage":
-    """Draw a table as a heat map, with the options ``colours`` of matplotlib's ``imshow``."""
-    image = panel.imshow(grid, aspect="auto", cmap=COLOUR_MAP, **colours)
-    # Only about six columns have labels, because all labels would overlap.
-    number = len(grid.columns)
-    positions = range(number - 1, -1, -max(1, number // 6))
-    panel.set_xticks(positions, [str(grid.columns[position]) for position in positions])
-    panel.set_yticks(range(len(grid)), grid.index)
-    return image
-
-
-def draw_information(results: ExperimentResults) -> "Figure":
+def draw_information(results: ExperimentResults) -> "matplotlib.figure.Figure":
     """Draw LayerNorm's Fisher information by layer (rows) and task (columns).
 
     There are separate panels for weights and biases, and for reproduced and printed values.
@@ -123,7 +139,7 @@ def draw_information(results: ExperimentResults) -> "Figure":
     return figure
 
 
-def draw_global_information(results: ExperimentResults) -> "Figure":
+def draw_global_information(results: ExperimentResults) -> "matplotlib.figure.Figure":
     """Draw LayerNorm's global Fisher information by layer (rows), for weights and biases (columns).
 
     One panel shows reproduced values, the other shows printed values. The values of each column sum
@@ -154,7 +170,7 @@ def _draw_numbers(panel: "Axes", grid: pd.DataFrame, number: str, **colours: Any
     """Draw a heat map with a number in each cell. Empty cells are grey and hatched."""
     from matplotlib.patches import Rectangle
 
-    image = _draw_heat_map(panel, grid, **colours)
+    image = draw_heat_map(panel, grid, **colours)
     panel.set_xticks(range(grid.shape[1]), list(grid.columns), rotation=60, ha="right")
     for (row, column), value in np.ndenumerate(grid.to_numpy()):
         if np.isfinite(value):
