@@ -46,8 +46,8 @@ def collect_scores(
 
     Scores are from the best epoch: the first epoch with the highest score in the column by which
     epochs are chosen. A diverged run has no best epoch and no score. ``finished`` is from
-    `subtune.analysis.tables.join_run_ids`, with the additional key ``partition``. With ``apart``,
-    dev examples are scored at epochs that were chosen on different examples.
+    `subtune.runs.learning_rates.join_recorded_runs`. With ``apart``, dev examples are scored at
+    epochs that were chosen on different examples.
     """
     rows = []
     for entry in finished:

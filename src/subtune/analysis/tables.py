@@ -8,7 +8,6 @@ A declared name may be a pattern, such as ``versions.*``.
 import contextlib
 import io
 import json
-import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatch
@@ -23,7 +22,6 @@ from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout, read_package_text
 from subtune.methods import builtin_names, masked_name
 from subtune.runs import records
-from subtune.runs.learning_rates import read_searches
 from subtune.runs.spec import RunSpec
 
 TableName = Literal["runs", "scores", "summary", "answers"]
@@ -89,6 +87,8 @@ def find_table_files(results: str | Path, name: str) -> list[Path]:
     return sorted(Path(results).glob(Layout(".").data("*", name)))
 
 
+# Values of planned runs that the table of runs does not contain.
+NOT_IN_ROWS = {"experiment", "key", "tried", "planned", "partition"}
 # Maps the columns that `subtune runs` lists to their headings.
 LISTED = {
     **{name: name for name in ("run", "model", "task", "method", "train_rows", "learning_rate")},
@@ -101,38 +101,19 @@ LISTED = {
 }
 
 
-def join_run_ids(
-    planned: Sequence[Mapping[str, Any]],
-    sweeps: Iterable[str | Path],
-    searches: Iterable[str | Path],
-) -> list[dict[str, Any]]:
-    """Select the planned runs that are finished, and add their ids as ``run``.
-
-    ``planned`` is from `PlannedRun.columns`. If a search found the learning rate, ``learning_rate``
-    is this rate, and ``tried`` lists all rates of the search with their scores.
-    """
-    tables = map(records.read_sweep_run_ids, sweeps)
-    run_ids = {key: run for table in tables for key, run in table.items()}
-    found = read_searches(searches)
-    return [
-        {**entry, "run": run_ids[entry["key"]], **found.get(entry["search"], {})}
-        for entry in planned
-        if entry["key"] in run_ids
-    ]
-
-
 def table_of_runs(store: Path, finished: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Build the table of all finished runs, in the order of the plan.
 
-    ``finished`` has one mapping per run and experiment, from `join_run_ids`, with ``experiment``
-    and ``flops``. A `SubtuneError` is raised for damaged records and undeclared columns.
+    ``finished`` has one mapping per run and experiment, from
+    `subtune.runs.learning_rates.join_recorded_runs`, with ``experiment`` and ``flops``. A
+    `SubtuneError` is raised for damaged records and undeclared columns.
     """
     by_run: dict[str, list[Mapping[str, Any]]] = {}
     for entry in finished:
         by_run.setdefault(entry["run"], []).append(entry)
     rows = []
     for run_id, entries in by_run.items():
-        first = {name: entries[0][name] for name in {*entries[0]} - {"experiment", "key", "tried"}}
+        first = {name: cell for name, cell in entries[0].items() if name not in NOT_IN_ROWS}
         experiments = " ".join(dict.fromkeys(entry["experiment"] for entry in entries))
         rows.append({**first, "experiments": experiments, **read_row(store, run_id)})
     # A cell of the table has one value, so lists are written as JSON.
@@ -202,14 +183,13 @@ def read_row(store: Path, run_id: str) -> dict[str, Any]:
 def _read_short_row(store: Path, spec: RunSpec) -> dict[str, Any]:
     """Read the part of a run's row that is fast to read: the run's spec and scores."""
     outcome, task = records.read_outcome(store, spec.id), spec.tokens.data.task
-    metric, scores = task.metrics[0], outcome["scores"].get(task.evaluation[0], {})
     fields = spec.model_dump(mode="json") | {"selection": spec.selection.canonical()}
     return {
         "run": spec.id,
         "learning_rate": spec.recipe.learning_rate,
         "seed": spec.seed,
-        "score": scores.get(metric, math.nan),
-        "metric": metric,
+        "score": records.first_score(outcome, task),
+        "metric": task.metrics[0],
         **outcome,
         "delta_bytes": records.delta_bytes(store, spec.id),
         "record": str(store / spec.id),

@@ -1,7 +1,6 @@
 """Train the runs of a comparison in worker processes until the end or the time limit."""
 
 import contextlib
-import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,7 +22,8 @@ from subtune.core.ids import content_id
 from subtune.core.process import print_line, process_age, stop_requests
 from subtune.methods import FULL
 from subtune.plan.cost import Cost
-from subtune.runs.records import list_run_ids, read_outcome
+from subtune.runs.learning_rates import follow_search
+from subtune.runs.records import first_score, list_run_ids, read_outcome
 from subtune.runs.spec import FitRecipe, PlannedRun
 from subtune.steps import dataset, fisher, model, ranking, tokens
 from subtune.steps.context import Context
@@ -123,9 +123,7 @@ class Loop:
         store, scores = Path(self.context.layout.records()), self.progress.scores
         task = self.progress.planned[0].spec.tokens.data.task
         for run_id in {*list_run_ids(store)} - scores.keys():
-            outcome = read_outcome(store, run_id)
-            of_split = outcome["scores"].get(task.evaluation[0], {})
-            scores[run_id] = of_split.get(task.metrics[0], math.nan)
+            scores[run_id] = first_score(read_outcome(store, run_id), task)
 
     def next_jobs(self, running: Iterable[Job] = ()) -> Iterator[Job]:
         """Yield the jobs that can start now alongside ``running`` jobs, the most useful first."""
@@ -142,7 +140,7 @@ class Loop:
         needed = self.context.training_resources(runs, Cost())
         is_fit = isinstance(runs[0].spec.recipe, FitRecipe)
         needed["memory_kind"] = f"{runs[0].model_name} {'fit' if is_fit else 'train'}"
-        spec = {"runs": [run.to_json_types() for run in runs]}
+        spec = self.context.plan.describe_runs(runs)
         return Job("train", name, spec, inputs | {"searches": []}, {}, needed)
 
     def methods_needing(self, job: Job) -> set[Method]:
@@ -209,7 +207,7 @@ def train_within_time_limit(context: Context, clock: TimeLimit, workers: Workers
     # If nothing was left to train, the call only writes results.
     seconds = max(clock.remaining_seconds + SECONDS_LATE, 0)
     seconds = threading.TIMEOUT_MAX if is_complete else min(seconds, threading.TIMEOUT_MAX)
-    if not state.progress.find_recorded_specs():
+    if not state.progress.join_recorded_runs():
         workers.stop(min(SECONDS_TO_STOP, seconds))
         if interrupted:
             raise KeyboardInterrupt
@@ -237,7 +235,7 @@ def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], s
     while clock.elapsed_seconds < state.seconds_of_training and not stopping():
         # Methods that are unlikely to be the answer start last, even if this is known from the
         # runs of an earlier call.
-        before, recorded = state.answer, len(state.progress.find_recorded_specs())
+        before, recorded = state.answer, len(state.progress.join_recorded_runs())
         until = state.seconds_of_training - state.seconds_of_answer
         if recorded > state.recorded and clock.elapsed_seconds < until:
             _update_answer(state, recorded)
@@ -330,16 +328,16 @@ def _update_answer(state: Loop, recorded: int) -> None:
 
 def _format_progress(state: Loop) -> str:
     """Format the elapsed time, the number of recorded runs, and the answer so far as one line."""
-    found = state.progress.find_recorded_specs()
-    recorded = {run.id for run in found.values()}
+    rows = state.progress.join_recorded_runs()
+    recorded, recorded_keys = {row["run"] for row in rows}, {row["key"] for row in rows}
     times = map(tqdm.format_interval, (state.clock.elapsed_seconds, state.clock.time_limit))
     # Runs of learning curves, which are fitted on fewer examples, are not counted.
     keys = {run.key for run in state.context.plan.runs_on_most_rows(EXPERIMENT)}
-    line = f"{' of '.join(times)}  {len(keys & found.keys())} of {len(keys)} runs"
+    line = f"{' of '.join(times)}  {len(keys & recorded_keys)} of {len(keys)} runs"
     tried = {
         search.run.with_learning_rate(rate).id
-        for id, search in state.context.plan.searches.items()
-        for rate in state.progress.tried_rates(id)
+        for search in state.context.plan.searches.values()
+        for rate in follow_search(search, state.progress.score)[0]
     }
     if others := len(tried - recorded):
         line += f", and {format_count(others, 'run')} of the learning-rate search"

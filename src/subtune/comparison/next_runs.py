@@ -4,10 +4,16 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from subtune.methods import FULL
-from subtune.runs.learning_rates import best_rate, choose_next_rates, first_rates, recorded_scores
+from subtune.runs.learning_rates import (
+    best_rate,
+    first_rates,
+    follow_search,
+    join_recorded_runs,
+    middle_rate,
+)
 from subtune.runs.spec import FitRecipe, PlannedRun, RunSpec, SearchSpec
 
 # A pair of a model name and a method name.
@@ -58,29 +64,12 @@ class Progress(NamedTuple):
     scores: dict[str, float]
     left_out: set[Method]
 
-    def tried_rates(self, search: str) -> dict[float, float]:
-        """Return the scores of a search so far, by learning rate."""
-        return recorded_scores(self.searches[search], lambda run: self.scores.get(run.id))
+    def score(self, run: RunSpec) -> float | None:
+        """Return the score of a run, or None if it is not recorded."""
+        return self.scores.get(run.id)
 
-    def find_recorded_specs(self) -> dict[str, RunSpec]:
-        """Map the key of each planned run with a record to the spec of the recorded run.
-
-        All runs that share a search use the rate with the best score in the search. A rate is
-        considered only if the first planned run is recorded with this rate.
-        """
-        rates: dict[str, float] = {}
-        for planned in self.planned:
-            if planned.search and planned.search not in rates:
-                search, tried = self.searches[planned.search], self.tried_rates(planned.search)
-                possible = {
-                    rate: tried.get(rate, math.nan)
-                    for rate in {*tried, _middle_rate(search)}
-                    if planned.spec.with_learning_rate(rate).id in self.scores
-                }
-                middle = _middle_rate(search)
-                rates[planned.search] = best_rate(search, possible) if possible else middle
-        runs = {planned.key: planned.with_chosen_rate(rates) for planned in self.planned}
-        return {key: run for key, run in runs.items() if run.id in self.scores}
+    def join_recorded_runs(self) -> list[dict[str, Any]]:
+        return join_recorded_runs(self.planned, self.searches, self.score)
 
     def model_order(self) -> list[str]:
         """Return the models, sorted by the score of the regression on their embeddings."""
@@ -92,10 +81,6 @@ class Progress(NamedTuple):
                 score = self.scores.get(planned.spec.id, -math.inf) if is_fit else -math.inf
                 best_scores[name] = max(best_scores.get(name, -math.inf), score)
         return sorted(best_scores, key=lambda name: -best_scores[name])
-
-
-def _middle_rate(search: SearchSpec) -> float:
-    return search.rates[len(search.rates) // 2]
 
 
 def rank_missing_runs(
@@ -142,9 +127,9 @@ def rank_missing_runs(
             continue
         search = progress.searches[planned.search]
         if position == 0:
-            add_run(first, planned.spec.with_learning_rate(_middle_rate(search)), planned)
-        tried = progress.tried_rates(search.id)
-        begun, missing = {*first_rates(search)} <= {*tried}, choose_next_rates(search, tried)
+            add_run(first, planned.spec.with_learning_rate(middle_rate(search)), planned)
+        tried, missing = follow_search(search, progress.score)
+        begun = {*first_rates(search)} <= {*tried}
         stage, next_position = (Stage.REPETITIONS, 1) if begun else (Stage.RATES, 0)
         for rate in missing:
             rank = Rank(model, stage, next_position, after_full)

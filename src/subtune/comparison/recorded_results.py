@@ -7,11 +7,9 @@ programs use the same cores.
 
 import os
 import time
-from collections.abc import Sequence
 from importlib import import_module
 from itertools import chain
 from threading import Thread
-from typing import Any
 
 import pandas as pd
 
@@ -21,7 +19,6 @@ from subtune.comparison.next_runs import Method, Progress
 from subtune.core.errors import SubtuneError
 from subtune.core.files import write_atomically
 from subtune.methods import FULL
-from subtune.runs.learning_rates import search_result
 from subtune.steps import exhibits, report_page, runs, scores, summary
 from subtune.steps.context import Context
 from subtune.steps.jobs import list_files, run_job
@@ -35,8 +32,6 @@ TIMES_LATER = 2
 LEAST_SHARE = 0.7
 # A method whose probability of being the answer is below this threshold is unlikely.
 LEAST_PROBABILITY = 0.01
-# A run as a row of a table: maps the names of columns to values.
-Finished = dict[str, Any]
 
 
 class ResultsWriter:
@@ -115,16 +110,15 @@ def write_answers(context: Context, progress: Progress) -> None:
     """
     # A comparison has one experiment, and therefore one job of each step.
     [scored], [summarised], [listed] = (step.jobs(context) for step in (scores, summary, runs))
+    rows = progress.join_recorded_runs()
     with write_atomically(scored.outputs) as outputs:
-        rows = join_recorded_runs(scored.spec["runs"], progress)
         scores.write_score_tables(scored, rows, outputs)
     for path in list_files(scored.outputs):
         os.utime(path, (1, 1))
     with write_atomically(summarised.outputs) as outputs:
         summary.write_summaries(summarised, outputs)
     with write_atomically(listed.outputs) as outputs:
-        rows = join_recorded_runs(listed.spec["planned"], progress)
-        runs.write_table_of_runs(listed, rows, outputs)
+        runs.write_table_of_runs(listed, {scored.id: rows}, outputs)
 
 
 def write_report(context: Context) -> None:
@@ -133,25 +127,10 @@ def write_report(context: Context) -> None:
         run_job(job)
 
 
-def join_recorded_runs(planned: Sequence[Finished], progress: Progress) -> list[Finished]:
-    """Select the planned runs that are recorded, like `subtune.analysis.tables.join_run_ids`."""
-    recorded, joined = progress.find_recorded_specs(), []
-    for entry in planned:
-        if entry["key"] in recorded:
-            run, search = recorded[entry["key"]], entry["search"]
-            tried = progress.tried_rates(search) if search else {}
-            found = search_result(progress.searches[search], tried) if tried else {}
-            # The best rate of the search is replaced by the rate of the recorded run, because the
-            # run with the best rate may not be recorded yet.
-            rate = {"learning_rate": run.recipe.learning_rate}
-            joined.append({**entry, "run": run.id, **found, **rate})
-    return joined
-
-
 def find_answer_so_far(context: Context, progress: Progress) -> tuple[str, set[Method]]:
     """Return the answer as one line, and the methods that are unlikely to be the answer."""
     [job] = scores.jobs(context)
-    rows = join_recorded_runs(job.spec["runs"], progress)
+    rows = progress.join_recorded_runs()
     _, _, chosen, row_scores = scores.collect_run_scores(job, rows)
     line = "; ".join(map(short_answer, find_answers(chosen, row_scores)))
     return line, find_unlikely_methods(chosen, row_scores)

@@ -14,8 +14,9 @@ class HashableModel(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    def to_json_types(self) -> dict[str, Any]:
-        """Return the fields as JSON types, except for fields with their default value.
+    @cached_property
+    def json_types(self) -> dict[str, Any]:
+        """The fields as JSON types, except for fields with their default value.
 
         Therefore a new field with a default does not change ids. Fields named ``…_version`` are
         always included, because a new default version must change the id.
@@ -26,12 +27,12 @@ class HashableModel(BaseModel):
             # A default may depend on the other fields.
             default = field.get_default(call_default_factory=True, validated_data=fields)
             if name.endswith("_version") or fields[name] != default:
-                written[name] = _to_json_types(fields[name])
+                written[name] = _convert_value(fields[name])
         return written
 
     def canonical(self) -> str:
-        """Return the result of `to_json_types` as JSON with sorted keys and without spaces."""
-        return canonical_json(self.to_json_types())
+        """Return `json_types` as JSON with sorted keys and without spaces."""
+        return canonical_json(self.json_types)
 
     def replace(self, **fields: Any) -> Self:
         # `model_copy` would also copy the cached id.
@@ -40,15 +41,15 @@ class HashableModel(BaseModel):
 
     @cached_property
     def id(self) -> str:
-        """The content id of the fields that `to_json_types` returns."""
-        return content_id(self.to_json_types())
+        """The content id of `json_types`."""
+        return content_id(self.json_types)
 
 
-def _to_json_types(content: Any) -> Any:
+def _convert_value(content: Any) -> Any:
     if isinstance(content, HashableModel):
-        return content.to_json_types()
+        return content.json_types
     if isinstance(content, tuple):
-        return [_to_json_types(item) for item in content]
+        return [_convert_value(item) for item in content]
     return content
 
 

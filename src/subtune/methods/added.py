@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection
+from functools import cached_property
 from typing import Any, Literal, Self
 
 from pydantic import Field, GetJsonSchemaHandler, model_validator
@@ -172,7 +173,8 @@ class PeftSettings(HashableModel):
         number = self.fields.get("num_virtual_tokens")
         return number if isinstance(number, int) else 0
 
-    def to_json_types(self) -> dict[str, Any]:
+    @cached_property
+    def json_types(self) -> dict[str, Any]:
         return {"type": self.type} | self.fields
 
 

@@ -50,7 +50,7 @@ class Choice(Section):
 
     def as_yaml(self) -> list[str]:
         """Return the settings and the selections, if any, as one line of YAML each."""
-        selections = {name: of.to_json_types() for name, of in self.selections.items()}
+        selections = {name: of.json_types for name, of in self.selections.items()}
         parts = self.settings, {"selections": selections} if selections else {}
         return [_format_yaml(part) for part in parts if part]
 

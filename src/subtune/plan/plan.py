@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 from subtune.config.schema import Config
 from subtune.core.files import hash_text
@@ -229,6 +230,18 @@ class Plan:
         """Find the keys of the search jobs that choose learning rates for the runs of sweeps."""
         needed = {run.search for sweep in sweeps for run in self.sweeps[sweep]}
         return [key for key, job in self.search_jobs.items() if not needed.isdisjoint(job)]
+
+    def describe_runs(self, runs: Iterable[PlannedRun]) -> dict[str, Any]:
+        """Return JSON types for a job that reads ``runs`` and their searches (`read_planned_runs`).
+
+        The keys are ``runs`` and ``searches``.
+        """
+        runs = [*runs]
+        searches = dict.fromkeys(run.search for run in runs if run.search)
+        return {
+            "runs": [run.json_types for run in runs],
+            "searches": [self.searches[search].json_types for search in searches],
+        }
 
     def run_keys_by_method(
         self, experiment: str, model_name: str, task_name: str

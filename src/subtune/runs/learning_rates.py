@@ -1,20 +1,23 @@
 """Learning-rate searches, which train runs that differ only in their learning rate.
 
-The runs of a search are recorded, so an interrupted search continues after the recorded runs.
+A search is a function of the recorded runs, so an interrupted search continues after these runs.
 """
 
-import json
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from subtune.runs import records
-from subtune.runs.spec import LEARNING_RATES_BELOW, RunSpec, SearchSpec
+from subtune.runs.spec import LEARNING_RATES_BELOW, PlannedRun, RunSpec, SearchSpec
 
 # The largest number of learning rates that a search adds to its list.
 MAX_ADDED_RATES = 4
+# A function that returns the score of a recorded run, NaN if the run diverged, or None without a
+# record.
+Score = Callable[[RunSpec], float | None]
 
 
 def choose_next_rates(spec: SearchSpec, scores: Mapping[float, float]) -> list[float]:
@@ -63,25 +66,25 @@ def first_rates(spec: SearchSpec) -> Sequence[float]:
     return spec.rates[middle - 1 : middle + 2]
 
 
-def read_score(run: RunSpec, store: Path) -> float | None:
-    """Read a run's first metric on its first evaluation split, or None without a record."""
-    if not records.is_recorded(store, run.id):
-        return None
-    task = run.tokens.data.task
-    return records.read_outcome(store, run.id)["scores"][task.evaluation[0]][task.metrics[0]]
+def middle_rate(spec: SearchSpec) -> float:
+    """Return the learning rate with which a comparison trains a method first."""
+    return spec.rates[len(spec.rates) // 2]
 
 
-def recorded_scores(
-    spec: SearchSpec, score: Callable[[RunSpec], float | None]
-) -> dict[float, float]:
-    """Repeat the recorded part of a search, and return the score of each learning rate."""
+def follow_search(spec: SearchSpec, score: Score) -> tuple[dict[float, float], list[float]]:
+    """Repeat the recorded part of a search.
+
+    Returns:
+        The score of each learning rate tried so far, and the rates to train next. The second list
+        is empty if the search is done.
+    """
     scores: dict[float, float] = {}
     while True:
         rates = choose_next_rates(spec, scores)
         known = {rate: score(spec.run.with_learning_rate(rate)) for rate in rates}
         recorded = {rate: value for rate, value in known.items() if value is not None}
         if not recorded:
-            return scores
+            return scores, rates
         scores |= recorded
 
 
@@ -89,25 +92,24 @@ def find_learning_rates(
     specs: Iterable[SearchSpec], store: Path, train: Callable[[list[RunSpec]], object]
 ) -> dict[str, dict[str, Any]]:
     """Run several searches whose runs are trained together; return each `search_result` by id."""
-    specs = [*specs]
+    specs, score = [*specs], partial(records.read_score, store)
     while True:
-        scores = [recorded_scores(spec, partial(read_score, store=store)) for spec in specs]
-        runs = [
-            spec.run.with_learning_rate(rate)
-            for spec, known in zip(specs, scores, strict=True)
-            for rate in choose_next_rates(spec, known)
-        ]
+        followed = [(spec, *follow_search(spec, score)) for spec in specs]
+        runs = [spec.run.with_learning_rate(rate) for spec, _, rates in followed for rate in rates]
         if not runs:
-            break
+            return {
+                spec.id: search_result(spec, best_rate(spec, scores), scores)
+                for spec, scores, _ in followed
+            }
         train(runs)
-    scored = zip(specs, scores, strict=True)
-    return {spec.id: search_result(spec, known) for spec, known in scored}
 
 
-def search_result(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str, Any]:
-    """Return the result of a finished search, given the score of each learning rate.
+def search_result(
+    spec: SearchSpec, learning_rate: float, scores: Mapping[float, float]
+) -> dict[str, Any]:
+    """Return the result of a search, given the chosen rate and the score of each tried rate.
 
-    The dict contains the best ``learning_rate`` and the list ``tried``, with a dict of
+    The dict contains the chosen ``learning_rate`` and the list ``tried``, with a dict of
     ``learning_rate``, ``run`` id and ``score`` for each run. The score of a diverged run is None.
     """
     tried = [
@@ -115,9 +117,80 @@ def search_result(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str, 
         | {"score": None if math.isnan(scores[rate]) else scores[rate]}
         for rate in sorted(scores)
     ]
-    return {"learning_rate": best_rate(spec, scores), "tried": tried}
+    return {"learning_rate": learning_rate, "tried": tried}
 
 
-def read_searches(paths: Iterable[str | Path]) -> dict[str, dict[str, Any]]:
-    """Read JSON files that map the id of each search to its `search_result`, and merge them."""
-    return {id: found for path in paths for id, found in json.loads(Path(path).read_text()).items()}
+def read_planned_runs(
+    described: Mapping[str, Any],
+) -> tuple[list[PlannedRun], dict[str, SearchSpec]]:
+    """Parse the runs and their searches, by id, from `Plan.describe_runs`."""
+    runs = [PlannedRun.model_validate(run) for run in described["runs"]]
+    searches = map(SearchSpec.model_validate, described["searches"])
+    return runs, {search.id: search for search in searches}
+
+
+def read_finished_runs(
+    described: Mapping[str, Any], store: Path, outputs: Iterable[str]
+) -> list[dict[str, Any]]:
+    """Join the runs from `Plan.describe_runs` with their records (`join_recorded_runs`).
+
+    A `SubtuneError` is raised if a run has no record, although its sweep or search has ended.
+    ``outputs`` are the output files of sweeps and searches.
+    """
+    records.require_recorded(store, outputs)
+    return join_recorded_runs(*read_planned_runs(described), partial(records.read_score, store))
+
+
+def join_recorded_runs(
+    planned: Sequence[PlannedRun], searches: Mapping[str, SearchSpec], score: Score
+) -> list[dict[str, Any]]:
+    """Return a row for each planned run that is recorded, with its names and its learning rate.
+
+    All runs that share a search have the rate with the best score so far. A rate is considered only
+    if the first planned run of the search is recorded with this rate.
+
+    A row has the planned run's ``key`` and names, and the id ``run`` of its record. ``tried`` is
+    from the `search_result`, and ``planned`` is the number of seeds or folds of the run's method.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    repetitions = defaultdict[tuple, set](set)
+    for run in planned:
+        if run.search and run.search not in found:
+            found[run.search] = _result_so_far(searches[run.search], run.spec, score)
+        repetitions[run.setting].add((run.seed, run.spec.recipe.fold))
+    rows = []
+    for run in planned:
+        spec = run.with_chosen_rate(found)
+        if score(spec) is not None:
+            fold = spec.recipe.fold
+            row = {
+                "key": run.key,
+                "run": spec.id,
+                "search": run.search,
+                "model": run.model_name,
+                "task": run.task_name,
+                "method": run.method,
+                "fraction": run.fraction,
+                "scope": run.scope,
+                "train_rows": run.train_rows,
+                "fold": fold.number if fold else None,
+                "partition": fold.partition if fold else None,
+                "learning_rate": spec.recipe.learning_rate,
+                "tried": found[run.search]["tried"] if run.search else [],
+                "seed": run.seed,
+                "planned": len(repetitions[run.setting]),
+            }
+            rows.append(row)
+    return rows
+
+
+def _result_so_far(spec: SearchSpec, first: RunSpec, score: Score) -> dict[str, Any]:
+    """Return the result of a search, with a rate at which its planned run ``first`` is recorded."""
+    tried, _ = follow_search(spec, score)
+    possible = {
+        rate: tried.get(rate, math.nan)
+        for rate in {*tried, middle_rate(spec)}
+        if score(first.with_learning_rate(rate)) is not None
+    }
+    rate = best_rate(spec, possible) if possible else middle_rate(spec)
+    return search_result(spec, rate, tried)

@@ -27,7 +27,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout, hash_bytes, new_directory
 from subtune.core.ids import content_id
 from subtune.runs.spec import RunSpec
+from subtune.tasks import TaskSpec
 
 CHECKSUMS = "checksums.json"
 DELTA = "delta.safetensors"
@@ -81,7 +82,7 @@ def write_record_files(store: Path, spec: RunSpec, fill: Callable[[Path], object
     try:
         with new_directory(store / spec.id) as draft:
             fill(draft)
-            text = json.dumps(spec.to_json_types(), indent=2, ensure_ascii=False)
+            text = json.dumps(spec.json_types, indent=2, ensure_ascii=False)
             (draft / "spec.json").write_text(text + "\n", encoding="utf-8")
             write_checksums(draft)
     except SubtuneError as error:
@@ -123,6 +124,18 @@ def read_outcome(store: Path, run_id: str) -> dict[str, Any]:
             if value is None or outcome["diverged"]:
                 by_metric[metric] = math.nan
     return outcome
+
+
+def first_score(outcome: Mapping[str, Any], task: TaskSpec) -> float:
+    """Return the first metric on the first evaluation split. Refits are not scored: NaN."""
+    return outcome["scores"].get(task.evaluation[0], {}).get(task.metrics[0], math.nan)
+
+
+def read_score(store: Path, run: RunSpec) -> float | None:
+    """Read a run's `first_score`, or return None without a record."""
+    if not is_recorded(store, run.id):
+        return None
+    return first_score(read_outcome(store, run.id), run.tokens.data.task)
 
 
 def read_recorded_predictions(store: Path, run_id: str) -> dict[str, np.ndarray]:
@@ -272,32 +285,50 @@ def require_undamaged(store: Path, run_id: str) -> None:
 
 
 def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:
-    """Find damaged records, and missing records of finished sweeps.
+    """Find damaged records, and missing records of finished sweeps and searches.
 
     Returns:
-        The error message of each affected run, by run id; and the paths (records and tables of
-        sweeps) that must be deleted for Snakemake to train exactly these runs again.
+        The error message of each affected run, by run id; and the paths (records and outputs of
+        sweeps and searches) that must be deleted for Snakemake to train exactly these runs again.
     """
-    store, sweeps = Path(layout.records()), dict[Path, set[str]]()
-    for table in sorted(Path(layout.sweep("*")).parent.glob("[!.]*.csv")):
-        # Damaged tables are skipped, because they do not show which runs the sweep has.
-        with contextlib.suppress(OSError, ValueError, KeyError, csv.Error):
-            sweeps[table] = {*filter(RUN_ID.fullmatch, read_sweep_run_ids(table).values())}
+    store, finished = Path(layout.records()), dict[Path, set[str]]()
+    for pattern in map(Path, (layout.sweep("[!.]*"), layout.searches("[!.]*"))):
+        finished |= {path: read_run_ids(path) for path in sorted(pattern.parent.glob(pattern.name))}
     damage = {}
-    for run_id in sorted({*list_stored_ids(layout)}.union(*sweeps.values())):
+    for run_id in sorted({*list_stored_ids(layout)}.union(*finished.values())):
         try:
             require_undamaged(store, run_id)
         except SubtuneError as error:
             damage[run_id] = str(error)
     records = [store / run_id for run_id in damage if (store / run_id).exists()]
-    tables = [table for table, runs in sweeps.items() if not runs.isdisjoint(damage)]
-    return damage, records + tables
+    outputs = [path for path, runs in finished.items() if not runs.isdisjoint(damage)]
+    return damage, records + outputs
 
 
-def read_sweep_run_ids(table: str | Path) -> dict[str, str]:
-    """Map each planned run's key to its run id. They differ if a search chose the learning rate."""
-    with open(table, encoding="utf-8", newline="") as file:
-        return {row["key"]: row["run"] for row in csv.DictReader(file, restval="")}
+def require_recorded(store: Path, outputs: Iterable[str]) -> None:
+    """Raise a `SubtuneError` if a run of a finished sweep or search has no record.
+
+    ``outputs`` are the output files of sweeps and searches. Missing files are skipped.
+    """
+    for path in filter(Path.is_file, map(Path, outputs)):
+        for run_id in sorted(read_run_ids(path)):
+            if not is_recorded(store, run_id):
+                read_spec(store, run_id)
+
+
+def read_run_ids(output: Path) -> set[str]:
+    """Read the ids of all runs of a finished sweep or search from its output.
+
+    A damaged file has no ids, because it does not show which runs were trained.
+    """
+    ids: list[str] = []
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error):
+        text = output.read_text(encoding="utf-8")
+        if output.suffix == ".json":
+            ids = [rate["run"] for found in json.loads(text).values() for rate in found["tried"]]
+        else:
+            ids = [row["run"] for row in csv.DictReader(io.StringIO(text), restval="")]
+    return {*filter(RUN_ID.fullmatch, ids)}
 
 
 def list_stored_ids(layout: Layout) -> list[str]:

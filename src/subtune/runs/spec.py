@@ -305,29 +305,20 @@ class PlannedRun(HashableModel):
         """The id of ``spec``, or a hash of ``spec`` and the search that completes it."""
         if self.search is None:
             return self.spec.id
-        return content_id({"run": self.spec.to_json_types(), "search": self.search})
+        return content_id({"run": self.spec.json_types, "search": self.search})
 
     @property
     def task_name(self) -> str:
         return self.spec.tokens.data.task.name
 
-    def columns(self) -> dict[str, Any]:
-        """Return the run's values in tables. A learning rate that a search chooses is None."""
-        recipe = self.spec.recipe
-        return {
-            "key": self.key,
-            "search": self.search,
-            "model": self.model_name,
-            "task": self.task_name,
-            "method": self.method,
-            "fraction": self.fraction,
-            "scope": self.scope,
-            "train_rows": self.train_rows,
-            "fold": recipe.fold.number if recipe.fold else None,
-            "learning_rate": None if self.search else recipe.learning_rate,
-            "seed": self.seed,
-        }
+    @property
+    def setting(self) -> tuple[Hashable, ...]:
+        """The values that are equal for runs that differ only in learning rate, seed and fold."""
+        names = self.model_name, self.task_name, self.method
+        return *names, self.fraction, self.scope, self.train_rows
 
-    def with_chosen_rate(self, rates: Mapping[str, float]) -> RunSpec:
-        """Return ``spec`` with its search's learning rate. The keys of ``rates`` are search ids."""
-        return self.spec.with_learning_rate(rates[self.search]) if self.search else self.spec
+    def with_chosen_rate(self, found: Mapping[str, Mapping[str, Any]]) -> RunSpec:
+        """Return ``spec`` with its search's learning rate. ``found`` maps search ids to results."""
+        if self.search is None:
+            return self.spec
+        return self.spec.with_learning_rate(found[self.search]["learning_rate"])

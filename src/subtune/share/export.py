@@ -103,7 +103,7 @@ def _write_other_files(
     draft: Path, layout: Layout, spec: RunSpec, model: Encoder, place: str, adapter: bool = False
 ) -> None:
     """Write the run's spec, the tokenizer and the model card to the folder of an export."""
-    text = json.dumps(spec.to_json_types(), indent=2, ensure_ascii=False)
+    text = json.dumps(spec.json_types, indent=2, ensure_ascii=False)
     (draft / SPEC).write_text(text + "\n", encoding="utf-8")
     for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
         path = Path(layout.model(spec.model.id)) / name

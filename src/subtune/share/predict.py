@@ -98,8 +98,8 @@ def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[Ru
     tokens = spec.tokens.replace(data=data)
     places, model = {"files": {"train": file}}, layout.model(spec.model.id)
     made, outputs = {"rows": layout.dataset(data.key)}, {"tokens": layout.tokens(tokens.key)}
-    inputs, written = {**made, "model": model}, tokens.to_json_types()
-    dataset = Job("dataset", data.key, data.to_json_types(), {}, made, places)
+    inputs, written = {**made, "model": model}, tokens.json_types
+    dataset = Job("dataset", data.key, data.json_types, {}, made, places)
     for job in (dataset, Job("tokens", tokens.key, written, inputs, outputs, {})):
         [output] = job.outputs.values()
         if not Path(output).exists():

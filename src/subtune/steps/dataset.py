@@ -20,7 +20,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         files = {split: str(path) for split, path in paths.items() if split in rows.splits}
         outputs = {"rows": context.layout.dataset(key)}
         places = context.hub_resources | {"files": files}
-        yield Job("dataset", key, rows.to_json_types(), {}, outputs, places)
+        yield Job("dataset", key, rows.json_types, {}, outputs, places)
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:

@@ -18,7 +18,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         outputs = {"entries": layout.fisher_entries(key), "sums": layout.fisher_sums(key)}
         needed = context.model_job_resources(fisher, context.estimates.fisher_cost(key))
         inputs = context.model_inputs(fisher)
-        yield Job("fisher", key, fisher.to_json_types(), inputs, outputs, needed)
+        yield Job("fisher", key, fisher.json_types, inputs, outputs, needed)
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:

@@ -15,7 +15,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     for id, model in context.plan.models.items():
         places = context.hub_resources | {"place": context.plan.locations[id]}
         outputs = {"model": context.layout.model(id)}
-        yield Job("model", id, model.to_json_types(), {}, outputs, places)
+        yield Job("model", id, model.json_types, {}, outputs, places)
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:

@@ -15,7 +15,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     for id, ranking in context.plan.rankings.items():
         inputs = {"fishers": [context.layout.fisher_entries(f.key) for f in ranking.fishers]}
         outputs = {"ranking": context.layout.ranking(id)}
-        yield Job("ranking", id, ranking.to_json_types(), inputs, outputs, {})
+        yield Job("ranking", id, ranking.json_types, inputs, outputs, {})
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:

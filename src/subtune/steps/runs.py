@@ -16,30 +16,41 @@ def jobs(context: "Context") -> Iterator[Job]:
 
     plan, layout = context.plan, context.layout
     meanings = hash_text(read_package_text("subtune.analysis", "columns.csv"))
-    planned, costs = [], context.estimates.run_costs
-    for name, runs in plan.experiments.items():
-        for run in runs:
-            planned.append(run.columns() | {"experiment": name, "flops": costs[run.key].flops})
+    costs = context.estimates.run_costs
     outputs = {"csv": layout.table_of_runs(), "columns": layout.columns_of_runs()}
     inputs, resources = context.sweep_inputs(plan.sweeps), {"store": layout.records()}
-    spec = {"planned": planned, "meanings": meanings}
+    spec = {
+        "experiments": {name: plan.describe_runs(runs) for name, runs in plan.experiments.items()},
+        "flops": {key: cost.flops for key, cost in costs.items()},
+        "meanings": meanings,
+    }
     yield Job("runs", "runs", spec, inputs, outputs, resources)
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write a table of all runs in finished sweeps."""
-    from subtune.analysis.tables import join_run_ids
+    """Write a table of all runs, and the meaning of each column."""
+    from subtune.runs.learning_rates import read_finished_runs
 
-    finished = join_run_ids(job.spec["planned"], job.inputs["sweeps"], job.inputs["searches"])
+    store, made = Path(job.resources["store"]), [*job.inputs["sweeps"], *job.inputs["searches"]]
+    experiments = job.spec["experiments"].items()
+    finished = {name: read_finished_runs(runs, store, made) for name, runs in experiments}
     write_table_of_runs(job, finished, outputs)
 
 
 def write_table_of_runs(
-    job: Job, finished: Sequence[Mapping[str, Any]], outputs: Mapping[str, str]
+    job: Job, finished: Mapping[str, Sequence[Mapping[str, Any]]], outputs: Mapping[str, str]
 ) -> None:
-    """Write the table of finished runs (from `join_run_ids`), and the meaning of each column."""
+    """Write the table of finished runs and the meaning of each column.
+
+    ``finished`` maps experiments to rows from `subtune.runs.learning_rates.join_recorded_runs`.
+    """
     from subtune.analysis.tables import column_meanings, table_of_runs
 
-    table = table_of_runs(Path(job.resources["store"]), finished)
+    rows = [
+        {**row, "experiment": name, "flops": job.spec["flops"][row["key"]]}
+        for name, runs in finished.items()
+        for row in runs
+    ]
+    table = table_of_runs(Path(job.resources["store"]), rows)
     table.to_csv(outputs["csv"], index=False)
     column_meanings(list(table)).to_csv(outputs["columns"], index=False)

@@ -5,7 +5,6 @@ parameters, and two tables of the scores at the best learning rates: one for the
 set, and one for every training set size.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +15,6 @@ from subtune.steps.jobs import Job
 if TYPE_CHECKING:
     import pandas as pd
 
-    from subtune.runs.spec import PlannedRun
     from subtune.steps.context import Context
     from subtune.tasks.task import ScoreColumn
 
@@ -48,7 +46,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             del column["title"]
         planned = context.plan.experiments[name]
         spec = {
-            "runs": _describe_runs(planned),
+            **context.plan.describe_runs(planned),
             "models": list(experiment.models),
             "of_texts": sorted({run.method for run in planned if run.spec.reads_texts}),
             "columns": columns,
@@ -62,7 +60,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             ],
             "predictions": {
                 task.name: {
-                    "task": task.spec().to_json_types(),
+                    "task": task.spec().json_types,
                     "systems": {system: hash_files(Path(f)) for system, f in task.predictions},
                 }
                 for task in predicted
@@ -81,32 +79,21 @@ def jobs(context: "Context") -> Iterator[Job]:
         yield Job("scores", name, spec, inputs, outputs, places)
 
 
-def _describe_runs(runs: "Sequence[PlannedRun]") -> list[dict[str, Any]]:
-    """Describe each run. ``planned`` is the number of seeds or folds of its method."""
-    from subtune.analysis.chosen_runs import SETTING
-
-    described = []
-    for run in runs:
-        fold = run.spec.recipe.fold
-        described.append(run.columns() | {"partition": fold.partition if fold else None})
-    settings = [tuple(run[name] for name in SETTING) for run in described]
-    pairs = [(run["seed"], run["fold"]) for run in described]
-    planned = Counter(setting for setting, _ in {*zip(settings, pairs, strict=True)})
-    return [run | {"planned": planned[s]} for s, run in zip(settings, described, strict=True)]
-
-
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the score tables of all runs in finished sweeps."""
-    from subtune.analysis.tables import join_run_ids
+    from subtune.runs.learning_rates import read_finished_runs
 
-    finished = join_run_ids(job.spec["runs"], job.inputs["sweeps"], job.inputs["searches"])
+    made = [*job.inputs["sweeps"], *job.inputs["searches"]]
+    finished = read_finished_runs(job.spec, Path(job.resources["store"]), made)
     write_score_tables(job, finished, outputs)
 
 
 def collect_run_scores(
     job: Job, finished: Sequence[Mapping[str, Any]]
 ) -> "tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]":
-    """Collect the scores of runs (from `join_run_ids`), and choose the best learning rates.
+    """Collect the scores of runs, and choose the best learning rates.
+
+    ``finished`` is from `subtune.runs.learning_rates.join_recorded_runs`.
 
     Returns:
         Four tables: the scores of all runs; the scores at the best learning rates, for every

@@ -21,7 +21,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         inputs, cost = context.training_inputs(runs), context.estimates.search_cost(key)
         needed = context.training_resources(runs, cost)
         searches = [plan.searches[id] for id in ids]
-        spec = {"searches": [search.to_json_types() for search in searches]}
+        spec = {"searches": [search.json_types for search in searches]}
         yield Job("search", key, spec, inputs, {"searches": layout.searches(key)}, needed)
 
 

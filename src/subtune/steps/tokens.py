@@ -22,7 +22,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         outputs = {"tokens": layout.tokens(key)}
         memory = MEMORY_MB + context.estimates.examples_mb(tokens)
         needed = {"mem_mb": int(memory), "minutes": JOB_MINUTES}
-        yield Job("tokens", key, tokens.to_json_types(), inputs, outputs, needed)
+        yield Job("tokens", key, tokens.json_types, inputs, outputs, needed)
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:

@@ -27,35 +27,28 @@ def jobs(context: "Context") -> Iterator[Job]:
         inputs = context.training_inputs(sweep)
         inputs["searches"] = [*map(layout.searches, plan.find_search_jobs(key))]
         needed = context.training_resources(sweep, context.estimates.sweep_cost(key))
-        spec = {"runs": [run.to_json_types() for run in sweep]}
+        spec = plan.describe_runs(sweep)
         yield Job("train", key, spec, inputs, {"sweep": layout.sweep(key)}, needed)
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Train the runs of one sweep, and write a record of each run and a table of the sweep."""
-    import pandas as pd
-
+    """Train the runs of one sweep, and write a record of each run and a list of their ids."""
     from subtune.runs import records
-    from subtune.runs.learning_rates import read_searches
-    from subtune.runs.spec import PlannedRun
+    from subtune.runs.learning_rates import find_learning_rates, read_planned_runs
 
     store = Path(job.resources["store"])
-    found = read_searches(job.inputs["searches"])
-    rates = {search: outcome["learning_rate"] for search, outcome in found.items()}
-    planned = [PlannedRun.model_validate(run) for run in job.spec["runs"]]
-    runs = {run.key: run.with_chosen_rate(rates) for run in planned}
-    missing = [spec for spec in runs.values() if not records.is_recorded(store, spec.id)]
-    log_line(f"{len(runs)} runs: {len(runs) - len(missing)} recorded, {len(missing)} to train")
+    planned, searches = read_planned_runs(job.spec)
     with open_training_function(job, threads) as train:
+        # The searches have ended, so nothing is trained unless a record was removed.
+        found = find_learning_rates(searches.values(), store, train)
+        runs = [run.with_chosen_rate(found) for run in planned]
+        missing = [spec for spec in runs if not records.is_recorded(store, spec.id)]
+        log_line(f"{len(runs)} runs: {len(runs) - len(missing)} recorded, {len(missing)} to train")
         if missing:
-            train([*runs.values()])
-    # When `compare` trains a sweep or a search in parts, no table is written.
+            train(runs)
+    # When `compare` trains a sweep or a search in parts, no list is written.
     if "sweep" in outputs:
-        rows = [
-            {"key": key, "run": spec.id} | records.read_outcome(store, spec.id)
-            for key, spec in runs.items()
-        ]
-        pd.json_normalize(rows).to_csv(outputs["sweep"], index=False)
+        Path(outputs["sweep"]).write_text("\n".join(["run", *(spec.id for spec in runs), ""]))
 
 
 def make_trainer(

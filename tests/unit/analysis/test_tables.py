@@ -15,7 +15,6 @@ from subtune.analysis.tables import (
     DTYPES,
     column_declarations,
     column_meanings,
-    join_run_ids,
     list_runs,
     order_columns,
     read_model_and_method_names,
@@ -133,20 +132,6 @@ def test_why_a_run_trained_alone_or_unpadded_is_in_its_row(store, tmp_path):
     write_checksums(path.parent)
     table = table_of_runs(copied, planned(copied)).set_index("run")
     assert table.loc[first, list(reasons)].to_dict() == reasons
-
-
-def test_planned_runs_get_the_runs_and_rates_that_they_became(tmp_path):
-    (tmp_path / "sweep.csv").write_text("key,run,diverged\n111,222,False\n333,333,False\n")
-    found = {"learning_rate": 0.1, "tried": [{"learning_rate": 0.1, "run": "444", "score": 0.5}]}
-    (tmp_path / "s.json").write_text(json.dumps({"s": found}))
-    planned = [
-        {"key": "111", "search": "s", "learning_rate": None},
-        {"key": "333", "search": None, "learning_rate": 0.2},
-        {"key": "not trained yet", "search": None, "learning_rate": 0.3},
-    ]
-    first, second = join_run_ids(planned, [tmp_path / "sweep.csv"], [tmp_path / "s.json"])
-    assert first == planned[0] | found | {"run": "222"}
-    assert second == planned[1] | {"run": "333"}
 
 
 @pytest.fixture(scope="module")

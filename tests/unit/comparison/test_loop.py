@@ -44,7 +44,7 @@ def job_of(state: Loop, *methods: str, model: str = "a") -> Job:
     """A job that trains the next runs of some methods."""
     every = [run for _, runs in rank_missing_runs(state.progress) for run in runs]
     runs = [run for run in every if run.method in methods and run.model_name == model]
-    return Job("train", "+".join(methods), {"runs": [r.to_json_types() for r in runs]}, {}, {}, {})
+    return Job("train", "+".join(methods), {"runs": [r.json_types for r in runs]}, {}, {}, {})
 
 
 @pytest.mark.fault(
@@ -145,7 +145,7 @@ def test_an_answer_that_lacks_the_last_runs_says_so(monkeypatch, lines):
     monkeypatch.setattr(Loop, "read_scores", lambda state: state.progress.scores.update(a=1, b=1))
     monkeypatch.setattr(Loop, "next_jobs", lambda state: [TOKENS])
     monkeypatch.setattr(loop, "_train_until_stopped", stop)
-    monkeypatch.setattr(loop.Progress, "find_recorded_specs", lambda progress: {"a": 1})
+    monkeypatch.setattr(loop.Progress, "join_recorded_runs", lambda progress: [{"run": "a"}])
     monkeypatch.setattr(loop.ResultsWriter, "finish", lambda *_: False)
     workers = SimpleNamespace(stop=lambda seconds: None)
     loop.train_within_time_limit(context, TimeLimit(0, 60), workers)

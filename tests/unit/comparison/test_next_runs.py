@@ -1,7 +1,5 @@
 """What a comparison trains next, from its plan and from what is recorded."""
 
-import pytest
-
 from subtune.comparison.next_runs import rank_missing_runs
 from tests.helpers.comparisons import SEARCHED, progress, score_id
 
@@ -105,17 +103,3 @@ def test_methods_train_on_the_model_with_the_best_floor_first():
     # TF-IDF belongs to no model, so its other folds do not wait for the model a.
     [*described_runs] = described(found)
     assert described_runs.index("embeddings/1 tf-idf/1") < models.index("a")
-
-
-def test_the_recorded_runs_of_a_method_have_the_best_rate_that_its_first_run_has():
-    scores = {score_id("full", 0, 1e-3): 0.7, score_id("full", 0, 1e-2): 0.8}
-    recorded = progress(scores).find_recorded_specs()
-    assert [run.recipe.learning_rate for run in recorded.values()] == [1e-2]
-    # The second fold was trained at another rate.
-    scores[score_id("full", 1, 1e-3)] = 0.7
-    assert len(progress(scores).find_recorded_specs()) == 1
-
-
-@pytest.mark.parametrize("rate", [1e-4, 1e-2])
-def test_another_rate_than_the_middle_one_is_no_answer_before_it_is_recorded(rate):
-    assert not progress({score_id("full", 1, rate): 0.9}).find_recorded_specs()

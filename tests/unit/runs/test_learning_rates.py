@@ -13,12 +13,13 @@ from subtune.runs.learning_rates import (
     best_rate,
     choose_next_rates,
     find_learning_rates,
-    read_score,
-    recorded_scores,
+    follow_search,
+    join_recorded_runs,
 )
 from subtune.runs.spec import SearchSpec
 from subtune.training.checkpoints import Checkpoints
 from tests.helpers import examples
+from tests.helpers.comparisons import progress, score_id
 from tests.helpers.records import record
 from tests.unit.training.results import FILES, assert_same_files
 
@@ -140,7 +141,7 @@ def test_a_search_leaves_ordinary_runs_and_a_table_of_them(tmp_path, tiny_bert):
     assert scored[found["learning_rate"]] == max(scored.values())
     # A search whose runs are recorded trains none.
     assert find_learning_rates([spec], tmp_path, None) == {spec.id: found}
-    assert recorded_scores(spec, partial(read_score, store=tmp_path)) == scored
+    assert follow_search(spec, partial(records.read_score, tmp_path)) == (scored, [])
 
 
 def test_searches_of_one_job_train_side_by_side(tmp_path, tiny_bert):
@@ -181,3 +182,33 @@ def test_a_search_that_is_cut_anywhere_finds_the_same(tmp_path, tiny_bert):
     assert found == expected
     for row in found[spec.id]["tried"]:
         assert_same_files(store, row["run"], whole, row["run"], FILES)
+
+
+def test_a_recorded_run_that_does_not_depend_on_the_seed_counts_for_every_seed():
+    [run, *_] = [one for one in progress().planned if one.method == "embeddings"]
+    planned = [run.replace(seed=seed) for seed in range(3)]
+    rows = join_recorded_runs(planned, {}, {run.spec: 0.5}.get)
+    assert [(row["seed"], row["run"], row["planned"]) for row in rows] == [
+        (seed, run.spec.id, 3) for seed in range(3)
+    ]
+
+
+def test_a_run_of_a_search_has_the_rate_that_was_trained_and_the_outcome_so_far():
+    middle = score_id("bitfit", 0, 1e-3)
+    [row] = progress({middle: 0.5}).join_recorded_runs()
+    assert (row["run"], row["learning_rate"], row["planned"]) == (middle, 1e-3, 2)
+    assert [(rate["learning_rate"], rate["score"]) for rate in row["tried"]] == [(1e-3, 0.5)]
+
+
+def test_the_recorded_runs_of_a_method_have_the_best_rate_that_its_first_run_has():
+    scores = {score_id("full", 0, 1e-3): 0.7, score_id("full", 0, 1e-2): 0.8}
+    rows = progress(scores).join_recorded_runs()
+    assert [row["learning_rate"] for row in rows] == [1e-2]
+    # The second fold was trained at another rate.
+    scores[score_id("full", 1, 1e-3)] = 0.7
+    assert len(progress(scores).join_recorded_runs()) == 1
+
+
+@pytest.mark.parametrize("rate", [1e-4, 1e-2])
+def test_another_rate_than_the_middle_one_is_no_answer_before_it_is_recorded(rate):
+    assert not progress({score_id("full", 1, rate): 0.9}).join_recorded_runs()

@@ -16,6 +16,7 @@ from subtune import cli
 from subtune.analysis.run_scores import require_scores_of_predictions
 from subtune.analysis.tables import list_runs
 from subtune.core.errors import SubtuneError
+from subtune.core.files import write_text
 from subtune.runs import records
 from tests.helpers import examples
 from tests.helpers.records import flip_a_bit, record
@@ -39,14 +40,18 @@ FILES = [*READERS, "checksums.json"]
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory, tiny_bert):
-    """Results with three records of two sweeps."""
+    """Results with three records of two sweeps and a search."""
     results = tmp_path_factory.mktemp("results")
     record(results / "runs", SPECS, tiny_bert)
-    (results / "sweeps").mkdir()
-    for name, specs in (("one", SPECS[:2]), ("two", SPECS[2:])):
-        runs = [spec.id for spec in specs]
-        table = pd.DataFrame({"key": runs, "run": runs})
-        table.to_csv(results / "sweeps" / f"{name}.csv", index=False)
+    first, second, third = (spec.id for spec in SPECS)
+    found = {"0123456789ab": {"learning_rate": 0.1, "tried": [{"run": second, "score": 0.5}]}}
+    for path, text in {
+        "sweeps/one.csv": f"run\n{first}\n{second}\n",
+        # Earlier sweeps have more columns. The key of a run whose rate was searched is no run's id.
+        "sweeps/two.csv": f"key,run,diverged\nba9876543210,{third},False\n",
+        "searches/s.json": json.dumps(found),
+    }.items():
+        write_text(results / path, text)
     return results
 
 
@@ -254,9 +259,22 @@ def test_every_damage_to_a_record_is_found(results, capsys, name, damage):
     assert "1 run(s) have a damaged or missing record." in said
 
 
-@pytest.mark.parametrize("content", [b"", b"ran\n1\n", b"\xff\x00\xfe", b"run\n../../victim\n"])
-def test_a_damaged_table_names_no_runs(results, capsys, content):
-    (results / "sweeps" / "one.csv").write_bytes(content)
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"ran\n1\n",
+        b"\xff\x00\xfe",
+        b"run\n../../victim\n",
+        b"key,run\n1\n",
+        b"[1]",
+        b"{",
+        b'{"s": 1}',
+    ],
+)
+@pytest.mark.parametrize("name", ["sweeps/one.csv", "searches/s.json"])
+def test_a_damaged_output_names_no_runs(results, capsys, name, content):
+    (results / name).write_bytes(content)
     assert verified(results, capsys)[0] == 0
 
 
@@ -269,13 +287,18 @@ def test_a_record_of_another_run_in_its_place_is_found(results, capsys):
     assert f"is the spec of run {SPECS[1].id}" in said
 
 
-def test_the_files_to_delete_are_damaged_records_and_tables_of_their_sweeps(results, capsys):
+def test_the_files_to_delete_are_damaged_records_and_what_their_jobs_wrote(results, capsys):
     damaged, gone = SPECS[0].id, SPECS[1].id
     flip_a_bit(results / "runs" / damaged / "delta.safetensors")
     shutil.rmtree(results / "runs" / gone)
     status, said = verified(results, capsys)
     assert status == 1
-    assert said.endswith(f"rm -r {results}/runs/{damaged} {results}/sweeps/one.csv\n")
+    outputs = [f"{results}/{name}" for name in ("sweeps/one.csv", "searches/s.json")]
+    assert said.endswith(f"rm -r {results}/runs/{damaged} {' '.join(outputs)}\n")
+    # Neither table can be made without the lost record.
+    with pytest.raises(SubtuneError, match=f"runs/{gone} is missing; `subtune verify"):
+        records.require_recorded(results / "runs", outputs)
+    records.require_recorded(results / "runs", [f"{results}/sweeps/two.csv", "no such file"])
 
 
 def test_where_there_are_no_records_that_is_said(tmp_path, capsys):

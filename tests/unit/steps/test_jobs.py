@@ -240,11 +240,13 @@ def test_a_plan_in_results_that_cannot_be_written_is_read(
     assert write_plan(settings) == passed_plan and tables_read == []
 
 
+# The steps whose jobs compute the ids of runs.
+OF_RUNS = ["train", "scores", "runs"]
 VERSIONS = {
-    "data_version": ("DATA_VERSION", ["dataset", "tokens", "fisher", "train"]),
-    "tokens_version": ("TOKENS_VERSION", ["tokens", "fisher", "train"]),
-    "recipe_version": ("RECIPE_VERSION", ["train"]),
-    "fold_version": ("FOLD_VERSION", ["train"]),
+    "data_version": ("DATA_VERSION", ["dataset", "tokens", "fisher", *OF_RUNS]),
+    "tokens_version": ("TOKENS_VERSION", ["tokens", "fisher", *OF_RUNS]),
+    "recipe_version": ("RECIPE_VERSION", OF_RUNS),
+    "fold_version": ("FOLD_VERSION", OF_RUNS),
     "fit_version": ("FIT_VERSION", []),
 }
 
