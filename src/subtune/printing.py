@@ -10,16 +10,15 @@ import pandas as pd
 from subtune.core.errors import SubtuneError, format_duration, locate_errors
 from subtune.core.files import Layout
 from subtune.methods import COMBINATIONS, METHODS, NamedSelection, find_selection
-from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.models.model_config import (
+from subtune.models.dimensions import (
     AnyDimensions,
-    choose_head,
     count_parameters,
     known_dimensions,
     papers_models,
     read_dimensions,
-    read_pooling,
 )
+from subtune.models.families import SEQUENCE_CLASSIFICATION
+from subtune.models.model_config import choose_head, read_pooling
 from subtune.plan.cost import ATTEMPTS, Estimates
 from subtune.runs.records import is_recorded
 

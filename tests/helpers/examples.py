@@ -18,8 +18,8 @@ from subtune.data.subsets import find_sets
 from subtune.methods import METHODS, Selection
 from subtune.methods.roles import split_name
 from subtune.methods.single_entries import Ranked, Top
+from subtune.models.dimensions import papers_models
 from subtune.models.families import HEADS
-from subtune.models.model_config import papers_models
 from subtune.runs.spec import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples

@@ -22,7 +22,7 @@ from subtune.data import sources
 from subtune.exhibits import output
 from subtune.exhibits.answer_tables import answers_table, format_answers, summary_table
 from subtune.methods import SELECTION
-from subtune.models.model_config import count_parameters, read_dimensions
+from subtune.models.dimensions import count_parameters, read_dimensions
 from subtune.steps.context import plan_and_check
 from subtune.tasks.task import KINDS
 from tests.helpers.exhibits import results

@@ -21,11 +21,9 @@ from subtune.core.ids import HashableModel
 from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
 from subtune.data.table_files import is_directory
 from subtune.methods import METHODS
+from subtune.models.dimensions import AnyDimensions, count_parameters, known_dimensions
 from subtune.models.model_config import (
-    AnyDimensions,
     Pooling,
-    count_parameters,
-    known_dimensions,
     list_parts_left_out,
     longest_text,
     read_model_config,

@@ -3,79 +3,50 @@
 The parameters have canonical names, which are the same in every family (`subtune.methods.roles`).
 """
 
-import logging
-import math
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from transformers import AutoConfig, PretrainedConfig
-from transformers.utils.logging import (
-    disable_progress_bar,
-    enable_progress_bar,
-    is_progress_bar_enabled,
-)
+from transformers import PretrainedConfig
 
-from subtune.core.errors import convert_errors
+from subtune.core.errors import SubtuneError
 from subtune.methods.added import AdapterSettings
-from subtune.methods.roles import Shape, is_classifier
+from subtune.methods.roles import Shape, family_naming, is_classifier
 from subtune.models.families import FAMILIES, HEADS, MEAN_CLASSIFICATION, Family
-from subtune.models.folders import CONFIG
 from subtune.models.model_config import (
+    NO_POOLING,
     Pooling,
     choose_head,
     has_own_initialisation,
     read_model_config,
 )
-from subtune.models.model_files import list_weight_files, stored_names
+from subtune.models.model_files import list_weight_files, silence_transformers, stored_names
 from subtune.models.operations import CompiledOperations
+from subtune.models.transformers_models import (
+    TransformersModule,
+    auto_class,
+    canonical_parameters,
+    is_decoder,
+    load_module,
+    make_empty_model,
+    read_config_with_head,
+    read_transformers_config,
+    strip_values,
+    transformers_names,
+)
 from subtune.runs.spec import FisherSpec, RunSpec
 from subtune.tasks.examples import Reads
 
-# These fields of ``config.json`` are reset to their defaults, because a saved model may contain
-# other values. The fields change the outputs or the training of the transformers model, but not its
-# parameters.
-SWITCHES = {
-    "gradient_checkpointing": False,
-    "output_attentions": False,
-    "output_hidden_states": False,
-    "problem_type": None,
-    "return_dict": True,
-    "torchscript": False,
-}
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 # The standard deviation of the initial weights of adapters. Houlsby et al. (2019, section 3.6) use
 # a normal distribution that is truncated at two standard deviations. adapter-hub, the code of
 # Pfeiffer et al. (2021), does not truncate the distribution. The initial biases are 0.
 ADAPTER_STANDARD_DEVIATION = {"houlsby": 1e-2, "pfeiffer": 0.02}
-
-
-@dataclass(frozen=True)
-class TransformersModule:
-    """Transformers' model without its weights.
-
-    Attributes:
-        module: the transformers model, with parameters on the ``meta`` device.
-        transformers_names: maps the canonical name of each parameter to its name in ``module``.
-        transposed: the names of the matrices that ``module`` stores as ``[i, o]``.
-        buffers: the buffers of ``module``, by name.
-        without_effect: the canonical names of parameters that do not affect the outputs.
-        sees_padding: whether padding changes the results. If so, batches must not contain padding.
-        injected: whether ``module`` contains modules that PEFT injected.
-    """
-
-    module: nn.Module
-    transformers_names: Mapping[str, str]
-    transposed: frozenset[str]
-    buffers: Mapping[str, Tensor]
-    without_effect: frozenset[str]
-    sees_padding: bool = False
-    injected: bool = False
 
 
 @dataclass(frozen=True)
@@ -160,9 +131,7 @@ def draw_classifier(encoder: Encoder, seed: int) -> dict[str, Tensor]:
     the model types in `OWN_INITIALISATION`, transformers' code draws the parameters.
     """
     if has_own_initialisation(encoder.config.model_type):
-        from subtune.models.transformers_models import initialise_classifier
-
-        return initialise_classifier(encoder, seed)
+        return _draw_with_transformers(encoder, seed)
     generator = torch.Generator().manual_seed(seed)
     # Some configurations lack the field ``initializer_range``.
     std = getattr(encoder.config, "initializer_range", 0.02)
@@ -174,6 +143,28 @@ def draw_classifier(encoder: Encoder, seed: int) -> dict[str, Tensor]:
             drawn = drawn.normal_(0, std, generator=generator) if value.ndim > 1 else drawn + 1
         parameters[name] = drawn.to(value)
     return parameters
+
+
+@torch.no_grad()
+def _draw_with_transformers(encoder: Encoder, seed: int) -> dict[str, Tensor]:
+    """Initialise the parameters of a classifier with transformers' code, by canonical name."""
+    module = make_empty_model(encoder.config, encoder.head)
+    names = transformers_names(module, lacks_head=True)
+    drawn = {name: names[name] for name in encoder.parameters if is_classifier(name)}
+    for name, own in drawn.items():
+        inner, _, part = own.rpartition(".")
+        value = nn.Parameter(torch.empty(encoder.parameters[name].shape))
+        setattr(module.get_submodule(inner), part, value)
+    for inner in module.modules():
+        # Transformers initialises only modules without this mark.
+        inner._is_hf_initialized = False
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module.initialize_weights()
+    return {
+        name: module.get_parameter(own).data.to(encoder.parameters[name])
+        for name, own in drawn.items()
+    }
 
 
 def add_adapters(encoder: Encoder, settings: AdapterSettings, seed: int) -> Encoder:
@@ -191,45 +182,6 @@ def add_adapters(encoder: Encoder, settings: AdapterSettings, seed: int) -> Enco
         added[name] = drawn.to(next(iter(encoder.parameters.values())))
     # Adapters are put before the other parameters, so that the classifier stays last.
     return replace(encoder, parameters=added | encoder.parameters, adapters=settings)
-
-
-def read_transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
-    """Read a model's configuration with transformers.
-
-    Label names and the fields in `SWITCHES` are reset to their defaults. If there is no padding
-    token, the EOS token is used for padding. This is safe, because the tokens of a decoder attend
-    only to earlier tokens.
-    """
-    with convert_errors(f"{directory / CONFIG} cannot be read"), silence_transformers():
-        config = AutoConfig.from_pretrained(
-            directory, local_files_only=True, trust_remote_code=False
-        )
-    # Without ``id2label``, transformers makes one label name for each output.
-    config.id2label = None
-    config.num_labels = outputs
-    for part, (name, value) in product([config, config.get_text_config()], SWITCHES.items()):
-        if hasattr(part, name):
-            setattr(part, name, value)
-    vocab_size = getattr(config, "vocab_size", None) or math.inf
-    if config.pad_token_id is None or not 0 <= config.pad_token_id < vocab_size:
-        end = getattr(config, "eos_token_id", None)
-        config.pad_token_id = next(iter(end), 0) if isinstance(end, list) else end or 0
-    return config
-
-
-@contextmanager
-def silence_transformers() -> Iterator[None]:
-    """Silence transformers' progress bars and warnings, such as the one about a new classifier."""
-    before, has_bars = logging.root.manager.disable, is_progress_bar_enabled()
-    logging.disable(logging.WARNING)
-    disable_progress_bar()
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            yield
-    finally:
-        logging.disable(before)
-        if has_bars:
-            enable_progress_bar()
 
 
 def load_spec_encoder(spec: RunSpec | FisherSpec, directory: str) -> Encoder:
@@ -252,10 +204,7 @@ def load_encoder(
     fields = read_model_config(directory)
     head = choose_head(pooling, head, fields["model_type"])
     if fields["model_type"] not in FAMILIES:
-        # Transformers' code takes seconds to import, and subtune's forward pass does not need it.
-        from subtune.models import transformers_models
-
-        return transformers_models.load_transformers_encoder(directory, head, outputs, pooling)
+        return _load_transformers_encoder(directory, head, outputs, pooling)
     dimensions = FAMILIES[fields["model_type"]].dimensions(fields)
     paths = list_weight_files(directory)
     stored = stored_names(paths, dimensions, head)
@@ -267,3 +216,36 @@ def load_encoder(
         for name, shape in dimensions.shapes(outputs, head).items()
     }
     return Encoder(read_transformers_config(directory, outputs), parameters, head)
+
+
+def _load_transformers_encoder(
+    directory: Path, head: str, outputs: int, pooling: Pooling | None = None
+) -> Encoder:
+    """Load a model that runs transformers' code. See `load_encoder`."""
+    config = read_config_with_head(directory, outputs, head)
+    field = family_naming(config.model_type).pooling_field
+    if pooling == "first" and is_decoder(config):
+        raise SubtuneError(NO_POOLING.format("first"))
+    if pooling and field:
+        setattr(config, field, {"first": "cls", "mean": "mean"}[pooling])
+    module, names = load_module(directory, config, head)
+    parameters = {
+        name: torch.zeros(value.shape)
+        if is_classifier(name)
+        else value.clone(memory_format=torch.contiguous_format)
+        for name, value in canonical_parameters(module, names).items()
+    }
+    return Encoder(config, parameters, head, strip_values(module, names))
+
+
+def make_transformers_model(encoder: Encoder, **settings: Any) -> "PreTrainedModel":
+    """Build the transformers model of an encoder; pass ``settings`` to ``from_config``."""
+    with silence_transformers():
+        model = auto_class(encoder.head).from_config(encoder.config, **settings)
+    exported = encoder.export_parameters()
+    model.to(next(iter(exported.values())).dtype)
+    # A tied parameter has several names, of which ``exported`` contains only one.
+    assert exported.keys() >= dict(model.named_parameters()).keys()
+    buffers = encoder.transformers.buffers if encoder.transformers else {}
+    model.load_state_dict(dict(buffers) | exported, strict=False)
+    return model

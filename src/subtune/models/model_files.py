@@ -2,9 +2,12 @@
 
 import importlib.util
 import json
+import logging
 import shutil
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -17,8 +20,7 @@ from subtune.core.files import hash_files
 from subtune.core.hub import download_snapshot
 from subtune.methods.roles import LAYERS, Shape, family_naming
 from subtune.models.families import FAMILIES, TOKEN_CLASSIFICATION, Dimensions
-from subtune.models.folders import ADAPTER, CONFIG
-from subtune.models.model_config import MODULES, POOLING, read_model_config
+from subtune.models.model_config import ADAPTER, CONFIG, MODULES, POOLING, read_model_config
 from subtune.runs.spec import ModelSpec
 from subtune.tasks.token_tasks import WORD_START
 
@@ -236,8 +238,6 @@ def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
         # Importing transformers takes seconds.
         from transformers import AutoTokenizer
 
-        from subtune.models.encoder import silence_transformers
-
         # Transformers' own message names other packages.
         needed = "; sentencepiece files need the packages sentencepiece and protobuf"
         problem = f"{directory} has no {TOKENIZER}, and its other files cannot be converted"
@@ -251,6 +251,24 @@ def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
     tokenizer.no_truncation()
     tokenizer.encode_special_tokens = names_are_text
     return tokenizer
+
+
+@contextmanager
+def silence_transformers() -> Iterator[None]:
+    """Silence transformers' progress bars and warnings, such as the one about a new classifier."""
+    # Importing transformers takes seconds.
+    from transformers.utils import logging as transformers_logging
+
+    before, has_bars = logging.root.manager.disable, transformers_logging.is_progress_bar_enabled()
+    logging.disable(logging.WARNING)
+    transformers_logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        logging.disable(before)
+        if has_bars:
+            transformers_logging.enable_progress_bar()
 
 
 def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> float:

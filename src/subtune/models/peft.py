@@ -27,19 +27,15 @@ from subtune.core.errors import (
 from subtune.methods.added import PeftSettings
 from subtune.methods.roles import ADDED, FIXED, Shape, is_classifier
 from subtune.methods.selection import matches_any
-from subtune.models.encoder import Encoder, silence_transformers
+from subtune.models.encoder import Encoder, make_transformers_model
 from subtune.models.families import (
     MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
-from subtune.models.transformers_models import (
-    canonical_parameters,
-    make_empty_model,
-    make_transformers_model,
-    strip_values,
-)
+from subtune.models.model_files import silence_transformers
+from subtune.models.transformers_models import canonical_parameters, make_empty_model, strip_values
 
 # The PEFT task type of each head. Question answering is left out, because PEFT's class for this
 # task does not pass token types to the model.

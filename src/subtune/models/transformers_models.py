@@ -1,85 +1,115 @@
-"""Loading models with transformers, and building transformers models from encoders."""
+"""Transformers' models: their configurations, classes, weights, and names of parameters.
 
+Importing the code of transformers' models takes seconds, and models with subtune's own forward pass
+do not need it. Therefore this module imports it only where it is used.
+"""
+
+from __future__ import annotations
+
+import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import transformers
 from torch import Tensor, nn
-from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
-from transformers.pytorch_utils import Conv1D
+from transformers import AutoConfig, PretrainedConfig
 
 from subtune.core.errors import SubtuneError, convert_errors
 from subtune.methods.roles import Shape, family_naming, is_classifier, is_key_bias
 from subtune.methods.selection import LAYER_NUMBER
-from subtune.models.encoder import (
-    Encoder,
-    TransformersModule,
-    read_transformers_config,
-    silence_transformers,
-)
 from subtune.models.families import (
     MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
-    Dimensions,
 )
-from subtune.models.folders import CONFIG
-from subtune.models.model_config import NO_POOLING, Pooling
-from subtune.models.model_files import WEIGHTS, WEIGHTS_INDEX, lacks_head, require_matching_weights
+from subtune.models.model_config import CONFIG
+from subtune.models.model_files import (
+    WEIGHTS,
+    WEIGHTS_INDEX,
+    lacks_head,
+    require_matching_weights,
+    silence_transformers,
+)
 
-# The transformers auto class for each head.
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+# The name of the transformers auto class for each head.
 AUTO_CLASSES = {
-    SEQUENCE_CLASSIFICATION: transformers.AutoModelForSequenceClassification,
-    TOKEN_CLASSIFICATION: transformers.AutoModelForTokenClassification,
-    QUESTION_ANSWERING: transformers.AutoModelForQuestionAnswering,
-    MEAN_CLASSIFICATION: transformers.AutoModelForTokenClassification,
+    SEQUENCE_CLASSIFICATION: "AutoModelForSequenceClassification",
+    TOKEN_CLASSIFICATION: "AutoModelForTokenClassification",
+    QUESTION_ANSWERING: "AutoModelForQuestionAnswering",
+    MEAN_CLASSIFICATION: "AutoModelForTokenClassification",
+}
+# These fields of ``config.json`` are reset to their defaults, because a saved model may contain
+# other values. The fields change the outputs or the training of the transformers model, but not its
+# parameters.
+SWITCHES = {
+    "gradient_checkpointing": False,
+    "output_attentions": False,
+    "output_hidden_states": False,
+    "problem_type": None,
+    "return_dict": True,
+    "torchscript": False,
 }
 
 
-def load_transformers_encoder(
-    directory: Path, head: str, outputs: int, pooling: Pooling | None = None
-) -> Encoder:
-    """Load a model with transformers, like `subtune.models.encoder.load_encoder`."""
-    config = _read_config_with_head(directory, outputs, head)
-    field = family_naming(config.model_type).pooling_field
-    if pooling == "first" and is_decoder(config):
-        raise SubtuneError(NO_POOLING.format("first"))
-    if pooling and field:
-        setattr(config, field, {"first": "cls", "mean": "mean"}[pooling])
-    module, names = _load_module(directory, config, head)
-    parameters = {
-        name: torch.zeros(value.shape)
-        if is_classifier(name)
-        else value.clone(memory_format=torch.contiguous_format)
-        for name, value in canonical_parameters(module, names).items()
-    }
-    return Encoder(config, parameters, head, strip_values(module, names))
+@dataclass(frozen=True)
+class TransformersModule:
+    """Transformers' model without its weights.
+
+    Attributes:
+        module: the transformers model, with parameters on the ``meta`` device.
+        transformers_names: maps the canonical name of each parameter to its name in ``module``.
+        transposed: the names of the matrices that ``module`` stores as ``[i, o]``.
+        buffers: the buffers of ``module``, by name.
+        without_effect: the canonical names of parameters that do not affect the outputs.
+        sees_padding: whether padding changes the results. If so, batches must not contain padding.
+        injected: whether ``module`` contains modules that PEFT injected.
+    """
+
+    module: nn.Module
+    transformers_names: Mapping[str, str]
+    transposed: frozenset[str]
+    buffers: Mapping[str, Tensor]
+    without_effect: frozenset[str]
+    sees_padding: bool = False
+    injected: bool = False
 
 
-def make_transformers_model(encoder: Encoder, **settings: Any) -> PreTrainedModel:
-    """Build the transformers model of an encoder; pass ``settings`` to ``from_config``."""
-    with silence_transformers():
-        model = AUTO_CLASSES[encoder.head].from_config(encoder.config, **settings)
-    exported = encoder.export_parameters()
-    model.to(next(iter(exported.values())).dtype)
-    # A tied parameter has several names, of which ``exported`` contains only one.
-    assert exported.keys() >= dict(model.named_parameters()).keys()
-    buffers = encoder.transformers.buffers if encoder.transformers else {}
-    model.load_state_dict(dict(buffers) | exported, strict=False)
-    return model
+def read_transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
+    """Read a model's configuration with transformers.
 
-
-def make_config(dimensions: Dimensions, outputs: int) -> PretrainedConfig:
-    """Build the transformers configuration of a model from the model's dimensions."""
-    fields = dimensions._asdict()
-    config = AutoConfig.for_model(fields.pop("family").model_type, **fields)
+    Label names and the fields in `SWITCHES` are reset to their defaults. If there is no padding
+    token, the EOS token is used for padding. This is safe, because the tokens of a decoder attend
+    only to earlier tokens.
+    """
+    with convert_errors(f"{directory / CONFIG} cannot be read"), silence_transformers():
+        config = AutoConfig.from_pretrained(
+            directory, local_files_only=True, trust_remote_code=False
+        )
+    # Without ``id2label``, transformers makes one label name for each output.
+    config.id2label = None
     config.num_labels = outputs
+    for part, (name, value) in product([config, config.get_text_config()], SWITCHES.items()):
+        if hasattr(part, name):
+            setattr(part, name, value)
+    vocab_size = getattr(config, "vocab_size", None) or math.inf
+    if config.pad_token_id is None or not 0 <= config.pad_token_id < vocab_size:
+        end = getattr(config, "eos_token_id", None)
+        config.pad_token_id = next(iter(end), 0) if isinstance(end, list) else end or 0
     return config
+
+
+def auto_class(head: str) -> Any:
+    """Return the transformers auto class for a head."""
+    return getattr(transformers, AUTO_CLASSES[head])
 
 
 def is_decoder(config: PretrainedConfig) -> bool:
@@ -90,13 +120,13 @@ def is_decoder(config: PretrainedConfig) -> bool:
 
 def model_classes(config: PretrainedConfig) -> dict[str, type[PreTrainedModel]]:
     """Map the heads that transformers supports to classes, sequence classification first."""
-    mappings = {head: auto_class._model_mapping for head, auto_class in AUTO_CLASSES.items()}
+    mappings = {head: auto_class(head)._model_mapping for head in AUTO_CLASSES}
     return {
         head: classes[type(config)] for head, classes in mappings.items() if type(config) in classes
     }
 
 
-def _read_config_with_head(directory: Path, outputs: int, head: str) -> PretrainedConfig:
+def read_config_with_head(directory: Path, outputs: int, head: str) -> PretrainedConfig:
     """Read a model's configuration, and check that transformers supports the head for it."""
     config = read_transformers_config(directory, outputs)
     if head not in model_classes(config):
@@ -115,9 +145,9 @@ def describe_parameters(
 
     The directory need not contain weights. If there are weights, their shapes are checked.
     """
-    config = _read_config_with_head(directory, outputs, head)
+    config = read_config_with_head(directory, outputs, head)
     if any((directory / name).is_file() for name in (WEIGHTS, WEIGHTS_INDEX)):
-        module, names = _load_module(directory, config, head, "meta")
+        module, names = load_module(directory, config, head, "meta")
     else:
         with convert_errors(f"{directory / CONFIG} does not describe a model that can be built"):
             module = make_empty_model(config, head)
@@ -129,32 +159,10 @@ def describe_parameters(
 def make_empty_model(config: PretrainedConfig, head: str) -> PreTrainedModel:
     """Build the transformers model on the ``meta`` device, where parameters have no values."""
     with torch.device("meta"), silence_transformers():
-        return AUTO_CLASSES[head].from_config(config, attn_implementation="eager")
+        return auto_class(head).from_config(config, attn_implementation="eager")
 
 
-@torch.no_grad()
-def initialise_classifier(encoder: Encoder, seed: int) -> dict[str, Tensor]:
-    """Initialise the parameters of a classifier with transformers' code, by canonical name."""
-    module = make_empty_model(encoder.config, encoder.head)
-    names = transformers_names(module, lacks_head=True)
-    drawn = {name: names[name] for name in encoder.parameters if is_classifier(name)}
-    for name, own in drawn.items():
-        inner, _, part = own.rpartition(".")
-        value = nn.Parameter(torch.empty(encoder.parameters[name].shape))
-        setattr(module.get_submodule(inner), part, value)
-    for inner in module.modules():
-        # Transformers initialises only modules without this mark.
-        inner._is_hf_initialized = False
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        module.initialize_weights()
-    return {
-        name: module.get_parameter(own).data.to(encoder.parameters[name])
-        for name, own in drawn.items()
-    }
-
-
-def _load_module(
+def load_module(
     directory: Path, config: PretrainedConfig, head: str, device: str | None = None
 ) -> tuple[PreTrainedModel, dict[str, str]]:
     """Load the transformers model, and map canonical names to its parameter names.
@@ -168,7 +176,7 @@ def _load_module(
     }
     prefix, usual = prefixes[head], prefixes.get(SEQUENCE_CLASSIFICATION, prefixes[head])
     with convert_errors(f"{directory} cannot be loaded"), silence_transformers():
-        module, loading = AUTO_CLASSES[head].from_pretrained(
+        module, loading = auto_class(head).from_pretrained(
             directory,
             key_mapping={rf"^{usual}\.": f"{prefix}."} if usual != prefix else {},
             config=config,
@@ -225,6 +233,8 @@ def canonical_parameters(module: nn.Module, names: Mapping[str, str]) -> dict[st
 
 def transposed_matrices(module: nn.Module) -> frozenset[str]:
     """Return the names of a module's matrices that are stored as ``[i, o]``."""
+    from transformers.pytorch_utils import Conv1D
+
     convolutions = (name for name, inner in module.named_modules() if isinstance(inner, Conv1D))
     return frozenset(f"{name}.weight" for name in convolutions)
 

@@ -20,10 +20,11 @@ from torch.overrides import TorchFunctionMode
 
 from subtune.core.errors import SubtuneError, error_reason
 from subtune.core.process import is_out_of_memory
-from subtune.models.encoder import Encoder, TransformersModule, with_new_classifier
+from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.families import QUESTION_ANSWERING
 from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun, Weight
 from subtune.models.packing import PackedBatch
+from subtune.models.transformers_models import TransformersModule
 from subtune.tasks.examples import Reads
 
 # Maps the name of a module to the two matrices of its low-rank update, ``[r, i]`` and ``[o, r]``.

@@ -23,13 +23,9 @@ from subtune.config.schema import Pace, Trains
 from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.files import CHECKPOINTS_KEPT, read_package_yaml
 from subtune.methods.selection import TrainingCost
+from subtune.models.dimensions import AnyDimensions, activations_per_token, known_dimensions
 from subtune.models.families import Dimensions
-from subtune.models.model_config import (
-    AnyDimensions,
-    activations_per_token,
-    choose_head,
-    known_dimensions,
-)
+from subtune.models.model_config import choose_head
 from subtune.plan.plan import RUNS_OF_A_SEARCH, Plan
 from subtune.runs.spec import FisherSpec, FitRecipe, PlannedRun, RunSpec, TokensSpec
 from subtune.tasks.examples import CPU_TRAINING_TOKENS, EVALUATION_TOKENS, GPU_EVALUATION_TOKENS

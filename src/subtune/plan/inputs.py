@@ -26,19 +26,17 @@ from subtune.data.sources import (
 from subtune.methods.added import Peft
 from subtune.methods.roles import family_naming
 from subtune.methods.selection import TrainingCost
+from subtune.models.dimensions import AnyDimensions, known_dimensions, shapes_of_selection
 from subtune.models.families import Dimensions
 from subtune.models.model_config import (
     NO_POOLING,
-    AnyDimensions,
     Pooling,
     choose_head,
     find_pooling,
     has_own_initialisation,
-    known_dimensions,
     longest_text,
     read_model_config,
     read_pooling,
-    shapes_of_selection,
 )
 from subtune.models.model_files import (
     list_weight_files,

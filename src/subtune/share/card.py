@@ -77,7 +77,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     facts |= {"sampled": any(run.tokens != spec.tokens for run in averaged)}
     facts |= {"encodes": encodes, "averages": averages, "fitted": is_fitted, "adapter": adapter}
     facts |= {"place": place, "repository": repository, "revision": revision, "repr": repr}
-    facts |= {"auto_class": AUTO_CLASSES[head].__name__, "token_types": has_token_types(config)}
+    facts |= {"auto_class": AUTO_CLASSES[head], "token_types": has_token_types(config)}
     facts |= {"pipeline": pipeline, "spec": spec, "task_spec": task, "kind": task.of_kind}
     facts |= {"labels": list(task.labels or ()), "texts": EXAMPLE_TEXTS[: len(task.text)]}
     facts |= {"cosine_factor": COSINE_FACTOR, "longest_answer": LONGEST_ANSWER}

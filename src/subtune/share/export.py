@@ -18,11 +18,16 @@ from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout, new_directory
 from subtune.methods.added import Adapters, Lora, Peft, PeftSettings
 from subtune.methods.roles import is_added, is_classifier, is_norm
-from subtune.models.encoder import Encoder, load_spec_encoder, silence_transformers
-from subtune.models.folders import ADAPTER, SPEC
-from subtune.models.model_config import has_token_types, needs_single_eos_token
-from subtune.models.model_files import OTHER_TOKENIZER_FILES, README, TOKENIZER, TOKENIZER_CONFIG
-from subtune.models.transformers_models import make_transformers_model, transposed_matrices
+from subtune.models.encoder import Encoder, load_spec_encoder, make_transformers_model
+from subtune.models.model_config import ADAPTER, SPEC, has_token_types, needs_single_eos_token
+from subtune.models.model_files import (
+    OTHER_TOKENIZER_FILES,
+    README,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    silence_transformers,
+)
+from subtune.models.transformers_models import transposed_matrices
 from subtune.runs import records
 from subtune.runs.spec import FitRecipe, RunSpec
 from subtune.share.card import find_on_hub, model_card

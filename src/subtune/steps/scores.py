@@ -105,7 +105,7 @@ def collect_run_scores(
     from subtune.analysis import chosen_runs, run_scores
     from subtune.analysis.external_predictions import score_external_predictions
     from subtune.data.predictions import read_external_predictions
-    from subtune.models.model_config import read_dimensions
+    from subtune.models.dimensions import read_dimensions
     from subtune.tasks.task import TaskSpec
 
     asked, store, columns = job.spec, Path(job.resources["store"]), _score_columns(job)

@@ -13,9 +13,9 @@ from subtune.data.subsets import split_off_fold
 from subtune.methods.added import Adapters, Peft
 from subtune.methods.selection import Entries, WholeTensors
 from subtune.methods.single_entries import DiffPruning
+from subtune.models.dimensions import bytes_per_run
 from subtune.models.encoder import Encoder, add_adapters, with_new_classifier
 from subtune.models.forward import compute_logits
-from subtune.models.model_config import bytes_per_run
 from subtune.models.operations import DropoutMasks
 from subtune.models.packing import pack_batch
 from subtune.runs.spec import FitRecipe, Fold, RunSpec

@@ -21,7 +21,7 @@ from subtune.comparison.settings import OTHER_SECONDS, estimate_times
 from subtune.config.checks import check_config, read_config
 from subtune.config.schema import Pace
 from subtune.core import process
-from subtune.models.encoder import silence_transformers
+from subtune.models.model_files import silence_transformers
 from subtune.plan import inputs
 from subtune.plan.cost import Estimates
 from subtune.plan.plan import make_plan

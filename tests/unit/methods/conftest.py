@@ -2,7 +2,7 @@
 
 import pytest
 
-from subtune.models.model_config import known_dimensions
+from subtune.models.dimensions import known_dimensions
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from subtune.core.errors import SubtuneError
 from subtune.methods import COMBINATIONS, LAYER_PARAMETERS, METHODS, builtin_names, find_selection
 from subtune.methods.roles import is_classifier
 from subtune.methods.selection import LowRank, Whole, WholeTensors
-from subtune.models.model_config import count_parameters, known_dimensions, papers_models
+from subtune.models.dimensions import count_parameters, known_dimensions, papers_models
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from subtune.methods.selection import (
     require_whole,
 )
 from subtune.methods.single_entries import Ranked, Top
-from subtune.models.model_config import known_dimensions
+from subtune.models.dimensions import known_dimensions
 from tests.helpers.examples import CLASSIFIER
 
 

@@ -11,15 +11,10 @@ from subtune.core.errors import SubtuneError
 from subtune.methods import METHODS, SELECTION
 from subtune.methods.roles import is_classifier
 from subtune.models import encoder, transformers_models
-from subtune.models.encoder import (
-    draw_classifier,
-    load_encoder,
-    silence_transformers,
-    with_new_classifier,
-)
+from subtune.models.dimensions import read_dimensions, shapes_of_selection
+from subtune.models.encoder import draw_classifier, load_encoder, with_new_classifier
 from subtune.models.families import HEADS, SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION
-from subtune.models.model_config import read_dimensions, shapes_of_selection
-from subtune.models.model_files import WEIGHTS, model_version
+from subtune.models.model_files import WEIGHTS, model_version, silence_transformers
 from tests.helpers import families
 
 QUERY = "encoder.layer.1.attention.self.query.weight"
@@ -158,7 +153,7 @@ def test_padding_that_is_no_word_is_none_and_the_texts_end_pads(padding, copied,
 def test_a_model_without_a_sequence_head_loads_with_a_token_head(tmp_path):
     fields = families.SHAPE | families.USUAL | families.DECODER
     config = AutoConfig.for_model("apertus", **fields)
-    model = transformers_models.AUTO_CLASSES[TOKEN_CLASSIFICATION].from_config(config)
+    model = transformers_models.auto_class(TOKEN_CLASSIFICATION).from_config(config)
     model.save_pretrained(tmp_path)
     *_, last = load_encoder(tmp_path, TOKEN_CLASSIFICATION, 3).parameters.values()
     assert len(last) == 3

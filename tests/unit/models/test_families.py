@@ -10,6 +10,7 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig
 from subtune.core.errors import SubtuneError
 from subtune.methods import roles
 from subtune.methods.roles import NAMINGS, is_classifier
+from subtune.models.dimensions import read_dimensions
 from subtune.models.encoder import load_encoder
 from subtune.models.families import (
     FAMILIES,
@@ -17,7 +18,7 @@ from subtune.models.families import (
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
 )
-from subtune.models.model_config import longest_text, read_dimensions, read_model_config
+from subtune.models.model_config import longest_text, read_model_config
 from tests.helpers.families import FIELDS
 from tests.helpers.reference import CLASSES
 

@@ -9,8 +9,8 @@ from transformers import AutoConfig
 from subtune.core.errors import SubtuneError
 from subtune.methods import SELECTION, find_selection
 from subtune.methods.roles import NAMINGS
+from subtune.models.dimensions import read_dimensions
 from subtune.models.families import FAMILIES
-from subtune.models.model_config import read_dimensions
 from tests.helpers.families import DECODER, SHAPE, USUAL
 from tests.helpers.project import ROOT
 

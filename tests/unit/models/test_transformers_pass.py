@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from subtune.models.encoder import load_encoder, with_new_classifier
+from subtune.models.encoder import load_encoder, make_transformers_model, with_new_classifier
 from subtune.models.families import (
     MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
@@ -22,7 +22,6 @@ from subtune.models.forward import compute_hidden_states, compute_logits
 from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun
 from subtune.models.packing import pack_batch
 from subtune.models.peft import inject_peft
-from subtune.models.transformers_models import make_transformers_model
 from subtune.tasks import TASKS
 from tests.helpers import examples
 from tests.helpers.families import dropout_fields

@@ -12,7 +12,7 @@ from subtune.config.checks import read_config
 from subtune.core.errors import SubtuneError
 from subtune.methods import find_selection
 from subtune.methods.selection import Whole
-from subtune.models.model_config import known_dimensions
+from subtune.models.dimensions import known_dimensions
 from subtune.papers import assign_papers
 from subtune.papers.choices import read_choices, tabulate_choices
 from tests.helpers.examples import experiment

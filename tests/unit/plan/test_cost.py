@@ -18,9 +18,9 @@ from subtune.data.load import load_rows, tokenize
 from subtune.data.sources import task_size
 from subtune.methods import METHODS
 from subtune.methods.selection import TrainingCost
+from subtune.models.dimensions import bytes_per_run, known_dimensions, papers_models
 from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.models.model_config import bytes_per_run, known_dimensions, papers_models
 from subtune.plan.cost import (
     TOTAL,
     Cost,

@@ -8,9 +8,9 @@ from transformers import AutoModelForSequenceClassification
 from subtune.core.errors import SubtuneError
 from subtune.methods import METHODS, SELECTION
 from subtune.methods.selection import count_trained_parameters
+from subtune.models.dimensions import known_dimensions, read_dimensions, shapes_of_selection
 from subtune.models.encoder import add_adapters, draw_classifier, load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.models.model_config import known_dimensions, read_dimensions, shapes_of_selection
 from subtune.tasks import TASKS
 from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import Run

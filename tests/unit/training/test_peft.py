@@ -11,9 +11,9 @@ from transformers import AutoModelForSequenceClassification
 
 from subtune.core.errors import SubtuneError
 from subtune.methods import METHODS, SELECTION
+from subtune.models.dimensions import count_parameters, read_dimensions, shapes_of_selection
 from subtune.models.encoder import draw_classifier, load_encoder
 from subtune.models.families import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
-from subtune.models.model_config import count_parameters, read_dimensions, shapes_of_selection
 from subtune.models.model_files import package_directory
 from subtune.models.peft import UNSUPPORTED_TYPES, inject_peft, peft_config
 from subtune.tasks import TASKS

@@ -10,7 +10,7 @@ from subtune.exhibits.output import ExperimentResults, StyledTable, Table
 from subtune.exhibits.score_tables import dev_score_table
 from subtune.methods import SELECTION, method_title
 from subtune.methods.roles import is_classifier, split_name
-from subtune.models.model_config import count_parameters, read_dimensions
+from subtune.models.dimensions import count_parameters, read_dimensions
 from subtune.papers.paper import Paper, read_claims
 
 # No task has more than three labels.
