@@ -74,8 +74,7 @@ class Loop:
     Attributes:
         crashed: the ids of runs, and of jobs without runs, that are repeated because their worker
             process crashed.
-        answer: the answer from the ``recorded`` runs, as one line. Computing it took
-            ``seconds_of_answer``.
+        answer: the answer from the runs recorded so far, as one line.
         unlikely: the methods that are unlikely to be the answer.
         lacks_memory: whether a job had to wait because memory was used up.
     """
@@ -85,8 +84,6 @@ class Loop:
     crashed: set[str] = field(default_factory=set)
     answer: str = ""
     unlikely: set[Method] = field(default_factory=set)
-    recorded: int = 0
-    seconds_of_answer: float = 0
     lacks_memory: bool = False
 
     @cached_property
@@ -232,13 +229,16 @@ def train_within_time_limit(context: Context, clock: TimeLimit, workers: Workers
 def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], str | None]) -> None:
     """Train runs until all are recorded, the time is up, or ``stopping`` returns a signal."""
     clock, next_line = state.clock, float(SECONDS_BETWEEN_LINES)
+    answered, seconds_of_answer = 0, 0.0
     while clock.elapsed_seconds < state.seconds_of_training and not stopping():
         # Methods that are unlikely to be the answer start last, even if this is known from the
         # runs of an earlier call.
         before, recorded = state.answer, len(state.progress.join_recorded_runs())
-        until = state.seconds_of_training - state.seconds_of_answer
-        if recorded > state.recorded and clock.elapsed_seconds < until:
-            _update_answer(state, recorded)
+        start = clock.elapsed_seconds
+        if recorded > answered and start < state.seconds_of_training - seconds_of_answer:
+            with contextlib.suppress(SubtuneError, OSError):
+                state.answer, state.unlikely = find_answer_so_far(state.context, state.progress)
+            answered, seconds_of_answer = recorded, clock.elapsed_seconds - start
         if state.answer != before or clock.elapsed_seconds >= next_line:
             print_line(_format_progress(state))
             next_line = clock.elapsed_seconds + SECONDS_BETWEEN_LINES
@@ -316,14 +316,6 @@ def _leave_out(state: Loop, job: Job, why: str) -> None:
     left_out.update(every - kept)
     lost_models = join_names(sorted({model for model, _ in failed} - kept_models))
     print_line(f"left out {lost_models or _name_methods(state, job)}: {why}")
-
-
-def _update_answer(state: Loop, recorded: int) -> None:
-    """Compute the answer from the runs recorded so far, and measure how long this takes."""
-    start = time.monotonic()
-    with contextlib.suppress(SubtuneError, OSError):
-        state.answer, state.unlikely = find_answer_so_far(state.context, state.progress)
-    state.recorded, state.seconds_of_answer = recorded, time.monotonic() - start
 
 
 def _format_progress(state: Loop) -> str:

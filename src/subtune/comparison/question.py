@@ -4,11 +4,9 @@ import contextlib
 import fcntl
 import inspect
 import json
-import math
 import os
-import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -19,7 +17,7 @@ import pandas as pd
 import yaml
 
 from subtune.comparison import Options, loop, with_options
-from subtune.comparison.first_configuration import EXPERIMENT, write_first_configuration
+from subtune.comparison.first_configuration import EXPERIMENT, dump_line, write_first_configuration
 from subtune.comparison.predictions import read_predictions, write_predictions
 from subtune.comparison.results import CONFIGURATION, Comparison
 from subtune.comparison.splits import (
@@ -134,7 +132,14 @@ def run_comparison(
     """Run `compare`. Its messages name command-line options, such as ``--minutes``."""
     default_name = f"{question.name}-{content_id(question.identity)[:6]}"
     place = Path(results or Path("results") / default_name).resolve()
-    say = partial(_say_in_time, say, clock, place / CONFIGURATION)
+    configuration = place / CONFIGURATION
+
+    def say_in_time(line: str) -> None:
+        """Say a line with relative paths, unless the time is up before training can begin."""
+        say(line.replace(f"{Path.cwd()}{os.sep}", ""))
+        if clock.remaining_seconds < 0 and not configuration.exists():
+            raise SubtuneError(OUT_OF_TIME)
+
     with _lock_directory(place) as lock, ExitStack() as at_end:
         seconds = clock.remaining_seconds
         with (
@@ -145,25 +150,13 @@ def run_comparison(
         ):
             # The first worker imports its libraries while this process reads the tables.
             workers = on_error.enter_context(contextlib.closing(Workers(place, lock)))
-            if (place / CONFIGURATION).exists():
-                _continue(place, question, say)
-            else:
-                _configure(place, question, say)
-            context = plan_and_check(read_config(place / CONFIGURATION))
+            configure = _continue if configuration.exists() else _configure
+            configure(place, question, say_in_time)
+            context = plan_and_check(read_config(configuration))
             at_end.push(on_error.pop_all())
         workers.number = context.config.jobs_at_once or 1
         loop.train_within_time_limit(context, clock, workers)
     return Comparison(place)
-
-
-def _say_in_time(say: Say, clock: loop.TimeLimit, configuration: Path, line: str) -> None:
-    """Make the paths in a line relative, and call ``say`` with the line.
-
-    If the time is up before the configuration is written, a `SubtuneError` is raised.
-    """
-    say(line.replace(f"{Path.cwd()}{os.sep}", ""))
-    if clock.remaining_seconds < 0 and not configuration.exists():
-        raise SubtuneError(OUT_OF_TIME)
 
 
 def normalise_arguments(
@@ -289,7 +282,8 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
     # The text is edited, which keeps the user's comments. No run depends on margin or predictions.
     new = text
     if question.options.margin != earlier_margin:
-        new = _set_value(new, "margin", question.options.margin, path)
+        keys = ["experiments", EXPERIMENT, "margin"]
+        new = _set_value(new, keys, question.options.margin, path)
     if options.predictions is not None:
         new = _set_predictions(new, written, place, question)
     if new != text:
@@ -299,28 +293,32 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
 
 def _set_predictions(text: str, written: Config, place: Path, question: ComparisonRequest) -> str:
     """Write a call's external predictions to files, and name these files in a configuration."""
-    # If the text has no line `predictions:`, this call raises an error before files are written.
-    _set_value(text, "predictions", {}, place / CONFIGURATION)
-    paths = write_splits(question.splits, place, Path(Layout(str(place)).tables(question.name)))
     options, experiment = question.options, written.experiments[EXPERIMENT]
     task = written.all_tasks()[experiment.tasks[0]]
+    keys = ["tasks", task.name, "predictions"]
+    # If the text has no such key, this call raises an error before files are written.
+    _set_value(text, keys, {}, place / CONFIGURATION)
+    paths = write_splits(question.splits, place, Path(Layout(str(place)).tables(question.name)))
     # Methods are scored on the last split.
     table = read_user_table([*paths.values()][-1], options.encoding, options.sheet)
     predictions = read_predictions(options.predictions, table, task)
     # The rows on which the earlier call scored the methods.
     scored = task_reader(task).read(task, scored_file(written, task, experiment.folds), True)
     files = write_predictions(predictions, [place for place, _ in scored], str(place))
-    return _set_value(text, "predictions", files, place / CONFIGURATION)
+    return _set_value(text, keys, files, place / CONFIGURATION)
 
 
-def _set_value(text: str, key: str, value: object, path: Path) -> str:
-    """Replace the value of a key on the only line that has it, and keep the comment after it."""
-    flow = yaml.safe_dump({key: value}, default_flow_style=True, width=math.inf, sort_keys=False)
-    line = re.compile(rf"(?m)^( +){key}: .*?(  #.*)?$")
-    new, changes = line.subn(lambda found: f"{found[1]}{flow.strip()[1:-1]}{found[2] or ''}", text)
-    if changes != 1:
-        raise SubtuneError(f"{path}: found {changes} lines with `{key}:`, expected one")
-    return new
+def _set_value(text: str, keys: Sequence[str], value: object, path: Path) -> str:
+    """Replace the value of a nested key in a YAML text, and keep all other text and comments."""
+    node: Any = yaml.compose(text, Loader=yaml.SafeLoader)
+    for key in keys:
+        values = {name.value: value for name, value in node.value} if node else {}
+        node = values.get(key)
+    # An indented block, unlike a value in braces, ends only where the next key begins.
+    if node is None or getattr(node, "flow_style", None) is False:
+        raise SubtuneError(f"{path}: found 0 lines with `{keys[-1]}:`, expected one")
+    line = dump_line([value], default_flow_style=True).strip()[1:-1]
+    return text[: node.start_mark.index] + line + text[node.end_mark.index :]
 
 
 @contextmanager

@@ -298,6 +298,24 @@ def test_another_margin_changes_one_number_of_the_configuration(tmp_path, untrai
     assert texts[0].replace("margin: 0.02  # the", "margin: 0.5  # the") == texts[1] != texts[0]
 
 
+def test_an_edited_configuration_keeps_its_comments(tmp_path, untrained):
+    rows = pd.DataFrame({"text": [f"text {n}" for n in range(40)], "label": ["a", "b"] * 20})
+    call = partial(compare, rows, results=tmp_path / "out", say=lambda line: None)
+    call()
+    path = tmp_path / "out" / "comparison.yaml"
+    text = path.read_text().replace("margin: 0.02  #", "# margin: 0.5\n    margin:   2e-2  #")
+    path.write_text(text)
+    call(margin=0.1, predictions={"gpt": rows["label"]})
+    new = text.replace("margin:   2e-2", "margin:   0.1")
+    files = f"{{gpt: {tmp_path / 'out' / 'predictions' / 'gpt.jsonl'}}}"
+    assert path.read_text() == new.replace("predictions: {}", f"predictions: {files}")
+    block = path.read_text().replace(f" {files}", "\n     " + files.strip("{}"))
+    path.write_text(block)
+    with pytest.raises(SubtuneError, match=r"found 0 lines with `predictions:`, expected one"):
+        call(predictions="label")
+    assert path.read_text() == block
+
+
 def test_options_that_are_not_given_again_stay(tmp_path, untrained):
     rows = pd.DataFrame(
         {"x": [f"text {n}" for n in range(40)], "y": ["a", "b"] * 20, "z": 40 * ["a"]}
