@@ -5,6 +5,7 @@ import itertools
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -17,7 +18,6 @@ from subtune.config.fields import HUB_MODELS, REPOSITORY, SearchOfRates
 from subtune.config.schema import Config, Experiment, MethodSettings
 from subtune.core import process
 from subtune.core.errors import SubtuneError, locate_errors, shorten
-from subtune.core.ids import HashableModel
 from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
 from subtune.data.table_files import is_directory
 from subtune.methods import METHODS
@@ -45,13 +45,15 @@ from subtune.tasks.task import TaskSize
 
 # A plan needs a commit for each model on the hub. For an estimate, any commit suffices.
 SOME_COMMIT = "0" * 40
-# Maps the methods of a model to their learning rates.
-Rates = Mapping[str, tuple[float, ...]]
+# Maps the methods of a model to the setting of their learning rates: a search, a single rate, or
+# None for the baselines, which train nothing in the encoder.
+Rates = Mapping[str, SearchOfRates | tuple[float, ...] | None]
 # Seconds that jobs without training (tokens, tables, figures) take on two cores of a laptop.
 OTHER_SECONDS = 25
 
 
-class StartingModel(HashableModel):
+@dataclass(frozen=True)
+class StartingModel:
     """A pretrained model of a first configuration.
 
     Attributes:
@@ -149,7 +151,7 @@ class StartingModel(HashableModel):
     def learning_rates(self, task: TaskSpec) -> Rates:
         """Return the learning rates of each supported method, regardless of the time limit."""
         problems = self.problems_by_method(DEFAULTS.methods, task)
-        methods = (method for method in DEFAULTS.methods if method not in problems)
+        methods = [method for method in DEFAULTS.methods if method not in problems]
         return nearest_learning_rates(methods, self.hidden_size)
 
     def problems_by_method(self, methods: Iterable[str], task: TaskSpec) -> Mapping[str, str]:
@@ -206,24 +208,23 @@ def find_starting_model(name: str | None) -> StartingModel:
     package = DEFAULTS.model["package"]
     if name is None and importlib.util.find_spec(package):
         reason = "small, suited to sentences, and installed already"
-        return StartingModel(source="package", reference=package, reason=reason)
+        return StartingModel("package", package, reason)
     if name is None:
         reason = "small and suited to sentences; to be downloaded from the hub"
-        return StartingModel(source="hub", reference=DEFAULTS.model["hub"], reason=reason)
+        return StartingModel("hub", DEFAULTS.model["hub"], reason)
     with locate_errors("--model"):
         if is_directory(Path(name)):
             read_model_config(Path(name))
-            return StartingModel(source="path", reference=name, reason="a local directory")
+            return StartingModel("path", name, "a local directory")
         if name.isidentifier() and importlib.util.find_spec(name):
             read_model_config(package_directory(name))
-            return StartingModel(source="package", reference=name, reason="an installed package")
+            return StartingModel("package", name, "an installed package")
     if not re.match(REPOSITORY, name) or Path(name).exists():
         raise SubtuneError(
             f"--model: found {shorten(name)!r}, expected an existing directory, an installed "
             "package, or a repository on the hub such as google-bert/bert-base-cased"
         )
-    hub = HUB_MODELS.get(name, name)
-    return StartingModel(source="hub", reference=hub, reason="to be downloaded from the hub")
+    return StartingModel("hub", HUB_MODELS.get(name, name), "to be downloaded from the hub")
 
 
 class EstimatedSeconds(NamedTuple):
@@ -257,10 +258,11 @@ class Reduction(NamedTuple):
     def reduce_rates(self, rates: Rates) -> Rates:
         """Leave out methods and learning rates from the learning rates of one model."""
         kept = {method: tried for method, tried in rates.items() if method not in self.without}
-        if not self.one_rate:
-            return kept
-        # The baselines, which train nothing in the encoder, have no learning rates.
-        return {method: tried[len(tried) // 2 :][:1] for method, tried in kept.items()}
+        if self.one_rate:
+            for method, tried in kept.items():
+                if isinstance(tried, SearchOfRates):
+                    kept[method] = (tried.search[len(tried.search) // 2],)
+        return kept
 
 
 class CandidateSettings(NamedTuple):
@@ -281,12 +283,12 @@ class CandidateSettings(NamedTuple):
 
 def nearest_learning_rates(methods: Iterable[str], hidden_size: int) -> Rates:
     """Look up the learning rates of each method, for the hidden size nearest to ``hidden_size``."""
-    rates = {}
+    found = dict[str, SearchOfRates | tuple[float, ...] | None]()
     for method in methods:
         by_width = DEFAULTS.methods[method]["learning_rates"]
-        nearest = min(by_width, key=lambda width: abs(width - hidden_size))
-        rates[method] = tuple(by_width[nearest])
-    return rates
+        rates = tuple(by_width[min(by_width, key=lambda width: abs(width - hidden_size))])
+        found[method] = SearchOfRates(search=rates) if len(rates) > 1 else rates or None
+    return found
 
 
 def list_choices(
@@ -345,23 +347,16 @@ def method_settings(rates: Mapping[str, Rates]) -> dict[str, Any]:
     [first, *others] = rates.values()
     shared = {m: tried for m, tried in first.items() if all(m in own for own in others)}
     by_model = {
-        model: {m: learning_rate_setting(r) for m, r in own.items() if r != shared.get(m)}
+        model: {m: tried for m, tried in own.items() if m not in shared or tried != shared[m]}
         for model, own in rates.items()
     }
-    return {
-        "methods": {method: learning_rate_setting(tried) for method, tried in shared.items()},
-        "by_model": {model: {"methods": own} for model, own in by_model.items() if own},
-    }
+    differing = {model: {"methods": own} for model, own in by_model.items() if own}
+    return {"methods": shared, "by_model": differing}
 
 
 def count_training_rows(rows: int, folds: int | None) -> int:
     """Compute the number of training examples of a run, without the fold on which it is scored."""
     return rows - (rows // folds if folds else 0)
-
-
-def learning_rate_setting(rates: tuple[float, ...]) -> SearchOfRates | tuple[float, ...] | None:
-    """Convert learning rates to a setting: several rates become a search, no rate becomes None."""
-    return SearchOfRates(search=rates) if len(rates) > 1 else rates or None
 
 
 def list_reductions(rows: int, fewest_rows: int, windows: Sequence[int]) -> list[Reduction]:
