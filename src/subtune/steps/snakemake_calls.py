@@ -19,7 +19,6 @@ from typing import NoReturn
 from subtune.core.errors import (
     SubtuneError,
     convert_errors,
-    error_reason,
     escape_control_characters,
     join_names,
     shorten,
@@ -35,9 +34,7 @@ TEMPORARY_BYTES = 10 * 2**20
 # The last line of a log is truncated to this number of characters.
 LAST_LETTERS = 500
 # What Snakemake and its Slurm plugin print when a job is killed: a Slurm state, or a signal.
-END = re.compile(r"(?:SLURM status is: '|died with <Signals\.)(\w+)")
-# What Snakemake prints in the process of a job if the job cannot be started.
-EARLY_ERROR = re.compile(r"^(?:WorkflowError in .*|Error:)\n\s*(.+)", re.MULTILINE)
+KILLED = re.compile(r"(?:SLURM status is: '|died with <Signals\.)(\w+)")
 # The prefix of lines that `subtune.core.process.log_line` writes.
 TIME_OF_DAY = re.compile(r"\d\d:\d\d:\d\d  (?:error: )?")
 
@@ -148,25 +145,16 @@ class CallEvents(logging.Handler):
 def find_reason(logs: Sequence[str], message: str) -> tuple[str, str]:
     """Return why a job failed, and the log with more details: the job's own, or the scheduler's.
 
-    The reason is the last line of the job's log. If the job has not started, the reason is the
-    error in the scheduler's log or, without one, Snakemake's message.
+    The reason is the last line of the job's log and how the job was killed, if it was killed. If
+    the job has not started, the reason is Snakemake's message.
     """
-    text, end = _read_log(logs[:1]), END.search(message)
-    # Slurm's plugin appends its call to the lines that sbatch printed.
-    said, call, _ = message.partition("sbatch call:")
-    if text:
-        reason = TIME_OF_DAY.sub("", text.splitlines()[-1], count=1)
-    elif early := EARLY_ERROR.search(_read_log(logs[1:])):
-        reason = early[1]
-    else:
-        said = " ".join(said.split()) if call else message
-        reason = "the job's log is empty" if end else error_reason(Exception(said))
-    log = f" (log: {Path(logs[0 if text else -1]).resolve()})" if logs else ""
-    return shorten(reason, LAST_LETTERS) + (f" ({end[1]})" if end else ""), log
-
-
-def _read_log(logs: Sequence[str]) -> str:
-    """Return the text of a log, or an empty string if there is no log."""
+    text = ""
     with suppress(OSError, IndexError):
-        return Path(logs[0]).read_text(encoding="utf-8", errors="replace").strip()
-    return ""
+        text = Path(logs[0]).read_text(encoding="utf-8", errors="replace").strip()
+    if text:
+        end = KILLED.search(message)
+        reason = TIME_OF_DAY.sub("", text.splitlines()[-1], count=1)
+        reason = shorten(reason, LAST_LETTERS) + (f" ({end[1]})" if end else "")
+    else:
+        reason = shorten(" ".join(message.split()), LAST_LETTERS)
+    return reason, f" (log: {Path(logs[0 if text else -1]).resolve()})" if logs else ""

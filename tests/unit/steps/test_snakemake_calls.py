@@ -25,12 +25,16 @@ ENDS = {
     "a mistake": ("10:00:00  on a\n10:00:01  error: no rows\n", "", "no rows (log: {own})"),
     "a traceback": ("Traceback:\n  a\nKeyError: 'b'\n\n", "", "KeyError: 'b' (log: {own})"),
     "killed": ("epoch 1\n", "died with <Signals.SIGKILL: 9>.", "epoch 1 (SIGKILL) (log: {own})"),
-    "early": ("", "SLURM status is: 'TIMEOUT'.", "the job's log is empty (TIMEOUT) (log: {other})"),
+    "not started": (
+        "",
+        "SLURM status is: 'TIMEOUT'.",
+        "SLURM status is: 'TIMEOUT'. (log: {other})",
+    ),
     "a long line": ("a" * 999, "", "a" * 497 + "... (log: {own})"),
     "refused": (
         "",
         "sbatch failed: no account\n  sbatch call",
-        "sbatch failed: no account (log: {other})",
+        "sbatch failed: no account sbatch call (log: {other})",
     ),
 }
 
@@ -42,15 +46,6 @@ def test_a_failed_job_has_its_last_words_as_reason(tmp_path, log, said, reason):
     own.write_text(log)
     found = "".join(find_reason([str(own), str(other)], said))
     assert found == reason.format(own=own, other=other)
-
-
-def test_a_job_that_could_not_be_started_has_the_error_in_the_log_of_the_scheduler(tmp_path):
-    own, other = tmp_path / "own.log", tmp_path / "slurm.log"
-    other.write_text(
-        'host\nWorkflowError in file "/a/b.smk", line 70:\nno plan\n  File "/a/b.smk"\n'
-    )
-    found = find_reason([str(own), str(other)], "SLURM status is: 'FAILED'")
-    assert found == ("no plan (FAILED)", f" (log: {other})")
 
 
 def test_the_log_of_a_job_ends_with_an_error_that_nobody_expected(tmp_path):
