@@ -36,7 +36,7 @@ if SETTINGS["container"]:
 rule all:
     default_target: True
     input:
-        PLAN.targets["all"],
+        PLAN.list_outputs("exhibits", "submission", "summary", "runs", "report_page"),
     localrule: True
 
 
@@ -47,16 +47,18 @@ for experiment in EXPERIMENTS:
         name:
             experiment
         input:
-            PLAN.targets[experiment],
+            PLAN.list_outputs("exhibits", "submission", id=experiment),
         localrule: True
 
 
 onstart:
-    lock_results()
+    # No comparison can start in these results until this call ends, even while no job runs.
+    with show_errors():
+        keep_comparisons_away(PATHS.results)
 
 
 onsuccess:
-    EVENTS.print_answers(PATHS, SETTINGS["papers"])
+    EVENTS.print_answers(PATHS, PLAN.job("report_page/report").spec["papers"])
 
 
 onerror:

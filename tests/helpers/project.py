@@ -23,7 +23,8 @@ TASK = "global"
 RUN_ALL_JOBS = """
 from pathlib import Path
 from subtune.config import parse_yaml
-from subtune.steps.jobs import run_job, write_plan
+from subtune.steps.jobs import run_job
+from subtune.steps.plan_file import write_plan
 for jobs in write_plan(parse_yaml(Path("mine.yaml"))).jobs.values():
     for job in jobs.values():
         run_job(job)

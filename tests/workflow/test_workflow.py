@@ -208,7 +208,7 @@ def waiting_call(project, output):
     (project.directory / output).unlink()
     snakefile = project.directory / "Snakefile"
     wait = "    shell('touch waits; while [ ! -e start ]; do sleep 0.1; done')\n"
-    snakefile.write_text(re.sub("(onstart:\n.+\n)", rf"\1{wait}", snakefile.read_text()))
+    snakefile.write_text(snakefile.read_text().replace("\n\nonsuccess:", f"{wait}\n\nonsuccess:"))
     with ThreadPoolExecutor() as calls:
         call = calls.submit(project.run, project.config, "--", output)
         while not (project.directory / "waits").exists():

@@ -3,9 +3,7 @@
 
 rule scores:
     input:
-        sweeps=needs("scores/{experiment}", "sweeps"),
-        searches=needs("scores/{experiment}", "searches"),
-        models=needs("scores/{experiment}", "models"),
+        needs("scores/{experiment}"),
     output:
         scores=PATHS.data("{experiment}", "scores"),
         chosen=PATHS.data("{experiment}", "chosen"),
@@ -28,8 +26,7 @@ rule scores:
 
 rule runs:
     input:
-        sweeps=needs("runs/runs", "sweeps"),
-        searches=needs("runs/runs", "searches"),
+        needs("runs/runs"),
     output:
         csv=PATHS.table_of_runs(),
         columns=PATHS.columns_of_runs(),

@@ -4,7 +4,7 @@ import os
 import re
 import sys
 import tempfile
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -31,7 +31,8 @@ with absent_packages():
     from subtune.core.errors import SubtuneError
     from subtune.core.files import Layout, keep_comparisons_away
     from subtune.core.process import ensure_user_name
-    from subtune.steps.jobs import PASSED, pass_plan, read_passed_plan, write_plan
+    from subtune.steps.jobs import list_files
+    from subtune.steps.plan_file import PASSED, pass_plan, read_passed_plan, write_plan
     from subtune.steps.snakemake_calls import CallEvents
 
 EXECUTABLE = re.sub(r"([^\w@%+=:,./-])", r"\\\1", sys.executable)
@@ -50,38 +51,37 @@ elif EXECUTABLE != sys.executable:
     )
 
 
+@contextmanager
+def show_errors(what=""):
+    """Let Snakemake show an error for users without a traceback, after the line ``what``."""
+    try:
+        yield
+    except SubtuneError as problem:
+        raise WorkflowError(f"{what}{problem}") from None
+
+
 def plan_configuration():
     """Return the plan, and refuse repeated keys in YAML files, which Snakemake itself accepts."""
     profiles = get_argument_parser().parse_known_args()[0].profile or []
     places = [get_profile_dir(profile) for profile in profiles if profile != "none"]
-    try:
-        for path in [
-            *workflow.configfiles,
-            *(path for _, path in filter(None, places)),
-        ]:
-            # After `workdir:`, a relative path is not found.
-            with suppress(yaml.YAMLError, FileNotFoundError):
-                parse_yaml(Path(path))
-        plan = write_plan(config)
-    except SubtuneError as problem:
-        raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
+    for path in [*workflow.configfiles, *(path for _, path in filter(None, places))]:
+        # After `workdir:`, a relative path is not found.
+        with suppress(yaml.YAMLError, FileNotFoundError):
+            parse_yaml(Path(path))
+    plan = write_plan(config)
     for line in plan.notes:
         print(line, file=sys.stderr)
     return plan
 
 
-def read_plan_of_call():
-    """Return the plan of the call that started this process."""
-    try:
-        return read_passed_plan(MODULE)
-    except SubtuneError as problem:
-        raise WorkflowError(str(problem)) from None
-
-
 # The names of the modules, if other workflows include this one.
 MODULE = ":".join(modifier.namespace or "" for modifier in workflow.modifier_stack)
-with absent_packages():
-    PLAN = plan_configuration() if workflow.is_main_process else read_plan_of_call()
+if workflow.is_main_process:
+    with absent_packages(), show_errors("The configuration cannot be used:\n"):
+        PLAN = plan_configuration()
+else:
+    with show_errors():
+        PLAN = read_passed_plan(MODULE)
 pass_plan(PLAN, MODULE)
 # Scripts read the path of the plan file from their copy of `config`.
 config = {**config, "plan_file": PLAN.path}
@@ -129,21 +129,18 @@ def lookup_job(name, value):
     return lambda w, attempt=1: value(PLAN.job(name.format(**dict(w.items()))), attempt)
 
 
-def needs(name, input_name):
-    """Return a function that looks up an input of a job by its name.
-
-    Snakemake finds the rule that makes an input by its path.
-    """
-    return lookup_job(name, lambda job, attempt: job.inputs[input_name])
+def needs(name):
+    """Return a function that looks up the inputs of a job. Snakemake finds the rules that make them."""
+    return lookup_job(name, lambda job, attempt: list_files(job.inputs))
 
 
-def needs_made(name, input_name):
+def needs_made(name):
     """Return the function of `needs`, marked as `ancient`.
 
     Snakemake does not run a job again if only the modification time of an `ancient` input changes, as
     when results are copied. The id of such a job must be a hash of everything that affects its outputs.
     """
-    return ancient(needs(name, input_name))
+    return ancient(needs(name))
 
 
 def spec_hash(name):
@@ -197,14 +194,6 @@ def require_no_rule(experiment):
         raise WorkflowError(
             f"experiments.{experiment}: this is the name of a rule of the workflow; rename the experiment"
         )
-
-
-def lock_results():
-    """Keep `compare` away from these results until this call ends, even while no job runs."""
-    try:
-        keep_comparisons_away(PATHS.results)
-    except SubtuneError as problem:
-        raise WorkflowError(str(problem)) from None
 
 
 EVENTS = CallEvents()

@@ -4,17 +4,7 @@
 # The directory contains the tables and figures for which there are data.
 rule exhibits:
     input:
-        scores=needs("exhibits/{experiment}", "scores"),
-        chosen=needs("exhibits/{experiment}", "chosen"),
-        row_scores=needs("exhibits/{experiment}", "row_scores"),
-        sizes=needs("exhibits/{experiment}", "sizes"),
-        learning_curves=needs("exhibits/{experiment}", "learning_curves"),
-        changes=needs("exhibits/{experiment}", "changes"),
-        parameter_changes=needs("exhibits/{experiment}", "parameter_changes"),
-        test_scores=needs("exhibits/{experiment}", "test_scores"),
-        fisher_sums=needs("exhibits/{experiment}", "fisher_sums"),
-        models=needs("exhibits/{experiment}", "models"),
-        datasets=needs("exhibits/{experiment}", "datasets"),
+        needs("exhibits/{experiment}"),
     output:
         report(
             directory(PATHS.exhibits("{experiment}")),
@@ -38,8 +28,7 @@ rule exhibits:
 # The answers, and a table and a figure with all experiments.
 rule summary:
     input:
-        chosen=needs("summary/summary", "chosen"),
-        row_scores=needs("summary/summary", "row_scores"),
+        needs("summary/summary"),
     output:
         answers=[PATHS.summary("answers", ending) for ending in ("csv", "md", "tex")],
         front=report(
@@ -66,12 +55,7 @@ rule summary:
 
 rule report_page:
     input:
-        runs=needs("report_page/report", "runs"),
-        summary=needs("report_page/report", "summary"),
-        exhibits=needs("report_page/report", "exhibits"),
-        submissions=needs("report_page/report", "submissions"),
-        scores=needs("report_page/report", "scores"),
-        learning_curves=needs("report_page/report", "learning_curves"),
+        needs("report_page/report"),
     output:
         report(PATHS.report(), caption="../report/page.rst", category="All experiments"),
     log:

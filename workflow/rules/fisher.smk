@@ -3,8 +3,7 @@
 
 rule fisher:
     input:
-        tokens=needs_made("fisher/{fisher}", "tokens"),
-        model=needs_made("fisher/{fisher}", "model"),
+        needs_made("fisher/{fisher}"),
     output:
         multiext(PATHS.fisher_prefix("{fisher}"), entries=".safetensors", sums=".csv"),
     log:
@@ -26,7 +25,7 @@ rule fisher:
 
 rule ranking:
     input:
-        fishers=needs_made("ranking/{ranking}", "fishers"),
+        needs_made("ranking/{ranking}"),
     output:
         PATHS.ranking("{ranking}"),
     log:

@@ -37,8 +37,7 @@ rule model:
 
 rule tokens:
     input:
-        rows=needs_made("tokens/{tokens}", "rows"),
-        model=needs_made("tokens/{tokens}", "model"),
+        needs_made("tokens/{tokens}"),
     output:
         directory(PATHS.tokens("{tokens}")),
     log:

@@ -3,9 +3,7 @@
 
 rule test_predictions:
     input:
-        chosen=needs("test_predictions/{experiment}/{model_name}", "chosen"),
-        tokens=needs("test_predictions/{experiment}/{model_name}", "tokens"),
-        model=needs("test_predictions/{experiment}/{model_name}", "model"),
+        needs("test_predictions/{experiment}/{model_name}"),
     output:
         PATHS.test_predictions("{experiment}", "{model_name}"),
     log:
@@ -28,8 +26,7 @@ rule test_predictions:
 
 rule submission:
     input:
-        chosen=needs("submission/{experiment}", "chosen"),
-        predicted=needs("submission/{experiment}", "predicted"),
+        needs("submission/{experiment}"),
     output:
         directory(PATHS.submission("{experiment}")),
     log:

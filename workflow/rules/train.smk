@@ -7,10 +7,7 @@
 # A job runs one or several searches. Each search finds the learning rate for all seeds and folds of a method.
 rule search:
     input:
-        tokens=needs_made("search/{searches}", "tokens"),
-        model=needs_made("search/{searches}", "model"),
-        rankings=needs_made("search/{searches}", "rankings"),
-        texts=needs_made("search/{searches}", "texts"),
+        needs_made("search/{searches}"),
     output:
         PATHS.searches("{searches}"),
     log:
@@ -32,11 +29,7 @@ rule search:
 
 rule train:
     input:
-        tokens=needs_made("train/{sweep}", "tokens"),
-        model=needs_made("train/{sweep}", "model"),
-        rankings=needs_made("train/{sweep}", "rankings"),
-        texts=needs_made("train/{sweep}", "texts"),
-        searches=needs_made("train/{sweep}", "searches"),
+        needs_made("train/{sweep}"),
     output:
         PATHS.sweep("{sweep}"),
     log:

@@ -9,7 +9,8 @@ sys.path.insert(0, str(Path(snakemake.scriptdir).parents[1] / "src"))
 try:
     from subtune.core.files import keep_comparisons_away, remove_old_drafts
     from subtune.core.process import end_process, redirect_job_output, set_hub_cache
-    from subtune.steps.jobs import read_plan, run_job
+    from subtune.steps.jobs import run_job
+    from subtune.steps.plan_file import read_plan
 except ImportError as error:
     # Snakemake keeps a copy of this script, which an update of subtune does not change.
     line = f"subtune was updated during the call ({error}); run the command again\n"

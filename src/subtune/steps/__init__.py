@@ -5,7 +5,7 @@ each module, ``jobs`` yields the jobs of the step from a plan, and ``run`` runs 
 Snakemake has the same name as the step.
 
 * The process that a user starts plans the configuration and writes the plan file. If nothing has
-  changed, this process reads the existing plan file (`subtune.steps.jobs`).
+  changed, this process reads the existing plan file (`subtune.steps.plan_file`).
 * The process of each job reads the job from the plan file, and writes the outputs of the job.
 * Snakemake or `compare` decides which jobs have to run.
 """

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from subtune.plan.cost import Cost, Estimates
 from subtune.plan.inputs import find_files, scored_file
 from subtune.plan.plan import Plan, make_plan
 from subtune.runs.spec import FisherSpec, PlannedRun, RunSpec
-from subtune.steps.jobs import STEPS, Job, Paths, PlannedJobs, list_files
+from subtune.steps.jobs import Paths
 
 
 @dataclass(frozen=True)
@@ -125,29 +124,3 @@ def plan_and_check(config: Config) -> Context:
                 share = unknown_share(tokenizer, plan.sizes[key].sample, directory)
                 notes += [f"models.{name}: {line}" for line in unknown_lines(share)]
     return Context(config, plan, notes)
-
-
-def plan_jobs(context: Context) -> PlannedJobs:
-    """Return the jobs of all steps, the targets of each experiment, and the rules' settings."""
-    config, jobs = context.config, dict[str, dict[str, Job]]()
-    targets: dict[str, list[str]] = {"all": []}
-    for step in STEPS:
-        for job in import_module(f"subtune.steps.{step}").jobs(context):
-            jobs.setdefault(step, {})[job.id] = job
-            if step in ("exhibits", "submission"):
-                targets.setdefault(job.id, []).extend(list_files(job.outputs))
-            if step in ("exhibits", "submission", "summary", "runs", "report_page"):
-                targets["all"].extend(list_files(job.outputs))
-    citations = {
-        name: papers.find_paper(experiment.paper).citation
-        for name, experiment in config.experiments.items()
-        if experiment.paper
-    }
-    settings = {
-        "results": config.results,
-        "environment": "cuda" if config.assumptions.on_gpu else "cpu",
-        "container": config.container,
-        "longest_job_hours": config.assumptions.longest_job_hours,
-        "papers": citations,
-    }
-    return PlannedJobs(jobs, targets, settings, [*context.notes])

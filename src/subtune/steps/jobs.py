@@ -1,42 +1,21 @@
-"""The jobs of a plan, and the plan file that passes jobs to other processes.
+"""The jobs of a plan: what each step would do, in plain values that any process can read and run.
 
-Jobs consist of plain values, so that both Snakemake's rules and the workers of `compare` can read
-them. Importing this module must be fast, because every job imports it.
-
-The process that a user starts writes the plan file. The file is named by a hash of its content, so
-no other call changes the plan of a running call. An *index file*, named by a hash of the
-configuration, contains the path of its newest plan, and the state of all files that were read. If
-nothing has changed since, the next call reads this plan, which is faster than planning.
-
-Reading a plan file or index file updates its modification time. When a plan is written, files that
-nobody has used for `DAYS_UNUSED` days are removed. A call whose jobs all wait or run for longer
-could lose its plan. Its jobs would then end with one line in their logs.
+Importing this module must be fast, because every job imports it.
 """
 
 import json
-import os
 import re
-import sys
-import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
-from functools import partial
+from collections.abc import Mapping
+from contextlib import ExitStack
 from importlib import import_module
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from subtune.core.errors import SubtuneError, convert_errors
-from subtune.core.files import hash_text, write_atomically, write_text
+from subtune.core.errors import SubtuneError
+from subtune.core.files import hash_text, write_atomically
 from subtune.core.gpus import hold_gpu
 from subtune.core.process import StoppedError, log_line, stop_requests
 
-# The environment variable with the plan files of a call, as a JSON object from the name of each
-# Snakemake module to a path. Snakemake passes the variable to all jobs, even on a cluster. Jobs
-# parse the configuration again, and a user may have edited the configuration in the meantime.
-PASSED = "SUBTUNE_PLANS"
-# A job can wait in the queue of a cluster for weeks, and a call can run for weeks.
-DAYS_UNUSED = 90
 # Maps names to a path or a list of paths.
 Paths = dict[str, Any]
 # The modules of the steps. Each step is listed after the steps that make its inputs.
@@ -106,7 +85,7 @@ def run_job(job: Job, threads: int = 1) -> None:
         SubtuneError: an input cannot be used, an output cannot be written, or another version of
             subtune, with other results, has planned the job.
     """
-    if other := _find_other_versions(job.spec):
+    if other := find_other_versions(job.spec):
         raise SubtuneError(
             f"{job.id}: planned by another version of subtune ({other}); run the command again"
         )
@@ -115,12 +94,17 @@ def run_job(job: Job, threads: int = 1) -> None:
             # These imports take seconds, during which another job may use the GPU.
             import_module("subtune.training.recorded_runs")
             with stop_requests() as stopping:
-                held.enter_context(hold_gpu(log_line, partial(_require_no_request, stopping)))
-                _require_no_request(stopping)
+
+                def require_no_request() -> None:
+                    if signal_name := stopping():
+                        raise StoppedError(f"stopped by {signal_name} before the job started")
+
+                held.enter_context(hold_gpu(log_line, require_no_request))
+                require_no_request()
         import_module(f"subtune.steps.{job.step}").run(job, outputs, threads)
 
 
-def _find_other_versions(spec: Mapping[str, Any]) -> str:
+def find_other_versions(spec: Mapping[str, Any]) -> str:
     """Describe the version numbers in a job's spec that this version of subtune does not have.
 
     A job's spec contains only the numbers that affect its results. The code itself is not compared,
@@ -133,147 +117,3 @@ def _find_other_versions(spec: Mapping[str, Any]) -> str:
     own = vars(import_module("subtune.runs.spec")) if found else {}
     here = [(name, number, own.get(name.upper())) for name, number in found]
     return ", ".join(f"{name} {old}, now {new}" for name, old, new in here if old != str(new))
-
-
-def _require_no_request(stopping: Callable[[], str | None]) -> None:
-    if signal_name := stopping():
-        raise StoppedError(f"stopped by {signal_name} before the job started")
-
-
-class PlannedJobs(NamedTuple):
-    """All jobs of a configuration, and the settings that Snakemake's rules need.
-
-    Attributes:
-        jobs: maps each step to its jobs, by id.
-        targets: maps each experiment's name to the output files and directories of the experiment,
-            and ``all`` to the outputs of all experiments.
-        settings: ``results``, ``environment``, ``container``, ``longest_job_hours``, and
-            ``papers``, which maps each experiment to the citation of its paper.
-        notes: messages to the user about the inputs, from `Context`.
-        path: the plan file; empty if the plan is not in a file.
-    """
-
-    jobs: dict[str, dict[str, Job]]
-    targets: dict[str, list[str]]
-    settings: dict[str, Any]
-    notes: list[str]
-    path: str = ""
-
-    def job(self, name: str) -> Job:
-        """Return the job with the name ``STEP/ID``, such as ``train/cola-0123456789ab``."""
-        step, _, id = name.partition("/")
-        if id not in self.jobs.get(step, {}):
-            raise SubtuneError(f"{name}: this job is not in the plan {self.path}")
-        return self.jobs[step][id]
-
-
-def read_plan(path: str) -> PlannedJobs:
-    """Read a plan file, and mark the file as used."""
-    with convert_errors(f"{path}: cannot read this plan; run the command again"):
-        _mark_used(Path(path))
-        content = json.loads(Path(path).read_bytes())
-        jobs = {
-            step: {id: Job(*fields) for id, fields in by_id.items()}
-            for step, by_id in content["jobs"].items()
-        }
-        return PlannedJobs(jobs, content["targets"], content["settings"], content["notes"], path)
-
-
-def pass_plan(plan: PlannedJobs, module: str) -> None:
-    """Pass a plan file to all processes started from now on, for one of Snakemake's modules."""
-    passed = json.loads(os.environ.get(PASSED, "{}"))
-    os.environ[PASSED] = json.dumps(passed | {module: plan.path})
-
-
-def read_passed_plan(module: str) -> PlannedJobs:
-    """Read the plan file of the call that started this process."""
-    path = json.loads(os.environ.get(PASSED, "{}")).get(module)
-    if path is None:
-        raise SubtuneError(f"{PASSED}: not set; let the cluster pass environment variables to jobs")
-    return read_plan(path)
-
-
-def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
-    """Return the plan of a parsed configuration, and write it to a plan file.
-
-    If subtune's code and all files that the configuration names are unchanged, the existing plan
-    file is read instead. A configuration, file or model that cannot be used raises a
-    `SubtuneError`.
-    """
-    folder = Path(str(data.get("results", "results")), "plans").absolute()
-    name = hash_text(json.dumps(data, default=str))
-    index, code, before = folder / f"configuration-{name}.json", _hash_code(), None
-    # A damaged index file can raise any of these errors.
-    with suppress(OSError, ValueError, KeyError, TypeError, SubtuneError):
-        found = json.loads(index.read_bytes())
-        if found["code"] != code:
-            before = str(folder / found["plan"])
-        elif found["read"] == _stat_files(found["read"]):
-            _mark_used(index)
-            return read_plan(str(folder / found["plan"]))
-
-    from subtune.config.checks import check_config
-    from subtune.steps.context import plan_and_check, plan_jobs
-
-    context = plan_and_check(check_config(data))
-    read = _stat_files(sorted(map(str, context.input_files())))
-    planned = plan_jobs(context)
-    text = json.dumps(planned._asdict())
-    path = folder / f"{hash_text(text)}.json"
-    with convert_errors(f"results: cannot write {path}"):
-        # An existing file may be another user's, whose jobs must be able to read the file.
-        if not os.access(path, os.R_OK) or path.read_bytes() != text.encode():
-            write_text(path, text)
-        _mark_used(path)
-        write_text(index, json.dumps({"code": code, "read": read, "plan": path.name}))
-    _remove_unused(folder)
-    notes = [*planned.notes, *(_explain_repeated_jobs(before) if before else [])]
-    return planned._replace(path=str(path), notes=notes)
-
-
-def _explain_repeated_jobs(before: str) -> list[str]:
-    """Return a line if an update makes finished jobs of the previous plan file run again."""
-    with suppress(SubtuneError):
-        jobs = [job for by_id in read_plan(before).jobs.values() for job in by_id.values()]
-        done = [job for job in jobs if all(map(os.path.exists, list_files(job.outputs)))]
-        if others := [*filter(None, (_find_other_versions(job.spec) for job in done))]:
-            return [
-                f"subtune was updated ({others[-1]}); finished jobs to run again: {len(others)}"
-            ]
-    return []
-
-
-def _mark_used(path: Path) -> None:
-    """Set a file's modification time to now. Only the owner can do this, so others write a copy."""
-    try:
-        os.utime(path)
-    except OSError:
-        with suppress(OSError):
-            mode = path.stat().st_mode
-            write_text(path, path.read_text(encoding="utf-8"))
-            path.chmod(mode)
-
-
-def _remove_unused(folder: Path) -> None:
-    """Remove the plan files, index files and drafts that nobody has used for `DAYS_UNUSED` days."""
-    for path in folder.iterdir():
-        with suppress(OSError):
-            if path.stat().st_mtime < time.time() - DAYS_UNUSED * 24 * 3600:
-                path.unlink()
-
-
-def _stat_files(paths: Iterable[str]) -> dict[str, list[int] | None]:
-    """Map each path to the file's size and modification time in ns, or None for a missing file."""
-    states: dict[str, list[int] | None] = dict.fromkeys(paths)
-    for path in states:
-        with suppress(OSError):
-            about = Path(path).stat()
-            states[path] = [about.st_size, about.st_mtime_ns]
-    return states
-
-
-def _hash_code() -> str:
-    """Hash the sizes and modification times of subtune's files, and the environment's path."""
-    package = Path(__file__).parents[1]
-    files = (str(path) for path in package.rglob("*.*") if "__pycache__" not in path.parts)
-    return hash_text(f"{sys.prefix} {_stat_files(sorted(files))}")

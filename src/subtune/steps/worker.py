@@ -26,7 +26,7 @@ from subtune.core.process import (
     redirect_job_output,
     set_hub_cache,
 )
-from subtune.steps.jobs import Job
+from subtune.steps.jobs import Job, run_job
 
 
 def main() -> None:
@@ -73,8 +73,6 @@ def _read_requests(orders: SimpleQueue[dict[str, Any] | None]) -> None:
 
 
 def _run_requested_job(job: Job, log: Path) -> dict[str, Any]:
-    from subtune.steps.jobs import run_job
-
     log.parent.mkdir(parents=True, exist_ok=True)
     with redirect_job_output(log):
         set_hub_cache(job.resources.get("hub_cache"))

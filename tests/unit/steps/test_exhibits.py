@@ -11,8 +11,8 @@ from subtune.config.checks import check_config
 from subtune.core import files
 from subtune.papers import paper
 from subtune.papers.paper import Paper
-from subtune.steps.context import plan_and_check, plan_jobs
-from subtune.steps.jobs import write_plan
+from subtune.steps.context import plan_and_check
+from subtune.steps.plan_file import plan_jobs, write_plan
 
 HEAD = "experiment,model,method,task,value,scale"
 

@@ -19,16 +19,9 @@ from subtune.core.errors import SubtuneError
 from subtune.data.load import read_splits
 from subtune.plan import inputs
 from subtune.runs import spec
-from subtune.steps import jobs
-from subtune.steps.jobs import (
-    STEPS,
-    list_files,
-    pass_plan,
-    read_passed_plan,
-    read_plan,
-    run_job,
-    write_plan,
-)
+from subtune.steps import plan_file
+from subtune.steps.jobs import STEPS, list_files, run_job
+from subtune.steps.plan_file import pass_plan, read_passed_plan, read_plan, write_plan
 from tests.helpers.project import ROOT
 from tests.unit.steps.conftest import ROWS
 
@@ -98,7 +91,7 @@ def test_a_plan_is_made_again_if_something_changed(settings, tables_read, minilm
 def test_a_plan_is_made_again_by_another_version_of_subtune(settings, tables_read, monkeypatch):
     path = Path(write_plan(settings).path)
     before = path.stat().st_ino
-    monkeypatch.setattr(jobs, "_hash_code", lambda: "newer")
+    monkeypatch.setattr(plan_file, "_hash_code", lambda: "newer")
     assert Path(write_plan(settings).path) == path
     assert tables_read == ["mine", "mine"]
     # Jobs of another user who may read only this file may need it.
@@ -120,7 +113,7 @@ def test_a_change_concerns_only_the_jobs_whose_settings_it_changes(settings):
 @pytest.fixture
 def passed_plan(settings, monkeypatch, minilm):
     """The plan that a call passes to its jobs."""
-    monkeypatch.setenv(jobs.PASSED, "{}")
+    monkeypatch.setenv(plan_file.PASSED, "{}")
     settings["models"]["minilm"]["path"] = str(shutil.copytree(minilm, "model"))
     plan = write_plan(settings)
     pass_plan(plan, "")
@@ -153,7 +146,7 @@ def test_a_call_from_a_job_of_another_call_has_its_own_plan(settings, passed_pla
 
 
 def test_a_job_without_environment_variables_says_what_it_lacks(passed_plan, monkeypatch):
-    monkeypatch.delenv(jobs.PASSED)
+    monkeypatch.delenv(plan_file.PASSED)
     with pytest.raises(
         SubtuneError, match=r"^SUBTUNE_PLANS: .* cluster pass environment variables"
     ):
@@ -204,8 +197,8 @@ def test_only_plans_that_nobody_has_used_for_long_are_removed(settings, passed_p
     draft = Path("results/plans", f".{'0' * 32}.of-a-killed-call.json")
     draft.touch()
     for path in draft.parent.iterdir():
-        leave(path, jobs.DAYS_UNUSED + 1)
-    leave(recent, jobs.DAYS_UNUSED - 1)
+        leave(path, plan_file.DAYS_UNUSED + 1)
+    leave(recent, plan_file.DAYS_UNUSED - 1)
     read_plan(of_a_job)
     assert plan_with(0.4) == of_a_call and Path(unused).exists()
     new = plan_with(0.5)
@@ -236,7 +229,9 @@ def test_a_plan_of_another_user_is_used_by_a_copy_with_the_same_mode(passed_plan
 def test_a_plan_in_results_that_cannot_be_written_is_read(
     settings, passed_plan, of_another_user, monkeypatch, tables_read
 ):
-    monkeypatch.setattr(jobs, "write_text", Mock(side_effect=OSError(30, "Read-only file system")))
+    monkeypatch.setattr(
+        plan_file, "write_text", Mock(side_effect=OSError(30, "Read-only file system"))
+    )
     assert write_plan(settings) == passed_plan and tables_read == []
 
 
@@ -283,9 +278,9 @@ def test_finished_jobs_that_an_update_repeats_are_counted(settings, monkeypatch)
             for path in list_files(job.outputs) if job.step in ("tokens", "train") else ():
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
                 Path(path).touch()
-    monkeypatch.setattr(jobs, "_hash_code", lambda: "an update that changes no result")
+    monkeypatch.setattr(plan_file, "_hash_code", lambda: "an update that changes no result")
     assert write_plan(settings).notes == []
-    monkeypatch.setattr(jobs, "_hash_code", lambda: "another")
+    monkeypatch.setattr(plan_file, "_hash_code", lambda: "another")
     monkeypatch.setattr(spec, "RECIPE_VERSION", 6)
     [note] = write_plan(settings).notes
     assert note == "subtune was updated (recipe_version 5, now 6); finished jobs to run again: 1"
@@ -299,7 +294,7 @@ def test_a_plan_without_a_place_is_refused_as_a_mistake_of_the_configuration(set
 
 def test_what_a_job_imports_takes_no_time():
     slow = {"pandas", "pydantic", "torch", "matplotlib", "subtune.config", "subtune.plan"}
-    code = "import sys, subtune.steps.jobs, subtune.core.process; print(*sys.modules)"
+    code = "import sys, subtune.steps.plan_file, subtune.core.process; print(*sys.modules)"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
     assert not slow & {*printed.split()}
 
