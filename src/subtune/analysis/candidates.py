@@ -166,9 +166,9 @@ def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> M
         better = [
             candidate
             for title, candidate in with_full.items()
-            if candidate.encoder_size >= 0 and len(candidate.seeds) > 1
-            for studies in [_estimate_studies(_pair_runs(runs_of, title, full))]
-            if title != full and intervals.probability_within(studies, -margin) >= SURE
+            if title != full and candidate.encoder_size >= 0 and len(candidate.seeds) > 1
+            if intervals.probability_within(_estimate_studies(runs_of, title, full), -margin)
+            >= SURE
         ]
         best = max(better, key=lambda candidate: candidate.difference.mean, default=None)
         reference = best.title if best else full
@@ -187,52 +187,41 @@ def _find_best(runs: pd.DataFrame) -> str:
     return "" if scored.empty else str(scored.index[-1])
 
 
-class _Run(NamedTuple):
-    """A run's score and its pseudo-values ``[parts]``, which are NaN without recorded predictions.
-
-    ``fold`` is -1 if all runs are scored on the same examples.
-    """
-
-    id: str
-    seed: int
-    fold: float
-    value: float
-    rows: int
-    parts: np.ndarray
-
-
-# Maps each method's title to its runs by task and metric, and then by seed and fold.
+# Maps each method's title to its runs by task and metric, and then by seed and fold. A run is a row
+# of scores, in which ``judged_fold`` is -1 if all runs are scored on the same examples, ``rows`` is
+# the number of scored examples, and ``parts`` are the pseudo-values ``[parts]``, which are NaN
+# without recorded predictions.
+_Run = Mapping[str, Any]
 _RunsOf = Mapping[str, Mapping[tuple[str, str], Mapping[tuple[int, float], _Run]]]
-
-
-def _index_runs(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> _RunsOf:
-    found: dict[str, Any] = {}
-    tasks = dict.fromkeys(runs[TASK].itertuples(index=False, name=None))
-    of_runs = pseudo_values.reindex(runs["run"])
-    counts = of_runs["rows"].fillna(0).astype(int).tolist()
-    parts = of_runs[PART_COLUMNS].to_numpy(float)
-    runs = runs.assign(fold=runs["fold"].astype(float).fillna(-1))
-    for row, *scored in zip(runs.to_dict("records"), counts, parts, strict=True):
-        of_task = found.setdefault(row["title"], {task: {} for task in tasks})
-        fold = row["fold"] if row["decides"] else -1
-        run = _Run(row["run"], row["seed"], fold, row["value"], *scored)
-        of_task[row["task"], row["metric"]][row["seed"], row["fold"]] = run
-    return found
-
-
 # The pairs of runs of two methods with the same seed and fold, for each task and metric.
 _Pairs = Mapping[tuple[str, str], Sequence[tuple[_Run, _Run]]]
 
 
+def _index_runs(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> _RunsOf:
+    of_runs, fold = pseudo_values.reindex(runs["run"]), runs["fold"].astype(float).fillna(-1)
+    runs = runs.assign(
+        fold=fold,
+        judged_fold=fold.where(runs["decides"], -1),
+        rows=of_runs["rows"].fillna(0).astype(int).to_numpy(),
+        parts=[*of_runs[PART_COLUMNS].to_numpy(float)],
+    )
+    tasks = dict.fromkeys(runs[TASK].itertuples(index=False, name=None))
+    found: dict[str, Any] = {title: {task: {} for task in tasks} for title in runs["title"]}
+    for row in runs.to_dict("records"):
+        found[row["title"]][row["task"], row["metric"]][row["seed"], row["fold"]] = row
+    return found
+
+
 def _pair_runs(runs_of: _RunsOf, title: str, other: str) -> _Pairs:
     """Pair two methods' runs by seed and fold, or return {} if a task lacks pairs or scores."""
-    pairs = {
-        task: [(run, theirs[key]) for key, run in own.items() if key in theirs]
-        for task, own in runs_of[title].items()
-        for theirs in [runs_of[other][task]]
-    }
-    scores = [[run.value + partner.value for run, partner in both] for both in pairs.values()]
-    return pairs if all(map(len, scores)) and np.isfinite(np.concatenate(scores)).all() else {}
+    found = {}
+    for task, own in runs_of[title].items():
+        theirs = runs_of[other][task]
+        pairs = [(run, theirs[key]) for key, run in own.items() if key in theirs]
+        if not pairs or not all(math.isfinite(a["value"] + b["value"]) for a, b in pairs):
+            return {}
+        found[task] = pairs
+    return found
 
 
 def _compare_methods(
@@ -251,7 +240,7 @@ def _compare_methods(
     for title, own in runs.groupby("title", sort=False):
         if pairs := _pair_runs(runs_of, str(title), reference):
             every = [pair for both in pairs.values() for pair in both]
-            ids = [[run.id for run in side] for side in zip(*every, strict=True)]
+            ids = [[run["run"] for run in side] for side in zip(*every, strict=True)]
             with locate_errors(f"{title} and {reference}"):
                 require_same_rows(pseudo_values, *ids)
             found.append(_compare_method(own, pairs, runs, runs_of, rivals))
@@ -267,10 +256,13 @@ def _compare_method(
     title, reference, model = own["title"].iloc[0], rivals[0], own["model"].iloc[0]
     margin, trained = runs["margin"].min(), int(own["trained"].median())
     full = runs.loc[runs["is_full"] & (runs["model"] == model), "trained"]
-    means = [np.mean([(run.value, of.value) for run, of in both], 0) for both in pairs.values()]
+    means = [
+        np.mean([(run["value"], partner["value"]) for run, partner in both], 0)
+        for both in pairs.values()
+    ]
     score, reference_score = np.mean(means, 0).round(DIGITS).tolist()
     studies_of = {
-        rival: _estimate_studies(pairs if rival == reference else _pair_runs(runs_of, title, rival))
+        rival: _estimate_studies(runs_of, title, rival)
         for rival in rivals
         if title not in (reference, rival)
     }
@@ -301,32 +293,33 @@ def _compare_method(
         rival=rival,
         least_chance=least_chance,
         is_sure=least_chance >= SURE and min(map(len, pairs.values())) > 1,
-        seeds=tuple(sorted(run.seed for run, _ in min(pairs.values(), key=len))),
-        runs=frozenset(run.id for both in pairs.values() for run, _ in both),
+        seeds=tuple(sorted(run["seed"] for run, _ in min(pairs.values(), key=len))),
+        runs=frozenset(run["run"] for both in pairs.values() for run, _ in both),
         studies=studies_of.get(rival, ()) if chance >= SURE else studies,
         judged_by=judged_by,
         over=_format_sample(studies, judged_by),
     )
 
 
-def _estimate_studies(pairs: _Pairs) -> tuple[Study, ...]:
-    """Estimate the mean difference of paired runs on each task, and its variance components.
+def _estimate_studies(runs_of: _RunsOf, title: str, other: str) -> tuple[Study, ...]:
+    """Estimate two methods' mean difference on each task, and its variance components.
 
-    The result is empty if a variance cannot be estimated. This happens on a task with a single seed
-    without recorded predictions, or if the variance is 0 and the metric is not a share of examples.
+    The result is empty if there are no pairs, or if a variance cannot be estimated. This happens on
+    a task with a single seed without recorded predictions, or if the variance is 0 and the metric
+    is not a share of examples.
     """
-    found = [_estimate_study(metric, both) for (_, metric), both in pairs.items()]
-    return tuple(filter(None, found)) if all(found) else ()
-
-
-def _estimate_study(metric: str, pairs: Sequence[tuple[_Run, _Run]]) -> Study | None:
-    differences = [round(run.value - other.value, DIGITS) for run, other in pairs]
-    values = np.array([run.parts - other.parts for run, other in pairs])
-    if len(pairs) == 1 and np.isnan(values).all():
-        return None
-    folds, rows = {run.fold for run, _ in pairs} - {-1}, [run.rows for run, _ in pairs]
-    study = intervals.estimate_study_of_runs(differences, values, rows, len(folds))
-    return study if study.error()[0] or metric in SHARES else None
+    studies = []
+    for (_, metric), pairs in _pair_runs(runs_of, title, other).items():
+        differences = [round(run["value"] - partner["value"], DIGITS) for run, partner in pairs]
+        values = np.array([run["parts"] - partner["parts"] for run, partner in pairs])
+        if len(pairs) == 1 and np.isnan(values).all():
+            return ()
+        folds, rows = {run["judged_fold"] for run, _ in pairs} - {-1}, [r["rows"] for r, _ in pairs]
+        study = intervals.estimate_study_of_runs(differences, values, rows, len(folds))
+        if not study.error()[0] and metric not in SHARES:
+            return ()
+        studies.append(study)
+    return tuple(studies)
 
 
 def _format_sample(studies: Sequence[Study], judged_by: str) -> str:

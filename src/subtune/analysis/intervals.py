@@ -30,25 +30,29 @@ class Interval(NamedTuple):
     high: float
 
 
+class Variances(NamedTuple):
+    """The variances of the effects of seeds, of the effects of parts, and of the residuals."""
+
+    seeds: float
+    parts: float
+    residuals: float
+
+
 class Study(NamedTuple):
     """A mean difference, with its variance components and the size of the sample.
 
     Attributes:
-        seed_variance: the variance of the effects of seeds.
-        part_variance: the variance of the effects of parts, which are groups of examples.
-        residual_variance: the variance of the residuals.
         seeds: the number of seeds; in cross-validation, the number of runs.
-        parts: the number of parts; in cross-validation, the mean number of parts per fold. If the
-            scores of parts are unknown, this is 0, and the interval accounts for seeds only.
+        parts: the number of parts, which are groups of examples; in cross-validation, the mean
+            number of parts per fold. If the scores of parts are unknown, this is 0, and the
+            interval accounts for seeds only.
         rows: the number of examples.
         folds: the number of folds, each with its own seeds; 0 without cross-validation. Seeds
             beyond this number use further partitions of the examples.
     """
 
     mean: float
-    seed_variance: float
-    part_variance: float
-    residual_variance: float
+    variances: Variances
     seeds: int
     parts: float
     rows: int
@@ -56,22 +60,23 @@ class Study(NamedTuple):
 
     def error(self, more_seeds: int = 0, times_the_rows: float = 1) -> tuple[float, float]:
         """Compute the squared standard error of the mean, and its degrees of freedom."""
-        seeds, parts = self.seeds + more_seeds, self.parts
-        seed_share = self.seed_variance / seeds
+        seeds, parts, variances = self.seeds + more_seeds, self.parts, self.variances
+        seed_share = variances.seeds / seeds
+        part_share = variances.parts / times_the_rows / parts if parts else 0
         # Each pair is the contribution of a mean square to the variance, and its degrees of
         # freedom. If the variance of seeds is 0, the mean square of seeds contributes 0.
-        shares: list[tuple[float, float]] = [(seed_share, seeds - 1)]
-        if parts:
-            part_share = self.part_variance / times_the_rows / parts
-            residual = self.residual_variance / times_the_rows / (seeds * parts)
+        if not parts:
+            shares = [(seed_share, seeds - 1)]
+        elif self.folds:
+            once = part_share / min(seeds, self.folds)
+            again = part_share / seeds if variances.seeds else 0
+            shares = [(once - again, seeds * (parts - 1)), (seed_share + again, seeds - 1)]
+        else:
+            residual = variances.residuals / times_the_rows / (seeds * parts)
             shares = [(part_share + residual, parts - 1)]
-            if self.seed_variance:
+            if variances.seeds:
                 shares += [(seed_share + residual, seeds - 1)]
                 shares += [(-residual, (seeds - 1) * (parts - 1))]
-            if self.folds:
-                once = part_share / min(seeds, self.folds)
-                again = part_share / seeds if self.seed_variance else 0
-                shares = [(once - again, seeds * (parts - 1)), (seed_share + again, seeds - 1)]
         variance = sum(share for share, _ in shares)
         spread = sum(share**2 / degrees for share, degrees in shares if share)
         return variance, variance**2 / spread if spread else math.inf
@@ -86,16 +91,17 @@ def estimate_study(differences: Sequence[float], values: np.ndarray | None, rows
     """
     mean, seeds = float(np.mean(differences)), len(differences)
     if values is None:
-        return Study(mean, float(np.var(differences, ddof=1)), 0, 0, seeds, 0, 0)
+        variances = Variances(float(np.var(differences, ddof=1)), 0, 0)
+        return Study(mean, variances, seeds, parts=0, rows=0)
     parts = values.shape[1]
     by_seed, by_part = values.mean(1, keepdims=True), values.mean(0, keepdims=True)
     if seeds == 1:
-        return Study(mean, 0, float(by_part.var(ddof=1)), 0, seeds, parts, rows)
+        return Study(mean, Variances(0, float(by_part.var(ddof=1)), 0), seeds, parts, rows)
     residuals = values - by_seed - by_part + values.mean()
-    residual_variance = float((residuals**2).sum() / ((seeds - 1) * (parts - 1)))
-    seed_variance = max(0.0, float(by_seed.var(ddof=1)) - residual_variance / parts)
-    part_variance = max(0.0, float(by_part.var(ddof=1)) - residual_variance / seeds)
-    return Study(mean, seed_variance, part_variance, residual_variance, seeds, parts, rows)
+    of_residuals = float((residuals**2).sum() / ((seeds - 1) * (parts - 1)))
+    of_seeds = max(0.0, float(by_seed.var(ddof=1)) - of_residuals / parts)
+    of_parts = max(0.0, float(by_part.var(ddof=1)) - of_residuals / seeds)
+    return Study(mean, Variances(of_seeds, of_parts, of_residuals), seeds, parts, rows)
 
 
 def estimate_nested_study(
@@ -113,9 +119,9 @@ def estimate_nested_study(
     mean_variance = float((np.nanvar(values, 1, ddof=1) / counts).mean())
     variance = np.var(differences, ddof=1) if seeds > 1 else mean_variance
     # Unlike max, np.maximum keeps NaN.
-    seed_variance = float(np.maximum(0, variance - mean_variance))
-    parts = float(counts.mean())
-    return Study(mean, seed_variance, mean_variance * parts, 0, seeds, parts, rows, folds)
+    of_seeds, parts = float(np.maximum(0, variance - mean_variance)), float(counts.mean())
+    variances = Variances(of_seeds, mean_variance * parts, residuals=0)
+    return Study(mean, variances, seeds, parts, rows, folds)
 
 
 def estimate_study_of_runs(

@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,25 @@ import pandas as pd
 
 from subtune.analysis import intervals
 from subtune.analysis.chosen_runs import SETTING, drop_runs_with_mask
+from subtune.analysis.judged_epochs import (
+    make_masked_metric,
+    part_indices,
+    read_scored_predictions,
+    rescore_at_judged_epochs,
+)
 from subtune.analysis.tables import order_columns, read_table, set_types
 from subtune.core.errors import SubtuneError
 from subtune.core.files import hash_bytes
+from subtune.methods import FULL
 from subtune.methods.roles import is_classifier
 from subtune.runs import records
-from subtune.tasks import TaskSpec, metrics
+from subtune.tasks import metrics
 from subtune.tasks.metrics import MODULE
 from subtune.tasks.task import ScoreColumn
 
 # A learning rate is on the plateau of a search if its score is at most this much below the best
 # score.
 PLATEAU = 0.01
-# The dev set is split into this many parts, and an epoch is chosen for each part. With more parts,
-# the score varies more; with fewer parts, each epoch is chosen on fewer examples.
-EPOCH_PARTS = 5
 # The columns of pseudo-values from `tabulate_pseudo_values`, one for each part of the examples.
 PART_COLUMNS = [str(part) for part in range(intervals.JACKKNIFE_PARTS)]
 # All columns of the table from `tabulate_pseudo_values`.
@@ -34,6 +38,13 @@ ROW_COLUMNS = ("run", "rows", "rows_hash", *PART_COLUMNS)
 # Recomputed scores may differ by rounding, because processors sum in different orders. One wrong
 # prediction changes a score by far more than this.
 SCORE_TOLERANCE = 1e-9
+# Values for a user's external predictions in the columns that describe a run.
+NO_RUN: dict[str, Any] = {
+    **dict.fromkeys(("learning_rate", "smallest_rate", "largest_rate", "share_read"), np.nan),
+    **dict.fromkeys(("encoder_size", "plateau", "best_epoch", "judged_at", "curve"), None),
+    **dict.fromkeys(("trainable", "classifier", "seconds", "delta_bytes"), 0),
+    **dict.fromkeys(("searched", "at_edge"), False),
+}
 
 
 def collect_scores(
@@ -45,9 +56,9 @@ def collect_scores(
     """Build the table of scores, with one row for each run and each score column of its task.
 
     Scores are from the best epoch: the first epoch with the highest score in the column by which
-    epochs are chosen. A diverged run has no best epoch and no score. ``finished`` is from
-    `subtune.runs.learning_rates.join_recorded_runs`. With ``apart``, dev examples are scored at
-    epochs that were chosen on different examples.
+    epochs are chosen. A diverged run has no best epoch and no score. With ``apart``, dev examples
+    are scored at other epochs (`subtune.analysis.judged_epochs`). ``finished`` is from
+    `subtune.runs.learning_rates.join_recorded_runs`.
     """
     rows = []
     for entry in finished:
@@ -83,7 +94,9 @@ def collect_scores(
     # A diverged run has no delta, so the classifier's size is read from another seed or fold.
     of_setting = table.groupby(SETTING, dropna=False)["classifier"]
     table["classifier"] = of_setting.transform("max")
-    return _rescore_by_other_examples(table, store, columns) if apart else table
+    if apart:
+        rescore_at_judged_epochs(table, store, columns)
+    return table
 
 
 def _describe_tried_rates(entry: Mapping[str, Any], diverged: bool) -> dict[str, Any]:
@@ -98,54 +111,6 @@ def _describe_tried_rates(entry: Mapping[str, Any], diverged: bool) -> dict[str,
         "largest_rate": max(rates),
         "plateau": plateau if tried and not diverged else None,
     }
-
-
-def _rescore_by_other_examples(
-    table: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
-) -> pd.DataFrame:
-    """Replace dev scores by scores at epochs that were chosen on different examples.
-
-    The score of the best epoch is slightly too high, because the epoch was chosen by this score.
-    Therefore each ``value`` by which methods are compared is replaced by the score at the epochs in
-    ``judged_at``. A run on a fold is scored at the epoch that is best on average over the runs on
-    the other folds. Without other folds, each part of the examples is scored at the epoch that is
-    best on the remaining parts, if there are enough examples. ``best_epoch`` remains the epoch of
-    the recorded model, which can be exported.
-    """
-    column_of = {column.key: column for column in columns}
-    judged = table[table["decides"] & table["judges"] & table["value"].notna()]
-    for _, runs in judged.groupby([*SETTING, "learning_rate", "partition"], dropna=False):
-        column, has_folds = column_of[runs["column"].iloc[0]], runs["fold"].notna().any()
-        curves = {
-            run: records.read_curve(store, run, column.history_column)
-            for run in runs["run"]
-            if has_folds
-        }
-        for index, run, fold in zip(runs.index, runs["run"], runs["fold"], strict=True):
-            others = runs.loc[runs["fold"] != fold, "run"] if has_folds else []
-            score: tuple[float, list[int]] | None
-            if len(others):
-                epochs = min(len(curves[name]) for name in (run, *others))
-                best = int(np.mean([curves[name][:epochs] for name in others], axis=0).argmax())
-                score = curves[run][best], [best + 1]
-            else:
-                score = _score_by_other_parts(store, run, column)
-            if score:
-                table.at[index, "value"], table.at[index, "judged_at"] = score
-                table.at[index, "judged_apart"] = True
-    return table
-
-
-def _score_by_other_parts(
-    store: Path, run_id: str, column: ScoreColumn
-) -> tuple[float, list[int]] | None:
-    """Score each part at the best epoch on the other parts, if there are enough examples."""
-    task, tables = read_epoch_predictions(store, run_id, column.split)
-    if tables[1]["idx"].nunique() < EPOCH_PARTS:
-        return None
-    table, epochs = choose_part_epochs(task, column.metric, tables)
-    metric = make_masked_metric(task, column.metric, table)
-    return metric(np.full(len(table), True)), epochs
 
 
 def score_in_all_metrics(
@@ -183,73 +148,13 @@ def train_and_dev_scores(
     """Tabulate ``train`` scores (NaN if not recorded), ``dev`` scores and their ``gap``."""
     both = drop_runs_with_mask(chosen).rename(columns={"value": "dev"})
     both = both[both["method"].isin(methods)]
-    scores = {run: records.read_outcome(store, run)["scores"] for run in both["run"].unique()}
-    metrics_of_rows = zip(both["run"], both["metric"], strict=True)
-    train = [scores[run].get(records.TRAIN, {}).get(metric) for run, metric in metrics_of_rows]
+    train = [
+        records.read_outcome(store, run)["scores"].get(records.TRAIN, {}).get(metric)
+        for run, metric in zip(both["run"], both["metric"], strict=True)
+    ]
     both["train"] = pd.Series(train, both.index, dtype=float)
     both["gap"] = both["train"] - both["dev"]
     return both[["model", "task", "method", "column", "metric", "seed", "train", "dev", "gap"]]
-
-
-def choose_part_epochs(
-    task: TaskSpec, metric: str, tables: Mapping[int, pd.DataFrame]
-) -> tuple[pd.DataFrame, list[int]]:
-    """Choose an epoch for each part of the examples: the best epoch on the remaining parts.
-
-    ``tables`` maps each epoch to predictions. Returns the predictions for all examples, each from
-    the epoch of its part, and a list with the epoch of each part.
-    """
-    scores = {epoch: make_masked_metric(task, metric, table) for epoch, table in tables.items()}
-    part = part_indices(next(iter(tables.values())), EPOCH_PARTS)
-    epochs = [max(scores, key=lambda e: scores[e](part != number)) for number in range(EPOCH_PARTS)]
-    return combine_epochs_by_part(tables, epochs), epochs
-
-
-def combine_epochs_by_part(
-    tables: Mapping[int, pd.DataFrame], epochs: Sequence[int]
-) -> pd.DataFrame:
-    """Concatenate the predictions for all parts of the examples, each part from its own epoch."""
-    part = part_indices(tables[epochs[0]], len(epochs))
-    parts = [tables[epoch][part == number] for number, epoch in enumerate(epochs)]
-    return pd.concat(parts).sort_index()
-
-
-def part_indices(table: pd.DataFrame, parts: int) -> np.ndarray:
-    """Return the part of each prediction's example. Parts are random, but the same for all runs."""
-    row, names = pd.factorize(table["idx"])
-    return (np.random.default_rng(0).permutation(len(names)) % parts)[row]
-
-
-def make_masked_metric(
-    task: TaskSpec, metric: str, table: pd.DataFrame
-) -> Callable[[np.ndarray], float]:
-    """Build a function that computes a metric over the predictions that a mask selects."""
-    predicted, expected = map(_to_array, task.of_kind.metric_inputs(table))
-    compute = partial(metrics.compute_metrics, task.of_kind.value_type, [metric])
-    return lambda mask: compute(predicted[mask], expected[mask])[metric]
-
-
-def read_epoch_predictions(
-    store: Path, run: str, split: str, epochs: Iterable[int] | None = None
-) -> tuple[TaskSpec, dict[int, pd.DataFrame]]:
-    """Read a run's task, and its predictions on a split by epoch. Diverged runs have none."""
-    task = records.read_spec(store, run).tokens.data.task
-    best = pd.DataFrame(records.read_recorded_predictions(store, run))
-    columns = records.read_predictions_of_epochs(store, run)
-    epoch = columns.pop("epoch")
-    mask = (best["split"] == split).to_numpy()
-    best = best[mask]
-    return task, {
-        number: best.assign(**{name: columns[name][epoch == number][mask] for name in columns})
-        for number in (np.unique(epoch).tolist() if epochs is None else {*epochs})
-    }
-
-
-def _to_array(units: Sequence) -> np.ndarray:
-    """Convert predictions or labels, which may be lists, to an array that a mask can index."""
-    if isinstance(units, list):
-        return np.fromiter(units, dtype=object, count=len(units))
-    return np.asarray(units)
 
 
 def read_row_scores(paths: Iterable[str | Path]) -> pd.DataFrame:
@@ -272,19 +177,11 @@ def tabulate_pseudo_values(
     for row in judged.to_dict("records"):
         task, table = read_scored_predictions(store, row, split_of[row["column"]])
         score = make_masked_metric(task, row["metric"], table)
-        parts_of_runs += build_pseudo_value_row(row["run"], score, table)
+        parts_of_runs += _build_pseudo_value_row(row["run"], score, table)
     return pd.DataFrame(parts_of_runs, columns=[*ROW_COLUMNS])
 
 
-def read_scored_predictions(
-    store: Path, row: Mapping[str, Any], split: str
-) -> tuple[TaskSpec, pd.DataFrame]:
-    """Read a run's task, and its predictions on a split at the epochs in ``row["judged_at"]``."""
-    task, tables = read_epoch_predictions(store, row["run"], split, row["judged_at"])
-    return task, combine_epochs_by_part(tables, row["judged_at"])
-
-
-def build_pseudo_value_row(
+def _build_pseudo_value_row(
     run: str, score: Callable[[np.ndarray], float], table: pd.DataFrame
 ) -> list[list[Any]]:
     """Build a run's row for `tabulate_pseudo_values`, or none if only one example is scored."""
@@ -298,14 +195,50 @@ def build_pseudo_value_row(
     return [[*about, *values, *[np.nan] * (intervals.JACKKNIFE_PARTS - parts)]]
 
 
+def score_external_predictions(
+    chosen: pd.DataFrame,
+    store: Path,
+    columns: Sequence[ScoreColumn],
+    external: Mapping[str, Mapping[str, np.ndarray]],
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Score external predictions, with one row for each run of full fine-tuning.
+
+    Without such runs, the method with the most runs is used. The rows describe the system like a
+    method. ``run`` is the run's id, a colon and the system's name; there is no record with this id.
+    ``external[task][system]`` are logits ``[n, o]`` for the ``n`` dev or test examples of a task.
+    The tables have the columns of ``chosen`` and of `tabulate_pseudo_values`.
+    """
+    split_of = {column.key: column.split for column in columns}
+    judged = drop_runs_with_mask(chosen[chosen["judges"]]).dropna(subset=["value"])
+    judged = judged[judged["task"].isin([*external])]
+    rows, parts = [], list[list[Any]]()
+    for (_, task_name), runs in judged.groupby(["model", "task"], sort=False):
+        names = runs["method"]
+        method = FULL if names.eq(FULL).any() else names.mode()[0]
+        for row in runs[names == method].to_dict("records"):
+            task, table = read_scored_predictions(store, row, split_of[row["column"]])
+            table = table.drop(columns=[*table.filter(like="logit_")])
+            for system, logits in external[str(task_name)].items():
+                own = {f"logit_{n}": logits[table["idx"], n] for n in range(logits.shape[1])}
+                predicted = table.assign(**own)
+                score = make_masked_metric(task, row["metric"], predicted)
+                run = f"{row['run']}:{system}"
+                about = {"method": system, "run": run, "value": score()}
+                columns_of = {name: values.to_numpy() for name, values in predicted.items()}
+                about["one_answer"] = records.has_constant_predictions(columns_of)
+                rows.append(row | NO_RUN | about)
+                parts += _build_pseudo_value_row(run, score, predicted)
+    table = pd.DataFrame(rows, columns=[*chosen]).astype(chosen.dtypes)
+    return set_types(table, "scores"), pd.DataFrame(parts, columns=[*ROW_COLUMNS])
+
+
 def require_same_rows(
     pseudo_values: pd.DataFrame, runs: Iterable[str], others: Iterable[str]
 ) -> None:
     """Raise a `SubtuneError` if compared runs are known to be scored on different rows."""
-    # The recorded scores in `results/example`, from which the pages are made, have no hashes.
-    hashes = pseudo_values.get("rows_hash", pd.Series(dtype=object)).dropna()
+    hashes = pseudo_values["rows_hash"].to_dict()
     for run, other in zip(runs, others, strict=True):
-        if run in hashes and other in hashes and hashes[run] != hashes[other]:
+        if {run, other} <= hashes.keys() and hashes[run] != hashes[other]:
             raise SubtuneError(
                 f"runs {run} and {other} are scored on different rows, so their scores cannot be "
                 "compared; train both with this version of subtune, in a new results directory"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.more_labels import LARGEST_HALF_WIDTH, RATIO
+from subtune.analysis.failures import LARGEST_HALF_WIDTH, RATIO
 from subtune.core.errors import shorten
 from subtune.exhibits.output import (
     COLOURS,

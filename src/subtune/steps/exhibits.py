@@ -187,7 +187,6 @@ def make_error_tables(
 
     from subtune.analysis import failures
     from subtune.analysis.chosen_runs import choose_rates
-    from subtune.analysis.more_labels import estimate_gains
     from subtune.data.load import read_splits
 
     found: dict[str, list[pd.DataFrame]] = {}
@@ -203,7 +202,8 @@ def make_error_tables(
             suspects = failures.find_suspects(each, rows.to_dict())
             found.setdefault("suspects", []).append(suspects)
     made = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
-    made["more_labels"] = estimate_gains(choose_rates(tables["scores"]), tables["row_scores"])
+    best = choose_rates(tables["scores"])
+    made["more_labels"] = failures.estimate_gains(best, tables["row_scores"])
     return {name: table for name, table in made.items() if len(table)}
 
 

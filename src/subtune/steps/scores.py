@@ -103,7 +103,6 @@ def collect_run_scores(
     import pandas as pd
 
     from subtune.analysis import chosen_runs, run_scores
-    from subtune.analysis.external_predictions import score_external_predictions
     from subtune.data.predictions import read_external_predictions
     from subtune.models.dimensions import read_dimensions
     from subtune.tasks.task import TaskSpec
@@ -130,7 +129,9 @@ def collect_run_scores(
     for name, (rows, systems) in job.resources["files"].items():
         task = TaskSpec.model_validate(asked["predictions"][name]["task"])
         predictions[name] = read_external_predictions(task, Path(rows), dict(systems))
-    external, external_rows = score_external_predictions(chosen, store, columns, predictions)
+    external, external_rows = run_scores.score_external_predictions(
+        chosen, store, columns, predictions
+    )
     if len(external):
         chosen = pd.concat([chosen, external], ignore_index=True)
         # Models with identical files share their runs, which must not be counted twice.

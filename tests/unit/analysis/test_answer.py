@@ -216,7 +216,8 @@ def test_a_method_is_sure_only_if_it_is_within_the_margin_of_every_other_method(
 
 def equal_rows(table, rows):
     """Return equal values of every run on all parts of the rows."""
-    return pd.DataFrame(0.9, table.index, PART_COLUMNS).assign(run=table["run"], rows=rows)
+    values = pd.DataFrame(0.9, table.index, PART_COLUMNS)
+    return values.assign(run=table["run"], rows=rows, rows_hash="same")
 
 
 @pytest.mark.parametrize(
@@ -292,7 +293,8 @@ def numbers_of(table, noise, rows=400):
         + (row.method != "full") * part_effects
         for row in table.itertuples()
     ]
-    return pd.DataFrame(values, columns=PART_COLUMNS).assign(run=table["run"], rows=rows)
+    values = pd.DataFrame(values, columns=PART_COLUMNS)
+    return values.assign(run=table["run"], rows=rows, rows_hash="same")
 
 
 def test_rows_widen_the_interval_and_more_of_them_would_tell():

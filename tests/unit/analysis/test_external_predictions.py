@@ -9,7 +9,8 @@ from sklearn.metrics import accuracy_score, f1_score
 from subtune.analysis import chosen_runs, run_scores
 from subtune.analysis.answer import find_answers
 from subtune.analysis.candidates import summarise_methods
-from subtune.analysis.external_predictions import score_external_predictions
+from subtune.analysis.judged_epochs import read_scored_predictions
+from subtune.analysis.run_scores import score_external_predictions
 from subtune.analysis.tables import set_types
 from subtune.tasks.task import list_score_columns
 from tests.helpers import examples
@@ -27,7 +28,7 @@ def compare_external(store, task, external, seeds=1):
     rows = run_scores.tabulate_pseudo_values(chosen, store, columns)
     if callable(external):
         row = chosen.iloc[0].to_dict()
-        external = external(run_scores.read_scored_predictions(store, row, "validation")[1])
+        external = external(read_scored_predictions(store, row, "validation")[1])
     added, added_rows = score_external_predictions(chosen, store, columns, {task: external})
     return pd.concat([chosen, added], ignore_index=True), pd.concat([rows, added_rows])
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binomtest
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
-from subtune.analysis import chosen_runs, run_scores
+from subtune.analysis import chosen_runs, judged_epochs, run_scores
 from subtune.analysis.failures import (
     MOST_SUSPECTS,
     MethodPredictions,
@@ -163,7 +163,9 @@ def test_records_give_probabilities_of_texts(task, is_read, tmp_path):
         assert len(each.row) == 2 * ROWS
         assert ((each.output > 0) & (each.output < 1)).all()
         assert task != "mrpc" or each.output.sum(1) == pytest.approx(1)
-        table = run_scores.read_scored_predictions(tmp_path, chosen.iloc[0].to_dict(), "validation")
+        table = judged_epochs.read_scored_predictions(
+            tmp_path, chosen.iloc[0].to_dict(), "validation"
+        )
         assert (
             each.output[:ROWS].argmax(1) == table[1].filter(like="logit").to_numpy().argmax(1)
         ).all()

@@ -27,9 +27,8 @@ def test_variances_equal_a_slow_and_obvious_analysis_of_variance():
     residual_variance = (rest**2).sum() / (3 * 8)
     study = intervals.estimate_study(values.mean(1).tolist(), values, 90)
     assert study.mean == pytest.approx(mean)
-    assert study.residual_variance == pytest.approx(residual_variance)
-    assert study.seed_variance == pytest.approx(seeds.var() - residual_variance / 9)
-    assert study.part_variance == pytest.approx(parts.var() - residual_variance / 4)
+    variances = seeds.var() - residual_variance / 9, parts.var() - residual_variance / 4
+    assert study.variances == pytest.approx((*variances, residual_variance))
 
 
 def half_width(study):
@@ -56,7 +55,7 @@ def test_seeds_that_do_not_differ_leave_an_interval_over_parts_of_rows():
     values = generator.normal(0, 0.3, 50) + generator.normal(0, 0.2, (3, 50))
     values -= values.mean(1, keepdims=True)
     study = intervals.estimate_study([0.0] * 3, values, 50)
-    assert study.seed_variance == 0
+    assert study.variances.seeds == 0
     assert half_width(study) == pytest.approx(students(values.mean(0)))
 
 

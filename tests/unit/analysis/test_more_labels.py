@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from subtune.analysis.more_labels import RATIO, compute_gain_weights, estimate_gains
+from subtune.analysis.failures import RATIO, compute_gain_weights, estimate_gains
 from subtune.analysis.run_scores import PART_COLUMNS
 from subtune.core.errors import SubtuneError
 from tests.helpers.examples import scored
@@ -30,7 +30,8 @@ def measured(numbers=NUMBERS, scores=None, seeds=5, noise=0.0, folds=True, metho
     table = table.assign(train_rows=[row[7] for row in rows], run=[row[8] for row in rows])
     if folds:
         table["fold"] = table["seed"]
-    return table, pd.DataFrame(parts, columns=["run", "rows", *PART_COLUMNS])
+    scores = pd.DataFrame(parts, columns=["run", "rows", *PART_COLUMNS])
+    return table, scores.assign(rows_hash="same")
 
 
 @pytest.mark.parametrize("numbers", [NUMBERS, (500, 1000), (100, 1000), (300, 500, 1000)])

@@ -7,8 +7,13 @@ import pandas as pd
 import pytest
 
 from subtune.analysis import chosen_runs, run_scores
-from subtune.analysis.run_scores import (
+from subtune.analysis.judged_epochs import (
     EPOCH_PARTS,
+    choose_part_epochs,
+    combine_epochs_by_part,
+    make_masked_metric,
+)
+from subtune.analysis.run_scores import (
     PART_COLUMNS,
     compute_with_evaluate,
     require_scores_of_predictions,
@@ -108,7 +113,8 @@ def collected(store, task, runs, apart=True, columns=None):
 def test_each_row_is_judged_at_the_epoch_that_other_parts_choose(task, seed):
     spec, tables = examples.TASKS[task].spec(), tables_of(task, seed)
     kind, metric = spec.of_kind, spec.metrics[0]
-    found, epochs = run_scores.choose_part_epochs(spec, metric, tables)
+    epochs = choose_part_epochs(spec, metric, tables)
+    found = combine_epochs_by_part(tables, epochs)
     part_of = np.random.default_rng(0).permutation(ROWS) % EPOCH_PARTS
     for row in range(ROWS):
         best, highest = None, None
@@ -135,8 +141,9 @@ def test_own_experiments_are_judged_apart_and_papers_at_the_best_epoch(task, tmp
 
     table = collected(tmp_path, task, {run: {}})
     [own] = table.to_dict("records")
-    found, epochs = run_scores.choose_part_epochs(spec, metric, tables)
-    score = run_scores.make_masked_metric(spec, metric, found)(np.full(len(found), True))
+    epochs = choose_part_epochs(spec, metric, tables)
+    found = combine_epochs_by_part(tables, epochs)
+    score = make_masked_metric(spec, metric, found)()
     assert (own["value"], own["judged_apart"]) == (score, True)
     assert own["judged_at"] == epochs
     assert own["best_epoch"] == paper["best_epoch"]
@@ -148,7 +155,7 @@ def test_own_experiments_are_judged_apart_and_papers_at_the_best_epoch(task, tmp
     [values] = tabulate_pseudo_values(table, tmp_path, columns).to_dict("records")
     whole = len(found["idx"].unique())
     without = found[found["idx"] != np.argmin(np.random.default_rng(0).permutation(whole))]
-    without = run_scores.make_masked_metric(spec, metric, without)(np.full(len(without), True))
+    without = make_masked_metric(spec, metric, without)()
     assert values[PART_COLUMNS[0]] == pytest.approx(whole * score - (whole - 1) * without)
 
 
@@ -200,7 +207,7 @@ def test_a_fold_is_judged_at_the_epoch_that_other_folds_choose(tmp_path):
         assert table.loc[run, "value"] == curves[run][best]
         assert table.loc[run, "judged_at"] == [best + 1]
     task = examples.TASKS["mrpc"].spec()
-    _, epochs = run_scores.choose_part_epochs(task, task.metrics[0], tables_of("mrpc"))
+    epochs = choose_part_epochs(task, task.metrics[0], tables_of("mrpc"))
     assert table.loc[alone, "judged_at"] == epochs
     assert table["judged_apart"].all() and table["judged_apart"].dtype == bool
     assert not collected(tmp_path, "mrpc", planned, apart=False)["judged_apart"].any()

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from subtune.analysis import failures
-from subtune.analysis.more_labels import estimate_gains
+from subtune.analysis.failures import estimate_gains
 from subtune.exhibits.failure_exhibits import (
     MOST_CONFUSIONS,
     MOST_SHOWN,
