@@ -65,6 +65,7 @@ class Study(NamedTuple):
         part_share = variances.parts / times_the_rows / parts if parts else 0
         # Each pair is the contribution of a mean square to the variance, and its degrees of
         # freedom. If the variance of seeds is 0, the mean square of seeds contributes 0.
+        shares: list[tuple[float, float]]
         if not parts:
             shares = [(seed_share, seeds - 1)]
         elif self.folds:

@@ -12,7 +12,8 @@ the epoch was chosen by it. Therefore, methods are compared by a ``value`` at th
 Scores in a paper's experiment, and scores on the test set, are those of the best epoch.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,32 +42,33 @@ def rescore_at_judged_epochs(
     judged = table[table["decides"] & table["judges"] & table["value"].notna()]
     for _, runs in judged.groupby([*SETTING, "learning_rate", "partition"], dropna=False):
         column, folds = column_of[runs["column"].iloc[0]], runs["fold"].fillna(0)
-        curves = {}
         if folds.nunique() > 1:
-            names = runs["run"]
-            curves = {run: records.read_curve(store, run, column.history_column) for run in names}
-        for index, run, fold in zip(runs.index, runs["run"], folds, strict=True):
-            if curves:
-                others = [curves[other] for other in runs.loc[folds != fold, "run"]]
-                score = _score_by_other_folds(curves[run], others)
-            else:
-                score = _score_by_other_parts(store, run, column)
+            scores = _score_by_other_folds(store, runs["run"], folds, column)
+        else:
+            scores = [_score_by_other_parts(store, run, column) for run in runs["run"]]
+        for index, score in zip(runs.index, scores, strict=True):
             if score:
                 table.at[index, "value"], table.at[index, "judged_at"] = score
                 table.at[index, "judged_apart"] = True
 
 
+# A score, and the epochs at which it is computed; None with too few examples.
+_Score = tuple[float, list[int]] | None
+
+
 def _score_by_other_folds(
-    curve: Sequence[float], others: Sequence[Sequence[float]]
-) -> tuple[float, list[int]]:
-    epochs = min(map(len, (curve, *others)))
-    best = int(np.mean([other[:epochs] for other in others], axis=0).argmax())
-    return curve[best], [best + 1]
+    store: Path, runs: Iterable[str], folds: pd.Series, column: ScoreColumn
+) -> Sequence[_Score]:
+    curves, scores = [records.read_curve(store, run, column.history_column) for run in runs], []
+    for curve, fold in zip(curves, folds, strict=True):
+        others = [*itertools.compress(curves, folds != fold)]
+        epochs = min(map(len, (curve, *others)))
+        best = int(np.mean([other[:epochs] for other in others], axis=0).argmax())
+        scores.append((curve[best], [best + 1]))
+    return scores
 
 
-def _score_by_other_parts(
-    store: Path, run: str, column: ScoreColumn
-) -> tuple[float, list[int]] | None:
+def _score_by_other_parts(store: Path, run: str, column: ScoreColumn) -> _Score:
     task, tables = read_epoch_predictions(store, run, column.split)
     if tables[1]["idx"].nunique() < EPOCH_PARTS:
         return None
