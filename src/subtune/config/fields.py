@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from subtune.core.errors import format_allowed, shorten
-from subtune.core.hub import MODELS
+from subtune.core.hub import PAPERS_MODELS
 from subtune.data.sources import OFFICIAL_NAMES
 from subtune.runs.spec import LEARNING_RATES_BELOW
 from subtune.tasks.metrics import TITLES
@@ -28,7 +28,7 @@ LARGEST = 2**63 - 1
 # models; the largest suit selections of few parameters.
 SEARCHED = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 # Maps the names of the papers' models to their repositories.
-HUB_MODELS = {repository.rpartition("/")[2]: repository for repository in MODELS}
+HUB_MODELS = {name: model["hub"] for name, model in PAPERS_MODELS.items()}
 
 
 # Regular expressions for string settings, and their descriptions in error messages.

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import EEXIST, ENOTEMPTY
-from functools import cache
+from functools import cache, partialmethod
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -31,86 +31,53 @@ CHECKPOINTS_KEPT = 2
 class Layout:
     """The paths of all files in a results directory.
 
-    Paths are strings, so that they may contain Snakemake's wildcards. Arguments are the keys and
-    ids of a plan, or the name of an experiment.
+    Paths are strings, so that they may contain Snakemake's wildcards. The arguments of the methods
+    are the keys and ids of a plan, or the name of an experiment.
     """
 
     results: str
 
-    def dataset(self, dataset: str) -> str:
-        return f"{self.results}/datasets/{dataset}"
+    def _path(self, pattern: str, *parts: str) -> str:
+        return f"{self.results}/{pattern.format(*parts)}"
 
-    def tokens(self, tokens: str) -> str:
-        return f"{self.results}/tokens/{tokens}"
+    # The inputs of runs. `pinned_commits` pins branches and tags on the hub to commits.
+    dataset = partialmethod(_path, "datasets/{}")
+    tokens = partialmethod(_path, "tokens/{}")
+    model = partialmethod(_path, "models/{}")
+    hub_cache = partialmethod(_path, "hub")
+    pinned_commits = partialmethod(_path, "pinned.json")
+    fisher_prefix = partialmethod(_path, "fisher/{}")
+    fisher_entries = partialmethod(_path, "fisher/{}.safetensors")
+    fisher_sums = partialmethod(_path, "fisher/{}.csv")
+    ranking = partialmethod(_path, "masks/{}.safetensors")
 
-    def model(self, model: str) -> str:
-        return f"{self.results}/models/{model}"
+    # The rows of a task that a user passed to `compare` in memory; the rows that are written when a
+    # dev set is drawn; and a sample of a user's table.
+    tables = partialmethod(_path, "table-{}")
+    split_tables = partialmethod(_path, "rows")
+    sample = partialmethod(_path, "sample")
+    # Predictions passed to `compare` or `init`: for the scored rows, and for all rows, from which
+    # later calls sample.
+    predictions = partialmethod(_path, "predictions")
+    given_predictions = partialmethod(_path, "predictions/given")
+    # The file that `compare` locks while it runs.
+    lock = partialmethod(_path, ".lock")
 
-    def tables(self, task: str) -> str:
-        """Return the directory of the rows that a user passed to `compare` in memory."""
-        return f"{self.results}/table-{task}"
+    # Records, and one directory of checkpoints for each unfinished run. The outputs of sweeps and
+    # searches list the runs that they trained.
+    records = partialmethod(_path, "runs")
+    checkpoints = partialmethod(_path, "checkpoints")
+    sweep = partialmethod(_path, "sweeps/{}.csv")
+    searches = partialmethod(_path, "searches/{}.json")
 
-    def split_tables(self) -> str:
-        """Return the directory of the tables that are written when a dev set is drawn."""
-        return f"{self.results}/rows"
-
-    def sample(self) -> str:
-        return f"{self.results}/sample"
-
-    def predictions(self) -> str:
-        """Return the directory of predictions passed to `compare` or `init`."""
-        return f"{self.results}/predictions"
-
-    def given_predictions(self) -> str:
-        """Return the directory of the predictions for all rows, from which later calls sample."""
-        return f"{self.results}/predictions/given"
-
-    def hub_cache(self) -> str:
-        return f"{self.results}/hub"
-
-    def pinned_commits(self) -> str:
-        """Return the file that pins branches and tags on the hub to commits."""
-        return f"{self.results}/pinned.json"
-
-    def lock(self) -> str:
-        """Return the file that `compare` locks while it runs."""
-        return f"{self.results}/.lock"
-
-    def fisher_prefix(self, fisher: str) -> str:
-        """Return the path of the files with Fisher information, without the suffix."""
-        return f"{self.results}/fisher/{fisher}"
-
-    def fisher_entries(self, fisher: str) -> str:
-        return f"{self.fisher_prefix(fisher)}.safetensors"
-
-    def fisher_sums(self, fisher: str) -> str:
-        return f"{self.fisher_prefix(fisher)}.csv"
-
-    def ranking(self, ranking: str) -> str:
-        return f"{self.results}/masks/{ranking}.safetensors"
-
-    def searches(self, job: str) -> str:
-        """Return the file with the learning rates that the searches of a job tried and chose."""
-        return f"{self.results}/searches/{job}.json"
-
-    def records(self) -> str:
-        return f"{self.results}/runs"
-
-    def sweep(self, sweep: str) -> str:
-        return f"{self.results}/sweeps/{sweep}.csv"
-
-    def checkpoints(self) -> str:
-        """Return the directory of checkpoints, with one subdirectory per unfinished run."""
-        return f"{self.results}/checkpoints"
-
-    def table_of_runs(self) -> str:
-        return f"{self.results}/runs.csv"
-
-    def columns_of_runs(self) -> str:
-        return f"{self.results}/runs_columns.csv"
-
-    def report(self) -> str:
-        return f"{self.results}/report.html"
+    table_of_runs = partialmethod(_path, "runs.csv")
+    columns_of_runs = partialmethod(_path, "runs_columns.csv")
+    data = partialmethod(_path, "data/{}/{}.parquet")
+    test_predictions = partialmethod(_path, "data/{}/test/{}.parquet")
+    exhibits = partialmethod(_path, "experiments/{}")
+    submission = partialmethod(_path, "submission/{}")
+    summary = partialmethod(_path, "{}.{}")
+    report = partialmethod(_path, "report.html")
 
     def log(self, *parts: str) -> str:
         return f"{self.results}/logs/{'/'.join(parts)}.log"
@@ -118,21 +85,6 @@ class Layout:
     def benchmark(self, *parts: str) -> str:
         """Return the file in which Snakemake stores the duration of a job."""
         return f"{self.results}/benchmarks/{'/'.join(parts)}.tsv"
-
-    def data(self, experiment: str, name: str) -> str:
-        return f"{self.results}/data/{experiment}/{name}.parquet"
-
-    def test_predictions(self, experiment: str, model_name: str) -> str:
-        return f"{self.results}/data/{experiment}/test/{model_name}.parquet"
-
-    def exhibits(self, experiment: str) -> str:
-        return f"{self.results}/experiments/{experiment}"
-
-    def submission(self, experiment: str) -> str:
-        return f"{self.results}/submission/{experiment}"
-
-    def summary(self, name: str, ending: str) -> str:
-        return f"{self.results}/{name}.{ending}"
 
 
 def find_results(named: Path | None) -> Path:

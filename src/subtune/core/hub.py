@@ -16,19 +16,16 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from subtune.core.errors import SubtuneError, convert_errors, error_reason
-from subtune.core.files import write_text
+from subtune.core.files import read_package_yaml, write_text
 
 GLUE = "nyu-mll/glue"
 SQUAD = "rajpurkar/squad"
 UNIVERSAL_DEPENDENCIES = "universal-dependencies/universal_dependencies"
-# Maps the papers' models to the commits that are used if the configuration has no revision.
-MODELS = {
-    "google-bert/bert-base-cased": "cd5ef92a9fb2f889e972770a36d4ed042daf221e",
-    "google-bert/bert-large-cased": "06fa25dc1b6e034e91607fd67c247051ccaeff65",
-    "FacebookAI/roberta-base": "e2da8e2f811d1448a5b465c236feacd80ffbac7b",
-}
-# Maps models and datasets to such commits. All other repositories use the branch `main`.
-COMMITS = MODELS | {
+# The papers' models, by the names that they have in configurations.
+PAPERS_MODELS = read_package_yaml("subtune.core", "models.yaml")
+# Maps models and datasets to the commits that are used if the configuration has no revision. All
+# other repositories use the branch `main`.
+COMMITS = {model["hub"]: model["commit"] for model in PAPERS_MODELS.values()} | {
     GLUE: "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
     SQUAD: "7b6d24c440a36b6815f21b70d25016731768db1f",
     # A commit of the branch `refs/convert/parquet`.

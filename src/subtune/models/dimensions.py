@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from subtune.core.errors import SubtuneError
-from subtune.core.files import read_package_yaml
+from subtune.core.hub import PAPERS_MODELS
 from subtune.methods import Selection
 from subtune.methods.added import Adapters, Peft, PeftSettings
 from subtune.methods.roles import Shape, is_classifier, is_embedding, split_name
@@ -125,8 +125,8 @@ def shapes_of_selection(
 def papers_models() -> dict[str, Dimensions]:
     """Return the dimensions of the models in the papers, by name."""
     return {
-        name: FAMILIES[fields["model_type"]].dimensions(fields)
-        for name, fields in read_package_yaml("subtune.models", "sizes.json").items()
+        name: FAMILIES[model["config"]["model_type"]].dimensions(model["config"])
+        for name, model in PAPERS_MODELS.items()
     }
 
 

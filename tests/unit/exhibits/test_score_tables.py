@@ -9,7 +9,7 @@ import pytest
 
 from subtune import papers
 from subtune.analysis.run_scores import train_and_dev_scores
-from subtune.core.files import read_package_yaml
+from subtune.core.hub import PAPERS_MODELS
 from subtune.exhibits import output
 from subtune.exhibits.score_tables import (
     compare_with_printed,
@@ -237,7 +237,7 @@ def test_the_gap_of_a_run_without_a_training_score_is_not_recorded(monkeypatch):
 
 
 def table_1(directory, *methods):
-    fields = read_package_yaml("subtune.models", "sizes.json")["bert-large-cased"]
+    fields = PAPERS_MODELS["bert-large-cased"]["config"]
     (directory / "config.json").write_text(json.dumps(fields))
     selections = {method: find_selection(method, {}).canonical() for method in methods}
     models = {"bert-large-cased": directory}
