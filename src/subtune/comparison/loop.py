@@ -214,8 +214,9 @@ def train_within_time_limit(context: Context, clock: TimeLimit, workers: Workers
         )
     stop = threading.Thread(target=workers.stop, args=[min(SECONDS_TO_STOP, seconds)], daemon=True)
     stop.start()
-    if not state.writer.finish(state.progress, seconds):
-        is_old = state.writer.answered < len(state.progress.scores)
+    recorded = len(state.progress.scores)
+    if not state.writer.finish(recorded, seconds):
+        is_old = state.writer.answered < recorded
         lacking = "the answer below and report.html lack" if is_old else "report.html may lack"
         print_line(
             f"the time is up: {lacking} the last recorded runs; to update them, run the comparison "
@@ -246,7 +247,7 @@ def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], s
         if not workers.running:
             return
         if recorded:
-            state.writer.write_early(state.progress, clock.elapsed_seconds)
+            state.writer.write_early(len(state.progress.scores), clock.elapsed_seconds)
         until = min(next_line, state.seconds_of_training, clock.elapsed_seconds + LONGEST_WAIT)
         if ended := workers.next_end(until - clock.elapsed_seconds):
             _handle_ended_job(state, ended)

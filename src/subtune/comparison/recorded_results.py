@@ -51,14 +51,14 @@ class ResultsWriter:
         self._thread = Thread(target=lambda: [*map(import_module, LIBRARIES)], daemon=True)
         self._thread.start()
 
-    def write_early(self, progress: Progress, now: float) -> None:
+    def write_early(self, recorded: int, now: float) -> None:
         """Start writing results if new runs are recorded and results are due."""
-        if len(progress.scores) > self.shown and now >= self._next and not self._thread.is_alive():
+        if recorded > self.shown and now >= self._next and not self._thread.is_alive():
             self._next = TIMES_LATER * now
-            self._begin(progress)
+            self._begin(recorded)
 
-    def finish(self, progress: Progress, seconds: float) -> bool:
-        """Write the results, and return whether answers and report contain all recorded runs.
+    def finish(self, recorded: int, seconds: float) -> bool:
+        """Write the results, and return whether answers and report contain all ``recorded`` runs.
 
         If this takes longer than ``seconds``, earlier results of this call are kept.
 
@@ -67,10 +67,10 @@ class ResultsWriter:
         """
         end = time.monotonic() + seconds
         self._thread.join(seconds)
-        left, has_new = end - time.monotonic(), self.shown < len(progress.scores)
+        left = end - time.monotonic()
         is_in_time = not self.answered or left > LEAST_SHARE * self.seconds
-        if not self._thread.is_alive() and has_new and is_in_time:
-            self._begin(progress)
+        if not self._thread.is_alive() and self.shown < recorded and is_in_time:
+            self._begin(recorded)
             self._thread.join(max(end - time.monotonic(), 0))
         if self._error:
             raise self._error
@@ -79,29 +79,26 @@ class ResultsWriter:
                 "--minutes: the time ran out before the answer was written; to see the recorded "
                 "runs, run the comparison again with more minutes"
             )
-        return self.shown == len(progress.scores)
+        return self.shown == recorded
 
-    def _begin(self, progress: Progress) -> None:
-        # The thread reads a copy, because the original scores change in the meantime.
-        fixed = progress._replace(scores=dict(progress.scores))
-
+    def _begin(self, recorded: int) -> None:
         def write() -> None:
             start = time.monotonic()
             try:
-                write_answers(self._context, fixed)
-                self.answered = len(fixed.scores)
+                write_answers(self._context)
+                self.answered = recorded
                 write_report(self._context)
             except Exception as error:
                 self._error = error
             else:
-                self.seconds, self.shown = time.monotonic() - start, len(fixed.scores)
+                self.seconds, self.shown = time.monotonic() - start, recorded
 
         self._error, self._thread = None, Thread(target=write, daemon=True)
         self._thread.start()
 
 
-def write_answers(context: Context, progress: Progress) -> None:
-    """Write the scores, the answers and the table of all runs, from the recorded runs.
+def write_answers(context: Context) -> None:
+    """Write the scores, the answers and the table of all runs, from the records so far.
 
     The modification time of the score tables is set to 1970. Therefore Snakemake, which compares it
     with the times of the inputs, writes these files again once all planned runs are finished.
@@ -110,15 +107,12 @@ def write_answers(context: Context, progress: Progress) -> None:
     """
     # A comparison has one experiment, and therefore one job of each step.
     [scored], [summarised], [listed] = (step.jobs(context) for step in (scores, summary, runs))
-    rows = progress.join_recorded_runs()
-    with write_atomically(scored.outputs) as outputs:
-        scores.write_score_tables(scored, rows, outputs)
+    run_job(scored)
     for path in list_files(scored.outputs):
         os.utime(path, (1, 1))
     with write_atomically(summarised.outputs) as outputs:
         summary.write_summaries(summarised, outputs)
-    with write_atomically(listed.outputs) as outputs:
-        runs.write_table_of_runs(listed, {scored.id: rows}, outputs)
+    run_job(listed)
 
 
 def write_report(context: Context) -> None:
@@ -130,8 +124,7 @@ def write_report(context: Context) -> None:
 def find_answer_so_far(context: Context, progress: Progress) -> tuple[str, set[Method]]:
     """Return the answer as one line, and the methods that are unlikely to be the answer."""
     [job] = scores.jobs(context)
-    rows = progress.join_recorded_runs()
-    _, _, chosen, row_scores = scores.collect_run_scores(job, rows)
+    _, _, chosen, row_scores = scores.collect_run_scores(job, progress.join_recorded_runs())
     line = "; ".join(map(short_answer, find_answers(chosen, row_scores)))
     return line, find_unlikely_methods(chosen, row_scores)
 

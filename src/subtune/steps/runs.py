@@ -1,8 +1,8 @@
 """The step `runs`: write the table of all runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from subtune.steps.jobs import Job
 
@@ -28,29 +28,16 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write a table of all runs, and the meaning of each column."""
+    """Write a table of all finished runs, and the meaning of each column."""
+    from subtune.analysis.tables import column_meanings, table_of_runs
     from subtune.runs.learning_rates import read_finished_runs
 
     store, made = Path(job.resources["store"]), [*job.inputs["sweeps"], *job.inputs["searches"]]
-    experiments = job.spec["experiments"].items()
-    finished = {name: read_finished_runs(runs, store, made) for name, runs in experiments}
-    write_table_of_runs(job, finished, outputs)
-
-
-def write_table_of_runs(
-    job: Job, finished: Mapping[str, Sequence[Mapping[str, Any]]], outputs: Mapping[str, str]
-) -> None:
-    """Write the table of finished runs and the meaning of each column.
-
-    ``finished`` maps experiments to rows from `subtune.runs.learning_rates.join_recorded_runs`.
-    """
-    from subtune.analysis.tables import column_meanings, table_of_runs
-
     rows = [
         {**row, "experiment": name, "flops": job.spec["flops"][row["key"]]}
-        for name, runs in finished.items()
-        for row in runs
+        for name, described in job.spec["experiments"].items()
+        for row in read_finished_runs(described, store, made)
     ]
-    table = table_of_runs(Path(job.resources["store"]), rows)
+    table = table_of_runs(store, rows)
     table.to_csv(outputs["csv"], index=False)
     column_meanings(list(table)).to_csv(outputs["columns"], index=False)

@@ -80,12 +80,28 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write the score tables of all runs in finished sweeps."""
+    """Check the recorded scores of all finished runs, and write the tables `SCORE_TABLES`."""
+    from subtune.analysis import chosen_runs, parameters, run_scores
     from subtune.runs.learning_rates import read_finished_runs
 
+    store, columns = Path(job.resources["store"]), _score_columns(job)
     made = [*job.inputs["sweeps"], *job.inputs["searches"]]
-    finished = read_finished_runs(job.spec, Path(job.resources["store"]), made)
-    write_score_tables(job, finished, outputs)
+    finished = read_finished_runs(job.spec, store, made)
+    every, best, chosen, row_scores = collect_run_scores(job, finished)
+    run_scores.require_scores_of_predictions(best["run"], store)
+    drawn = {(method, task) for method, task in job.spec["drawn"]}
+    trained = chosen[~chosen_runs.are_external(chosen)]
+    tables = {
+        "scores": every,
+        "chosen": chosen,
+        "row_scores": row_scores,
+        "sizes": run_scores.score_in_all_metrics(best, store, columns),
+        "learning_curves": chosen_runs.read_learning_curves(every, store),
+        "changes": parameters.component_changes(trained, store),
+        "parameter_changes": parameters.mean_abs_changes(trained, drawn, store),
+    }
+    for name, table in tables.items():
+        table.to_parquet(outputs[name], index=False)
 
 
 def collect_run_scores(
@@ -137,30 +153,6 @@ def collect_run_scores(
         # Models with identical files share their runs, which must not be counted twice.
         row_scores = pd.concat([row_scores, external_rows]).drop_duplicates("run")
     return every, best, chosen, row_scores
-
-
-def write_score_tables(
-    job: Job, finished: Sequence[Mapping[str, Any]], outputs: Mapping[str, str]
-) -> None:
-    """Write the tables `SCORE_TABLES` of finished runs, after checking their recorded scores."""
-    from subtune.analysis import chosen_runs, parameters, run_scores
-
-    store, columns = Path(job.resources["store"]), _score_columns(job)
-    every, best, chosen, row_scores = collect_run_scores(job, finished)
-    run_scores.require_scores_of_predictions(best["run"], store)
-    drawn = {(method, task) for method, task in job.spec["drawn"]}
-    trained = chosen[~chosen_runs.are_external(chosen)]
-    tables = {
-        "scores": every,
-        "chosen": chosen,
-        "row_scores": row_scores,
-        "sizes": run_scores.score_in_all_metrics(best, store, columns),
-        "learning_curves": chosen_runs.read_learning_curves(every, store),
-        "changes": parameters.component_changes(trained, store),
-        "parameter_changes": parameters.mean_abs_changes(trained, drawn, store),
-    }
-    for name, table in tables.items():
-        table.to_parquet(outputs[name], index=False)
 
 
 def _score_columns(job: Job) -> "list[ScoreColumn]":
