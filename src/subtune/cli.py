@@ -192,7 +192,7 @@ def look(
         test: file with the test set
         json: print JSON
     """
-    from subtune.comparison.messages import look_lines
+    from subtune.comparison.look import look_lines
     from subtune.comparison.own_task import read_tables_and_models
 
     paths = {"train": train, "validation": dev, "test": test}

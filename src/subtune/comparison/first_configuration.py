@@ -14,7 +14,12 @@ import jinja2
 import yaml
 
 from subtune.comparison import DEFAULTS, Options, messages
-from subtune.comparison.look import Lengths, compute_length_statistics
+from subtune.comparison.look import (
+    Lengths,
+    compute_length_statistics,
+    describe_cut_texts,
+    look_lines,
+)
 from subtune.comparison.own_task import (
     ChosenRows,
     TablesAndModels,
@@ -82,7 +87,7 @@ def write_first_configuration(
         raise SubtuneError(f"--to: cannot write {target}: File exists")
     look = read_tables_and_models(paths, options)
     facts, models = look.facts, look.models
-    yield from messages.look_lines(facts)
+    yield from look_lines(facts)
     task = make_task(facts, options)
     results = results or f"results/{task.name}"
     # Predictions are checked before a drawn dev set is written.
@@ -262,7 +267,7 @@ def _render(
         target=target,
         train_rows=train_rows,
         steps=math.ceil(train_rows / experiment.batch_size) * experiment.epochs,
-        cut_share=messages.describe_cut_texts(lengths),
+        cut_share=describe_cut_texts(lengths),
         other_metrics=[name for name in task.of_kind.metrics if name not in hidden],
         defaults=DEFAULTS,
     )

@@ -7,12 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from subtune.comparison import DEFAULTS, Options, TableOptions
-from subtune.comparison.look import (
-    Facts,
-    compute_length_statistics,
-    describe_tables,
-    require_labels,
-)
+from subtune.comparison.look import Facts, compute_length_statistics, describe_tables
 from subtune.comparison.settings import StartingModel, choose_max_lengths, find_starting_models
 from subtune.comparison.user_table import (
     UserTable,
@@ -25,11 +20,17 @@ from subtune.comparison.user_table import (
     require_labels_as_text,
     require_texts,
 )
-from subtune.core.errors import SubtuneError, format_missing_column, join_names, locate_errors
+from subtune.core.errors import (
+    SubtuneError,
+    format_missing_column,
+    join_names,
+    locate_errors,
+    quote,
+)
 from subtune.core.files import Layout
 from subtune.data import sources
 from subtune.data.subsets import WholeTable, draw_dev_set, write_drawn_rows, write_table_description
-from subtune.data.table_files import drop_incomplete_rows, fill_empty_flags
+from subtune.data.table_files import INCOMPLETE_SHARE, fill_empty_flags
 from subtune.tasks import Task
 from subtune.tasks.sentences import parse_flag, parse_number
 from subtune.tasks.task import TEST, TaskSize
@@ -162,13 +163,12 @@ def collect_rows(
     """Collect a task's rows, and draw a share of the training set as the dev set if needed."""
     files = {split: part.path for split, part in look.facts.parts.items()}
     by_split = sources.user_task_files(files, task, optional_split="validation")
-    columns = sources.read_columns(task, by_split)
-    # In a multi-label task, a row without a label has none of the labels.
-    filled = () if look.facts.kind == "multilabel" else label_columns(look.facts.label)
-    labelled = {
-        split: drop_incomplete_rows(table.rows, look.facts.text, filled)[0]
-        for split, table in look.tables.items()
-    }
+    tables = {split: table.rows for split, table in look.tables.items()}
+    columns = sources.read_columns(task, by_split, tables=tables)
+    labelled = dict[str, list[PlacedRow]]()
+    for split, rows in tables.items():
+        left_out = {*look.facts.parts[split].left_out}
+        labelled[split] = [row for row in rows if row[0] not in left_out]
     numbers = {split: np.arange(len(placed)) for split, placed in labelled.items()}
     if dev_share:
         with locate_errors(f"--dev: {files['train']}"):
@@ -176,6 +176,55 @@ def collect_rows(
         labelled["validation"], columns["validation"] = labelled["train"], columns["train"]
     chosen = ChosenRows(task, files, labelled, columns, numbers)
     return chosen.write(numbers, Path(Layout(results).split_tables())) if dev_share else chosen
+
+
+def require_labels(facts: Facts) -> None:
+    """Check that a model can learn from the labels.
+
+    Raises:
+        SubtuneError: many rows have no label, there are too few or too many classes, most labels of
+            the dev set do not occur in the training set, or a label of the test set does not.
+    """
+    names, parts = join_names(label_columns(facts.label)), facts.parts
+    for part in parts.values():
+        # For multi-label tasks, a later check explains better why a cell cannot be read.
+        places = part.faulty.get(f"without {quote(names)}", ())
+        if places and facts.kind != "multilabel":
+            place = places[0].removesuffix(f" of {part.path}")
+            raise SubtuneError(
+                f"{part.path}: {place}: the row has no label in column {names!r}, expected a label "
+                f"in each row (rows without a label are left out only if they are at most "
+                f"{INCOMPLETE_SHARE:.0%} of all rows)"
+            )
+    train, dev = parts["train"], parts.get("validation", parts["train"])
+    learnt = [word for word, count in train.labels.items() if count]
+    # If 0/1 columns contain no 1, a later check names the cell that is neither 0 nor 1.
+    if facts.kind == "regression" or not (learnt or isinstance(facts.label, str)):
+        return
+    if len(learnt) < 2:
+        found = f"found only the label {join_names(learnt)}" if learnt else "no row has a label"
+        raise SubtuneError(f"{train.path}: {found}, expected at least two classes")
+    rows = train.rows - len(train.left_out)
+    most = max(DEFAULTS.fewest_refused, rows // 2)
+    limit = min(DEFAULTS.classes_of_words, most) if "kind" in facts.guessed else most
+    if len(learnt) > limit:
+        hint = "; if each label is a class, add --classes" if len(learnt) <= most else ""
+        raise SubtuneError(
+            f"--label: found {len(learnt):,} different labels in {rows:,} rows of column {names!r} "
+            f"of {train.path}, expected at most {limit} classes{hint}"
+        )
+    for split, part in parts.items():
+        # Labels that occur only in the dev set are classes, too. Labels that occur only in the test
+        # set are mistakes.
+        known = {*learnt, *(dev.labels if split == TEST else ())}
+        unknown = sorted(word for word, count in part.labels.items() if count and word not in known)
+        share = sum(part.labels[word] for word in unknown) / max(1, sum(part.labels.values()))
+        if share > 0.5 or (split == TEST and unknown):
+            raise SubtuneError(
+                f"{part.path}: column {names!r}: {'most' if share > 0.5 else 'some'} rows have "
+                f"labels that are not in the training set ({join_names(unknown[:5])}), expected "
+                f"labels of {train.path} ({join_names(sorted(known)[:5])})"
+            )
 
 
 def make_task(facts: Facts, options: Options) -> Task:

@@ -4,7 +4,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
-from itertools import compress
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -299,39 +299,63 @@ def label_columns(label: LabelColumns) -> tuple[str, ...]:
     return (label,) if isinstance(label, str) else label
 
 
-def read_row_labels(
-    row: Mapping[str, Any], label: LabelColumns, kind: Kind | None, separators: str | None = None
-) -> tuple[str, ...] | None:
-    """Read the labels of a row, or return None if the row has no label.
+class LabelRule(NamedTuple):
+    """How the labels of a table are read.
 
-    Only a row of a multi-label task may have several labels, or an empty set of labels.
-    ``separators`` are the characters that separate several labels in a cell.
+    Attributes:
+        label: the label column, or several 0/1 columns.
+        separators: the characters that separate several labels in a cell; None if cells have no
+            separators.
     """
+
+    label: LabelColumns
+    kind: Kind
+    separators: str | None = None
+
+    def read_words(self, row: Mapping[str, Any]) -> list[str] | None:
+        """Read the labels of a row as they are written, or return None if the row has no label.
+
+        Only a row of a multi-label task may have several labels, or an empty list of labels.
+        """
+        if not isinstance(self.label, str):
+            flags = [parse_flag(row.get(name)) for name in self.label]
+            return None if None in flags else sorted(compress(self.label, flags))
+        cell = row.get(self.label)
+        if self.kind == "multilabel":
+            return parse_labels(cell, self.separators or SEPARATORS[0])
+        word = parse_label(cell)
+        return [word] if isinstance(word, str) else None
+
+    def normalise(self, words: list[str] | None) -> tuple[str, ...] | None:
+        """Convert the labels that `read_words` has read to the labels of the task."""
+        if words is None or not isinstance(self.label, str):
+            return None if words is None else tuple(words)
+        plain = map(plain_label, words)
+        if self.kind == "multilabel":
+            return tuple(sorted({*plain}))
+        return tuple(filter(None, plain)) or None
+
+
+def find_label_rule(
+    tables: Mapping[str, UserTable], label: LabelColumns, kind: Kind | None
+) -> LabelRule:
+    """Find how the labels of the splits are read. A ``kind`` that is not given is guessed."""
     if not isinstance(label, str):
-        flags = [parse_flag(row.get(name)) for name in label]
-        return None if None in flags else tuple(sorted(compress(label, flags)))
-    words = read_cell_labels(row.get(label), kind, separators)
-    if words is None or kind == "multilabel":
-        return None if words is None else tuple(sorted({*map(plain_label, words)}))
-    return tuple(filter(None, map(plain_label, words))) or None
+        return LabelRule(label, "multilabel")
+    cells = [*chain(*(table.cells(label) for table in tables.values()))]
+    kind = kind or _guess_kind(cells)
+    if kind != "multilabel":
+        return LabelRule(label, kind)
+    separators = find_separators(tables["train"].cells(label)) or find_separators(cells)
+    return LabelRule(label, kind, separators)
 
 
-def read_cell_labels(cell: Any, kind: Kind | None, separators: str | None) -> list[str] | None:
-    """Read the labels of a cell as they are written, like `read_row_labels`, or return None."""
-    if kind == "multilabel":
-        return parse_labels(cell, separators or SEPARATORS[0])
-    word = parse_label(cell)
-    return [word] if isinstance(word, str) else None
-
-
-def guess_kind(table: UserTable, label: LabelColumns) -> Kind:
-    """Guess the kind of task from the labels of a table."""
-    if not isinstance(label, str):
-        return "multilabel"
-    cells = table.cells(label)
+def _guess_kind(cells: Sequence[Any]) -> Kind:
+    """Guess the kind of task from the cells of the label column."""
     if _are_label_sets(cells) or find_separators(cells):
         return "multilabel"
-    labels = {word for _, row in table.rows for word in read_row_labels(row, label, None) or ()}
+    labels = {plain_label(word) for word in map(parse_label, cells) if isinstance(word, str)}
+    labels.discard("")
     # Programs write scientific notation with a sign or a decimal point, so 1E5 is a class.
     words = [word for word in labels if not POWER.fullmatch(word)]
     numbers = {word: n for word in words if (n := parse_number(word)) is not None}

@@ -7,8 +7,7 @@ once, so the splits do not overlap. One label in twenty is wrong, so that no met
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache, partial
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -18,10 +17,9 @@ import numpy as np
 from subtune.core.errors import SubtuneError, format_allowed, format_missing_column, shorten
 from subtune.core.files import hash_files, read_package_text
 from subtune.core.hub import GLUE, SQUAD, UNIVERSAL_DEPENDENCIES
-from subtune.data import table_files
 from subtune.data.corpora import read_glue_rows, read_questions, read_sentences
 from subtune.data.subsets import divide_rows, find_sets
-from subtune.data.table_files import is_directory, is_file
+from subtune.data.table_files import FORMATS, is_directory, is_file, read_texts, use_rows
 from subtune.models.families import (
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
@@ -41,6 +39,8 @@ TOKENS_PER_WORD = 1.3
 TRIED = 200
 # The file of each split.
 SplitFiles = dict[str, Path]
+# The columns that `read_columns` returned last, by its arguments and the hash of the files.
+LAST_READ: dict[Hashable, dict[str, Columns]] = {}
 # The official files of built-in tasks that do not belong to GLUE. Test files may be absent.
 OFFICIAL_NAMES = {
     # The files of PTB are not published. The documentation shows how to create them from the Penn
@@ -69,7 +69,7 @@ class Reader(NamedTuple):
 
 # Maps the head of a kind of task to the reader of its files.
 READERS = {
-    SEQUENCE_CLASSIFICATION: Reader(table_files.FORMATS, table_files.read_texts),
+    SEQUENCE_CLASSIFICATION: Reader(FORMATS, read_texts),
     TOKEN_CLASSIFICATION: Reader((".conllu", ".conll", ".txt", ".jsonl"), read_sentences),
     QUESTION_ANSWERING: Reader((".json",), read_questions),
 }
@@ -127,30 +127,38 @@ def official_files(directory: str, task: TaskSpec, source: str = "files") -> Spl
 
 
 def read_columns(
-    task: TaskSpec, paths: Mapping[str, Path], source: str = "files"
+    task: TaskSpec,
+    paths: Mapping[str, Path],
+    source: str = "files",
+    tables: Mapping[str, Sequence[PlacedRow]] | None = None,
 ) -> dict[str, Columns]:
-    """Read the columns of each split from files or the package. Unchanged files are cached."""
-    if source != "builtin":
-        return dict(_read_cached_columns(task, tuple(paths.items()), source, files_version(paths)))
-    split_of = partial(make_columns, task, source=f"mini task {task.name}")
-    return {
-        split: split_of(pair_with_places(rows), labelled=split in task.labelled_splits)
-        for split, rows in mini_rows(task.name).items()
-    }
+    """Read the columns of each split from files or the package. Unchanged files are read once.
 
-
-@lru_cache(maxsize=1)
-def _read_cached_columns(
-    task: TaskSpec, paths: tuple[tuple[str, Path], ...], source: str, version: str
-) -> dict[str, Columns]:
-    """Read the splits for `read_columns`. ``version`` is part of the cache's key."""
-    columns, read = {}, read_glue_rows if source == "tsv" else task_reader(task).read
-    for split, path in paths:
-        labelled = split in task.labelled_splits
-        rows = read(task, path, labelled)
-        columns[split] = make_columns(task, rows, labelled=labelled, source=str(path))
-        task.of_kind.require_different_labels(task, split, path, columns[split])
-    return columns
+    ``tables`` contains the rows of files that `subtune.data.table_files.read_rows` has read.
+    """
+    if source == "builtin":
+        mini, name = mini_rows(task.name), f"mini task {task.name}"
+        return {
+            split: make_columns(
+                task, pair_with_places(rows), labelled=split in task.labelled_splits, source=name
+            )
+            for split, rows in mini.items()
+        }
+    key = task, tuple(paths.items()), source, files_version(paths)
+    if key not in LAST_READ:
+        columns, read = {}, read_glue_rows if source == "tsv" else task_reader(task).read
+        for split, path in paths.items():
+            labelled = split in task.labelled_splits
+            rows: Iterable[PlacedRow] = (
+                use_rows(task, tables[split], path, labelled)
+                if tables
+                else read(task, path, labelled)
+            )
+            columns[split] = make_columns(task, rows, labelled=labelled, source=str(path))
+            task.of_kind.require_different_labels(task, split, path, columns[split])
+        LAST_READ.clear()
+        LAST_READ[key] = columns
+    return dict(LAST_READ[key])
 
 
 def make_columns(

@@ -85,21 +85,25 @@ def split_lines(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.split("\n")]
 
 
+class DoubtfulRow(tuple[str, Cells]):
+    """A row of several lines of a CSV file that may lack a closing quotation mark.
+
+    Attributes:
+        lines: the cells of each line if ``"`` is an ordinary character. They fit the header.
+    """
+
+    lines: Sequence[Cells]
+
+
 def delimited_rows(
-    path: Path,
-    is_row: Callable[[dict[str, str]], bool],
-    encoding: str | None = None,
-    keep_empty: bool = False,
+    path: Path, encoding: str | None = None, keep_empty: bool = False
 ) -> Iterator[PlacedRow]:
     """Read the rows of a CSV or TSV file with a header, with the place of each row's first line.
 
     A cell that begins with ``"`` is quoted up to the next ``"``. A quoted cell may contain line
     ends, and ``""`` in it stands for a quotation mark. In other cells, ``"`` is an ordinary
-    character. The header and a row may differ in the number of empty cells at the end.
-
-    ``is_row`` returns whether a mapping from columns to cells can be a complete row. If every line
-    of a multi-line row can be a complete row, then a quotation mark is probably not closed. For the
-    other arguments, see `read_rows`.
+    character. The header and a row may differ in the number of empty cells at the end. For the
+    arguments, see `read_rows`. `require_closed_quotes` checks the rows further.
     """
     # Python's csv reader can be strict about quotation marks, and counts lines. The readers of
     # pandas and pyarrow silently fill short rows or drop quotation marks.
@@ -124,12 +128,16 @@ def delimited_rows(
                 place = f"{path}: line {first}"
                 _require_width(cells, header, delimiter, place)
                 require_multicolumn_header(header, cells, place)
-                if reader.line_num > first:
-                    row_lines = lines[first - 1 : reader.line_num]
-                    _require_closed_quote(row_lines, header, delimiter, is_row, place)
                 by_column = zip(header, cells, strict=False)
                 # Spreadsheets may write empty columns, and pandas an index without a name.
-                yield f"line {first}", {name: cell for name, cell in by_column if name or cell}
+                row = f"line {first}", {name: cell for name, cell in by_column if name or cell}
+                if reader.line_num > first:
+                    row_lines = lines[first - 1 : reader.line_num]
+                    unquoted = [*csv.reader(row_lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)]
+                    if all(_is_as_wide(line, header) for line in unquoted):
+                        row = DoubtfulRow(row)
+                        row.lines = [dict(zip(header, line, strict=False)) for line in unquoted]
+                yield row
             first = reader.line_num + 1
     except csv.Error as error:
         raise SubtuneError(
@@ -179,60 +187,61 @@ def _require_width(cells: Sequence[str], header: Sequence[str], delimiter: str, 
     )
 
 
-def _require_closed_quote(
-    lines: Sequence[str],
-    header: Sequence[str],
-    delimiter: str,
-    is_row: Callable[[dict[str, str]], bool],
-    place: str,
-) -> None:
-    """Check that a row does not span several lines because of an unclosed quotation mark.
+def require_closed_quotes(
+    rows: Iterable[PlacedRow], path: Path, is_row: Callable[[Cells], bool]
+) -> Iterator[PlacedRow]:
+    """Yield rows, and check that none has several lines because of an unclosed quotation mark.
 
-    That is probable if every line is a complete row when read without quoting. The end of ``place``
-    is the number of the row's first line.
+    That is probable if ``is_row`` returns true for the cells of every line.
     """
-    for cells in csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE):
-        if not _is_as_wide(cells, header) or not is_row(dict(zip(header, cells, strict=False))):
-            return
-    last = int(place.rpartition(" ")[2]) + len(lines) - 1
-    raise SubtuneError(
-        f'{place}: the quotation mark (") at the start of a cell is not closed by line {last}; '
-        'if the mark is part of the text, write """'
-    )
+    for row in rows:
+        if isinstance(row, DoubtfulRow) and all(map(is_row, row.lines)):
+            place, _ = row
+            last = int(place.rpartition(" ")[2]) + len(row.lines) - 1
+            raise SubtuneError(
+                f'{path}: {place}: the quotation mark (") at the start of a cell is not closed by '
+                f'line {last}; if the mark is part of the text, write """'
+            )
+        yield row
 
 
-def read_texts(task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow]:
-    """Read a task's rows from a table.
+def read_texts(task: TaskSpec, path: Path, labelled: bool) -> list[PlacedRow]:
+    """Read the rows of a table that a task uses; see `use_rows`."""
+    return use_rows(task, read_rows(path, task.encoding, task.sheet), path, labelled)
+
+
+def use_rows(
+    task: TaskSpec, rows: Iterable[PlacedRow], path: Path, labelled: bool
+) -> list[PlacedRow]:
+    """Check and complete the rows of a table for a task.
 
     Rows without a text or label are dropped if there are only a few.
     """
     kind = task.of_kind
 
-    def is_labelled_row(cells: dict[str, str]) -> bool:
+    def is_row(cells: Cells) -> bool:
         with contextlib.suppress(KeyError, SubtuneError):
             kind.parse_row(task, cells, labelled, "")
-            return labelled and all(
-                cells[column] == cells[column].strip() for column in task.label_columns
-            )
+            return all(cells[column] == cells[column].strip() for column in task.label_columns)
         return False
 
-    columns = task.columns_read(labelled)
-    rows = [*read_rows(path, is_labelled_row, task.encoding, task.sheet)]
+    placed = [*(require_closed_quotes(rows, path, is_row) if labelled else rows)]
     # JSON objects may omit empty cells.
-    named = {column for column in columns if any(column in row for _, row in rows)}
-    rows = [(place, row | dict.fromkeys(named - row.keys())) for place, row in rows]
+    columns = task.columns_read(labelled)
+    named = {column for column in columns if any(column in row for _, row in placed)}
+    placed = [(place, row | dict.fromkeys(named - row.keys())) for place, row in placed]
     if not labelled:
-        return rows
+        return placed
     if not isinstance(task.label, str):
-        rows = fill_empty_flags(rows, task.label)
+        placed = fill_empty_flags(placed, task.label)
     # In multi-label tasks, rows without a label are valid.
     label = () if kind.has_label_columns else task.label_columns
-    return drop_incomplete_rows(rows, task.text, label)[0]
+    left_out = {*find_incomplete_rows(placed, task.text, label)}
+    return [row for row in placed if row[0] not in left_out]
 
 
 def read_rows(
     path: Path,
-    is_row: Callable[[dict[str, str]], bool] = lambda cells: False,
     encoding: str | None = None,
     sheet: str | None = None,
     keep_empty: bool = False,
@@ -240,7 +249,6 @@ def read_rows(
     """Read the rows of a file in one of `FORMATS`. Files with other extensions are read as CSV.
 
     Args:
-        is_row: see `delimited_rows`.
         encoding: the encoding of a CSV or TSV file; see `read_text`.
         sheet: the sheet of an Excel file; None means the first sheet that is not hidden.
         keep_empty: whether rows that have only empty cells are returned. In a CSV file with a
@@ -254,12 +262,13 @@ def read_rows(
         case ".parquet":
             rows = parquet_rows(path)
         case _:
-            rows = delimited_rows(path, is_row, encoding, keep_empty)
-    for place, row in rows:
-        row = {column: None if cell == "" else cell for column, cell in row.items()}
+            rows = delimited_rows(path, encoding, keep_empty)
+    for placed in rows:
+        place, row = placed
+        row |= {column: None for column, cell in row.items() if cell == ""}
         if keep_empty or any(cell is not None for cell in row.values()):
             _require_no_header(row, f"{path}: {place}")
-            yield place, row
+            yield placed
 
 
 def _require_no_header(row: Cells, place: str) -> None:
@@ -290,25 +299,21 @@ def parquet_rows(path: Path) -> Iterator[PlacedRow]:
         yield f"row {number}", {column: cell_text(cell) for column, cell in row.items()}
 
 
-def drop_incomplete_rows(
+def find_incomplete_rows(
     rows: Sequence[PlacedRow], text: Collection[str], label: Collection[str]
-) -> tuple[list[PlacedRow], list[str]]:
-    """Drop rows without text or label, and return the other rows and the dropped rows' places.
+) -> list[str]:
+    """Return the places of the rows without text or label, which are left out of a task.
 
-    If more than the share `INCOMPLETE_SHARE` of all rows is incomplete, no row is dropped: this is
+    If more than the share `INCOMPLETE_SHARE` of all rows is incomplete, no row is left out: this is
     probably a mistake, which a later check reports. One text of a pair may be empty. If ``label``
     is empty, rows need no label.
     """
-
-    def is_complete(cells: Cells) -> bool:
+    incomplete = []
+    for place, cells in rows:
         filled = {column for column in (*text, *label) if str(cells.get(column) or "").strip()}
-        return not filled.isdisjoint(text) and filled.issuperset(label)
-
-    complete = [placed for placed in rows if is_complete(placed[1])]
-    if len(rows) - len(complete) > INCOMPLETE_SHARE * len(rows):
-        return [*rows], []
-    places = {place for place, _ in complete}
-    return complete, [place for place, _ in rows if place not in places]
+        if filled.isdisjoint(text) or not filled.issuperset(label):
+            incomplete.append(place)
+    return incomplete if len(incomplete) <= INCOMPLETE_SHARE * len(rows) else []
 
 
 def fill_empty_flags(rows: Sequence[PlacedRow], columns: Collection[str]) -> list[PlacedRow]:

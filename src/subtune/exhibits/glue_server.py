@@ -16,7 +16,7 @@ import pandas as pd
 from subtune.analysis.chosen_runs import best_of_seeds
 from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError, locate_errors
-from subtune.data.table_files import delimited_rows
+from subtune.data.table_files import delimited_rows, require_closed_quotes
 from subtune.exhibits.output import EMPTY, Table, format_number, format_rate
 from subtune.methods.added import RegressionSelection
 from subtune.tasks import DIAGNOSTIC, TASKS
@@ -195,7 +195,7 @@ def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = Non
     """
     rows, problems = [], []
     with locate_errors("test_scores"):
-        for place, cells in delimited_rows(path, lambda cells: True):
+        for place, cells in require_closed_quotes(delimited_rows(path), path, lambda cells: True):
             if lacking := [column for column in GIVEN if column not in cells]:
                 raise SubtuneError(f"{path}: no column {lacking[0]!r}, expected {', '.join(GIVEN)}")
             *names, value, scale = (cells[column].strip() for column in GIVEN)

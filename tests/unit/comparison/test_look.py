@@ -12,10 +12,11 @@ from subtune import cli
 from subtune.comparison.look import (
     Facts,
     compute_length_statistics,
+    describe_cut_texts,
     describe_tables,
-    require_labels,
+    look_lines,
 )
-from subtune.comparison.messages import describe_cut_texts, look_lines
+from subtune.comparison.own_task import require_labels
 from subtune.comparison.user_table import UserTable
 from subtune.core.errors import SubtuneError
 from tests.helpers.tables import write

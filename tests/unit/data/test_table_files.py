@@ -23,7 +23,7 @@ from subtune.core.errors import SubtuneError
 from subtune.data.corpora import read_questions, read_words
 from subtune.data.excel_files import NO_ZIP, sheet_names
 from subtune.data.sources import make_columns
-from subtune.data.table_files import drop_incomplete_rows, json_rows, read_rows
+from subtune.data.table_files import find_incomplete_rows, json_rows, read_rows
 from subtune.tasks import TASKS
 
 ROWS = [{"text": "one", "label": "1"}, {"text": "two\nlines", "label": "0"}]
@@ -285,10 +285,9 @@ def test_rows_without_text_or_label_are_left_out_if_they_are_few(rows, left_out)
     labels = [{"label": None}, {"label": " "}]
     cells = [*[good] * (rows - 5), *({**good, **other} for other in (*texts, *labels))]
     table = [(f"line {n}", row) for n, row in enumerate(cells, start=2)]
-    kept, places = drop_incomplete_rows(table, ("a", "b"), ["label"])
-    assert (len(kept), len(places)) == (rows - left_out, left_out)
+    assert len(find_incomplete_rows(table, ("a", "b"), ["label"])) == left_out
     # In multi-label tasks, a row may have no label.
-    assert len(drop_incomplete_rows(table, ("a", "b"), ())[1]) == 2
+    assert len(find_incomplete_rows(table, ("a", "b"), ())) == 2
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
