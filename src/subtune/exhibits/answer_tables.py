@@ -27,6 +27,7 @@ from subtune.exhibits.output import (
     escape_markdown,
     format_interval,
     format_number,
+    format_with_unit,
     wrap_text,
 )
 from subtune.methods import FULL, method_title
@@ -49,6 +50,7 @@ REMARKS = (
     "may help. 'Fell' means that the best epoch is before the last third of the epochs and the "
     "score has decreased since then. Changes within the noise are ignored."
 )
+BYTES = ("bytes", "kB", "MB", "GB")
 # A method gets a remark if the model reads less than this share of the texts' tokens.
 MOST_READ = 0.95
 
@@ -137,7 +139,9 @@ def loss_table(
     for row in methods.to_dict("records"):
         texts = _list_marks(row)
         for text in texts:
-            letters.setdefault(text, _letters_of_mark(len(letters)))
+            # The marks are a, …, z, aa, bb, …
+            number = len(letters)
+            letters.setdefault(text, chr(ord("a") + number % 26) * (1 + number // 26))
         rows.append(
             {
                 **({"model": row["model"]} if several else {}),
@@ -165,11 +169,6 @@ def loss_table(
     if methods["metric"].nunique() == 1:
         notes.insert(0, f"Score: {TITLES[methods['metric'].iloc[0]]}.")
     return (table if letters else table.drop(columns="marks")), " ".join(notes)
-
-
-def _letters_of_mark(number: int) -> str:
-    """Return the letters of a mark, whose ``number`` counts from 0: a, …, z, aa, bb, …"""
-    return chr(ord("a") + number % 26) * (1 + number // 26)
 
 
 def _list_marks(row: Mapping[str, Any]) -> list[str]:
@@ -241,7 +240,7 @@ def summary_table(results: ExperimentResults) -> StyledTable:
                 "95 % interval": format_interval(row["low"], row["high"]),
                 "parameters": f"{row['trained']:,}",
                 "share of full": EMPTY if pd.isna(row["share"]) else format_share(row["share"]),
-                "on disk": format_size(row["delta_bytes"]),
+                "on disk": format_with_unit(row["delta_bytes"], BYTES),
                 "seconds": f"{row['seconds']:,.0f}",
                 "best epoch": format_number(row["epoch"], "g"),
                 "remarks": describe_curves(row) or EMPTY,
@@ -281,12 +280,3 @@ def _format_score(row: Mapping[str, Any]) -> str:
     elif row["one_answer"]:
         text += f" (one answer in {row['one_answer']} of {row['seeds']})"
     return text
-
-
-def format_size(count: float) -> str:
-    """Format a number of bytes with a unit, such as ``43 kB``."""
-    for unit in ("bytes", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} GB"

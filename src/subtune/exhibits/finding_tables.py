@@ -60,7 +60,7 @@ def choices_table(results: ExperimentResults) -> pd.DataFrame:
     chosen = results["chosen"]
     table = chosen[chosen["decides"] & ~are_external(chosen)]
     searched = table["plateau"].dropna()
-    plateaus = searched.map(lambda rates: ", ".join(map(str, map(format_rate, rates))) or EMPTY)
+    plateaus = searched.map(lambda rates: ", ".join(map(format_rate, rates)) or EMPTY)
     columns = {
         "model": table["model"],
         "task": table["task"].map(results.task_titles),

@@ -9,7 +9,7 @@ import pandas as pd
 
 from subtune.analysis.candidates import FROM_SMALLEST, QUESTION, sort_methods
 from subtune.analysis.chosen_runs import title_with_mask
-from subtune.exhibits.output import EMPTY, Figure, empty_figure, new_figure
+from subtune.exhibits.output import EMPTY, Figure, empty_figure, format_with_unit, new_figure
 from subtune.tasks.metrics import TITLES
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ MOST_PANELS, MOST_ROWS, LONGEST_METHOD = 5, 16, 32
 # Sizes in inches: the width of all panels in a line, of the parameter counts, and of a character;
 # the height of a method, and of titles and labels.
 PANELS, NUMBERS, CHARACTER, ROW_HEIGHT, AROUND = 3.6, 0.7, 0.067, 0.175, 0.95
+COUNT_UNITS = ("", "k", "M")
 # The style of each kind of method. A marker is filled if the column ``sure`` is true.
 LOOKS: dict[str, dict[str, Any]] = {
     "method": {"color": "#0072b2", "marker": "o", "markersize": 5},
@@ -217,7 +218,8 @@ def _write_names(panel: "Axes", methods: pd.DataFrame) -> None:
     for label, kind in zip(panel.get_yticklabels(), methods["kind"], strict=True):
         label.set_color(LOOKS[kind]["color"] if kind in ("floor", "external") else "black")
     counts = [
-        format_trained(*pair) for pair in zip(methods["trained"], methods["kind"], strict=True)
+        EMPTY if kind == "external" else format_with_unit(trained, COUNT_UNITS)
+        for trained, kind in zip(methods["trained"], methods["kind"], strict=True)
     ]
     for y, text in enumerate(["parameters", *counts], start=-1):
         look: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": SMALL_FONT_POINTS}
@@ -256,13 +258,3 @@ def _x_limits(rows: pd.DataFrame) -> tuple[float, float]:
     high = max(high, min(high + 0.4 * span, ends[1].max())) if len(ends[1]) else high
     space = 0.05 * (high - low)
     return low - space, high + space
-
-
-def format_trained(count: int, kind: str = "method") -> str:
-    """Format a number of parameters, such as ``22.6 M``, or a dash for external predictions."""
-    if kind == "external":
-        return EMPTY
-    for unit, size in (("M", 1e6), ("k", 1e3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return str(count)

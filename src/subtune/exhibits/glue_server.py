@@ -146,8 +146,11 @@ def make_submission(
         else:
             predictions[name] = format_predictions(file, logits)
             run = runs.loc[file.task]
-            facts = [format_rate(run["learning_rate"]) or EMPTY, str(run["seed"])]
-            facts.append(format_number(run["value"]))
+            facts = [
+                format_rate(run["learning_rate"]),
+                str(run["seed"]),
+                format_number(run["value"]),
+            ]
         rows.append((name, made_of, *facts))
     return predictions, pd.DataFrame(rows, columns=CONTENTS)
 

@@ -254,6 +254,23 @@ def format_interval(low: float, high: float, form: str = "+.4f") -> str:
     return EMPTY if pd.isna(low) else f"{low:{form}} to {high:{form}}"
 
 
+def format_rate(learning_rate: float) -> str:
+    """Format a learning rate as in papers, such as ``7e-4``, or return a dash for NaN."""
+    if pd.isna(learning_rate):
+        return EMPTY
+    mantissa, _, exponent = f"{learning_rate:.3e}".partition("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
+
+
+def format_with_unit(number: float, units: Sequence[str]) -> str:
+    """Format a number with the largest of ``units`` that it reaches; each is 1,000 of the last."""
+    for unit in units[:-1]:
+        if number < 1000:
+            return f"{number:.3g} {unit}".rstrip()
+        number /= 1000
+    return f"{number:.3g} {units[-1]}"
+
+
 def format_scores(values: pd.Series, scale: float = 1) -> str:
     """Format the mean and standard deviation over seeds, or ``diverged`` if a seed diverged."""
     if values.empty:
@@ -321,11 +338,3 @@ def empty_figure() -> "matplotlib.figure.Figure":
     figure = new_figure(WIDTH, 1)
     figure.suptitle("All runs diverged, so there is nothing to draw.")
     return figure
-
-
-def format_rate(learning_rate: float | None) -> str | None:
-    """Format a learning rate as in papers, such as ``7e-4``, or return None for None."""
-    if pd.isna(learning_rate):
-        return None
-    mantissa, _, exponent = f"{learning_rate:.3e}".partition("e")
-    return f"{float(mantissa):g}e{int(exponent)}"

@@ -111,7 +111,7 @@ def run_rows(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]
                 **{name: row[name] for name in ("run", "model", "task")},
                 "method": title_with_mask(row),
                 "training rows": f"{row['train_rows']:,}",
-                "learning rate": format_rate(row["learning_rate"]) or EMPTY,
+                "learning rate": format_rate(row["learning_rate"]),
                 "seed": row["seed"],
                 "score": format_number(row["value"], missing=DIVERGED),
                 "curve": curve,

@@ -7,7 +7,7 @@ import pytest
 
 from subtune.analysis.answer import find_answers, format_probability, short_answer
 from subtune.exhibits import output
-from subtune.exhibits.answer_tables import answers_table, format_answers, format_size, summary_table
+from subtune.exhibits.answer_tables import answers_table, format_answers, summary_table
 from tests.helpers.exhibits import NO_ROW_SCORES, results
 from tests.unit.analysis.test_answer import runs
 
@@ -150,11 +150,3 @@ def test_several_models_have_a_column_and_the_smallest_is_first():
         ["large", "BitFit"],
         ["large", "Full"],
     ]
-
-
-@pytest.mark.parametrize(
-    ("count", "words"),
-    [(0, "0 bytes"), (999, "999 bytes"), (43_210, "43.2 kB"), (9.1e7, "91 MB"), (2.5e9, "2.5 GB")],
-)
-def test_sizes_are_shown_with_a_unit(count, words):
-    assert format_size(count) == words

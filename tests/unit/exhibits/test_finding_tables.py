@@ -38,7 +38,7 @@ def test_a_chosen_learning_rate_at_the_edge_has_a_remark():
     ]
     table = choices_of(scored(*rows).assign(at_edge=[True, False]))
     assert table["remarks"].fillna("").tolist() == ["at the edge", ""]
-    assert output.format_rate(math.nan) is None
+    assert output.format_rate(math.nan) == EMPTY
 
 
 def test_the_choices_have_a_row_per_mask_and_the_plateau_of_a_search():

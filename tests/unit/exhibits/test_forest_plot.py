@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from subtune.exhibits import output
-from subtune.exhibits.forest_plot import draw_forest_plot, format_trained
+from subtune.exhibits.forest_plot import draw_forest_plot
 from tests.helpers.exhibits import results
 from tests.unit.analysis.test_answer import of_two_models, runs
 
@@ -168,13 +168,6 @@ def test_a_figure_is_written_twice_alike(tmp_path):
         figure = drawn(runs(SCORES))
         output.save_figure(figure, [tmp_path / f"{name}.png"])
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("count", "words"), [(0, "0"), (922, "922"), (4_608, "4.61 k"), (22_565_376, "22.6 M")]
-)
-def test_numbers_of_parameters_have_three_digits(count, words):
-    assert format_trained(count) == words
 
 
 def test_a_method_without_some_folds_has_the_references_score_on_its_folds():

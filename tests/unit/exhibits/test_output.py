@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from subtune.exhibits import output
+from subtune.exhibits.answer_tables import BYTES
+from subtune.exhibits.forest_plot import COUNT_UNITS
 from subtune.exhibits.page import MARKDOWN_PARSER
 
 
@@ -35,6 +37,19 @@ def test_a_text_is_no_formula_in_a_spreadsheet(tmp_path):
     expected = [f"'{text}" for text in texts[:5]] + texts[5:]
     assert written["text"].tolist() == written["label"].tolist() == expected
     assert written[["value", "range"]].drop_duplicates().to_numpy().tolist() == [[-1.5, "-1 to 2"]]
+
+
+@pytest.mark.parametrize(
+    ("number", "units", "words"),
+    [
+        *((0, BYTES, "0 bytes"), (999, BYTES, "999 bytes"), (43_210, BYTES, "43.2 kB")),
+        *((9.1e7, BYTES, "91 MB"), (2.5e9, BYTES, "2.5 GB")),
+        *((0, COUNT_UNITS, "0"), (922, COUNT_UNITS, "922"), (4_608, COUNT_UNITS, "4.61 k")),
+        (22_565_376, COUNT_UNITS, "22.6 M"),
+    ],
+)
+def test_numbers_have_three_digits_and_a_unit(number, units, words):
+    assert output.format_with_unit(number, units) == words
 
 
 @pytest.mark.parametrize(

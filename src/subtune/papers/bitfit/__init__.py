@@ -89,9 +89,9 @@ def learning_rates_table(results: ExperimentResults) -> pd.DataFrame:
         rates = model_runs["learning_rate"].map(format_rate)
         rates = rates.where(model_runs["value"].notna(), DIVERGED)
         table[f"this run: {model}"] = [rates.get(task) for task in task_titles]
-    papers = results.printed("table6").set_index("task")
+    papers = results.printed("table6").set_index("task").map(format_rate)
     for model in papers:
-        table[f"paper: {model}"] = [format_rate(papers[model].get(task)) for task in task_titles]
+        table[f"paper: {model}"] = [papers[model].get(task) for task in task_titles]
     return table
 
 
