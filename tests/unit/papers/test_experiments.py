@@ -12,6 +12,7 @@ from tests.helpers.examples import config, experiment, scored
 from tests.helpers.exhibits import results
 
 FRACTIONS = {"values": [0.2]}
+TRAINS_G_LN1 = {"methods": {"g_LN1": [1e-3]}}
 # Exhibits of every experiment, in order.
 FIRST = ["answers", "front", "summary"]
 LAST = ["choices", "learning_curves"]
@@ -47,7 +48,8 @@ def names(settings, *read):
     ("paper", "exhibit", "without", "needed"),
     [
         ("bitfit_plus", "repeat_variance", {"seeds": [0]}, {"seeds": [0, 1]}),
-        ("bitfit_plus", "figure8", {}, {"methods": {"g_LN1": [1e-3]}}),
+        ("bitfit_plus", "figure8", {}, TRAINS_G_LN1),
+        ("bitfit_plus", "figure8", {"tasks": ["sst2"], **TRAINS_G_LN1}, TRAINS_G_LN1),
         ("layernorm", "figure5", {}, {"fractions": FRACTIONS}),
     ],
 )
@@ -56,15 +58,10 @@ def test_an_exhibit_needs_its_runs(paper, exhibit, without, needed):
     assert exhibit in names(experiment(paper=paper, **needed))
 
 
-def test_a_table_of_sizes_needs_several_numbers_of_training_rows():
-    assert "sizes" not in names(experiment(paper="layernorm"))
-    assert "sizes" in names(experiment(paper="layernorm"), "sizes")
-
-
-def test_a_map_of_changes_needs_its_method_and_its_task():
-    settings = {"paper": "bitfit_plus", "methods": {"g_LN1": [1e-3]}}
-    assert "figure8" in names(experiment(**settings, tasks=["rte"]))
-    assert "figure8" not in names(experiment(**settings, tasks=["sst2"]))
+@pytest.mark.parametrize(("exhibit", "table"), [("sizes", "sizes"), ("table3", "test_scores")])
+def test_an_exhibit_needs_its_table(exhibit, table):
+    assert exhibit not in names(experiment(paper="layernorm"))
+    assert exhibit in names(experiment(paper="layernorm"), table)
 
 
 @pytest.mark.parametrize(
@@ -92,10 +89,9 @@ def test_an_experiment_with_all_runs_has_every_exhibit(paper):
         seeds=[0, 1],
         train_rows=[100, "all"],
     )
-    around = {*FIRST, "claims", "left_open", "paired_tests", *LAST, "sizes", "scores_by_size"}
+    there = {exhibit.name for exhibit in papers.find_paper(paper).all_exhibits()}
     # Without printed scores there is nothing to reproduce.
-    around |= {"reproduction"} if len(papers.find_paper(paper).read_printed("scores")) else set()
-    there = {*(exhibit.name for exhibit in every), *around}
+    there -= {"reproduction"} if paper == "beft" else set()
     assert {*names(settings, "sizes", "test_scores")} == there
 
 
@@ -110,12 +106,6 @@ def test_an_experiment_without_a_paper_has_what_needs_none():
     assert names(experiment()) == [*FIRST, "scores", *LAST]
     two = experiment(tasks=["rte", "cola"])
     assert names(two) == [*FIRST, "scores", "paired_tests", *LAST]
-
-
-def test_tables_and_claims_read_test_scores_once_there_are_some():
-    settings = experiment(paper="layernorm")
-    assert "table3" not in names(settings)
-    assert "table3" in names(settings, "test_scores")
 
 
 @pytest.mark.parametrize("tasks", [["ptb"], ["ud_ewt"], ["squad"], ["ud_ewt", "squad"]])

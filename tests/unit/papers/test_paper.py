@@ -20,7 +20,7 @@ from subtune.analysis.statistics import (
 from subtune.core.errors import SubtuneError
 from subtune.core.files import read_package_yaml
 from subtune.methods import METHODS
-from subtune.papers.paper import INFORMATION, read_claims
+from subtune.papers.paper import INFORMATION, PRINTED_COLUMNS, read_claims
 from subtune.steps.scores import SCORE_TABLES
 from tests.helpers.project import ROOT
 
@@ -80,13 +80,25 @@ def test_no_other_file_of_the_library_or_the_workflow_names_a_paper():
     assert not names - set(METHODS) & words(ROOT / "src/subtune/methods/__init__.py")
 
 
-def test_printed_numbers_and_claims_are_part_of_what_decides_a_table(tmp_path):
+@pytest.fixture
+def toys(tmp_path):
+    """A paper without files."""
     paper = replace(papers.NO_PAPER, name=str(tmp_path))
     paper.folder.mkdir()
-    versions = {paper.files_hash()}
-    for path in (tmp_path / "claims.yaml", paper.folder / "scores.csv"):
+    return paper
+
+
+def write_scores(paper, rows):
+    (paper.folder / "scores.csv").write_text(
+        "\n".join([",".join(PRINTED_COLUMNS["scores"]), *rows])
+    )
+
+
+def test_printed_numbers_and_claims_are_part_of_what_decides_a_table(toys):
+    versions = {toys.files_hash()}
+    for path in (toys.folder.parent / "claims.yaml", toys.folder / "scores.csv"):
         path.write_text("[]")
-        versions.add(paper.files_hash())
+        versions.add(toys.files_hash())
     assert len(versions) == 3
 
 
@@ -99,16 +111,12 @@ def test_printed_numbers_and_claims_are_part_of_what_decides_a_table(tmp_path):
         (["51202", "0.1%"], {"a": 51202}),
     ],
 )
-def test_printed_counts_are_numbers_however_they_are_written(tmp_path, counts, trained):
-    paper = replace(papers.NO_PAPER, name=str(tmp_path))
-    paper.folder.mkdir()
+def test_printed_counts_are_numbers_however_they_are_written(toys, counts, trained):
     rows = [f"bert,{method},{count}" for method, count in zip("abc", counts, strict=False)]
     text = "\n".join(["model,method,printed", *rows])
-    (paper.folder / "parameter_counts.csv").write_text(text)
-    header = "exhibit,model,split,method,params,task,metric,value,scale"
-    scores = [f"table1,bert,validation,{method},,rte,accuracy,1,1" for method in "abc"]
-    (paper.folder / "scores.csv").write_text("\n".join([header, *scores]))
-    shown = paper.printed_tables(averages=False)["chosen"].set_index("method")["trainable"]
+    (toys.folder / "parameter_counts.csv").write_text(text)
+    write_scores(toys, [f"table1,bert,validation,{method},,rte,accuracy,1,1" for method in "abc"])
+    shown = toys.printed_tables(averages=False)["chosen"].set_index("method")["trainable"]
     assert shown.dropna().to_dict() == trained
 
 
@@ -156,17 +164,17 @@ SCORE = "table1,m,validation,full,1%,rte,accuracy,80.0,100"
         ([SCORE, SCORE], "scores.csv, line 3: this score repeats an earlier line"),
     ],
 )
-def test_a_mistake_in_a_printed_score_is_refused_by_its_line(rows, problem, tmp_path):
-    paper = replace(papers.NO_PAPER, name=str(tmp_path))
-    paper.folder.mkdir()
-    header = "exhibit,model,split,method,params,task,metric,value,scale"
-    (paper.folder / "scores.csv").write_text("\n".join([header, *rows]))
+def test_a_mistake_in_a_printed_score_is_refused_by_its_line(rows, problem, toys):
+    write_scores(toys, rows)
     with pytest.raises(SubtuneError, match=re.escape(problem)):
-        paper.check_scores()
-    for text in ("exhibit,model\ntable1,m\n", ""):
-        (paper.folder / "scores.csv").write_text(text)
-        with pytest.raises(SubtuneError, match="no column"):
-            paper.check_scores()
+        toys.check_scores()
+
+
+@pytest.mark.parametrize("text", ["exhibit,model\ntable1,m\n", ""])
+def test_printed_scores_have_all_columns(text, toys):
+    (toys.folder / "scores.csv").write_text(text)
+    with pytest.raises(SubtuneError, match="no column"):
+        toys.check_scores()
 
 
 def test_a_paper_is_judged_by_the_dev_sets_and_methods_that_it_prints():
