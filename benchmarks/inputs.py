@@ -1,7 +1,8 @@
 """Models, GLUE data and recipes that all benchmarks share."""
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import datasets
@@ -12,7 +13,7 @@ from subtune.data.sources import official_files
 from subtune.methods import find_selection
 from subtune.models.encoder import Encoder, load_encoder
 from subtune.models.model_files import package_directory
-from subtune.runs.spec import DataSpec, Recipe
+from subtune.runs.spec import DataSpec, Precision, Recipe
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
 from subtune.training.recipe import Run
@@ -52,7 +53,8 @@ def load_glue(
     task = TASKS[name]
     minilm = package_directory(MINILM)
     directory = directory or minilm
-    splits = load_task_data(name, glue_dir)
+    spec = DataSpec(task=task, source="tsv", version="benchmark")
+    splits = load_rows(spec, official_files(str(glue_dir), task, "tsv"))
     for split, examples in splits.items():
         limit = rows.get("train" if split == "train" else "others") or len(examples)
         splits[split] = examples.select(range(min(limit, len(examples))))
@@ -60,27 +62,16 @@ def load_glue(
     return Setting(directory, model, task, tokenize(task, splits, minilm, MAX_LENGTH))
 
 
-def load_task_data(name: str, glue_dir: Path) -> datasets.DatasetDict:
-    """Read the examples of a GLUE task from its official files."""
-    spec = DataSpec(task=TASKS[name], source="tsv", version="benchmark")
-    return load_rows(spec, official_files(str(glue_dir), TASKS[name], "tsv"))
-
-
 def runs_of_method(
-    model: Encoder, rates: tuple[float, ...], epochs: int, method: str, seed: int = 0
+    model: Encoder, method: str, rates: Sequence[float], epochs: int, precision: Precision = "fp32"
 ) -> list[Run]:
     """Build one run of a method for each learning rate."""
-    entries = find_selection(method, {}).resolve(model.shapes, seed)
-    return [Run(entries, linear_recipe(rate, epochs), seed) for rate in rates]
+    entries = find_selection(method, {}).resolve(model.shapes, 0)
+    return [Run(entries, linear_recipe(rate, epochs, precision), 0) for rate in rates]
 
 
-def with_precision(run: Run, precision: str) -> Run:
-    """Copy a run, with another precision of matrix products."""
-    return replace(run, recipe=run.recipe.replace(precision=precision))
-
-
-def linear_recipe(learning_rate: float, epochs: int) -> Recipe:
-    """Build a float32 recipe with a linear schedule and 10 % warm-up."""
+def linear_recipe(learning_rate: float, epochs: int, precision: Precision = "fp32") -> Recipe:
+    """Build a recipe with a linear schedule and 10 % warm-up."""
     return Recipe(
         learning_rate=learning_rate,
         batch_size=BATCH,
@@ -89,7 +80,7 @@ def linear_recipe(learning_rate: float, epochs: int) -> Recipe:
         warmup=0.1,
         weight_decay=0.0,
         max_grad_norm=1.0,
-        precision="fp32",
+        precision=precision,
     )
 
 

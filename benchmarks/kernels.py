@@ -1,23 +1,16 @@
-"""Profile training: the share of time in kernels, and the kernels that take the most time.
+"""Profile training: the share of time in kernels, and the kernels that take the most time."""
 
-    python -m benchmarks.kernels --glue-dir /path/to/glue BERT-base/rte/full/8
-
-A cell is a model, a task, a method, and a number of runs that train side by side. The command
-prints one line of JSON per cell. Precision is bf16, and operations are compiled, as in a long job.
-"""
-
-import argparse
+import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import datasets
 import torch
 from torch.profiler import ProfilerActivity, profile
-from transformers.utils import logging
 
 from benchmarks import inputs, scaling
-from benchmarks.measurements import JsonLines, observe_steps
+from benchmarks.measurements import observe_steps
 from benchmarks.scaling import Cell, Settings
 from subtune.training.groups import runs_at_once
 from subtune.training.recipe import train
@@ -26,11 +19,8 @@ STEPS = 10
 TOP_KERNELS = 12
 # Longer kernel names are cut, because their ends are only template arguments.
 LONGEST_NAME = 90
-DEFAULT_CELLS = (
-    "BERT-base/rte/full/8",
-    "BERT-base/rte/layernorm/32",
-    "BERT-base/cola/layernorm/32",
-)
+# Tasks, methods and numbers of runs that train side by side.
+CELLS = (("rte", "full", 8), ("rte", "layernorm", 32), ("cola", "layernorm", 32))
 STEPS_OF_SHARES = 8
 KINDS = {
     "products with weights": {"addmm", "mm"},
@@ -44,26 +34,20 @@ KINDS = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.kernels", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument("cells", nargs="*", default=DEFAULT_CELLS, help="MODEL/TASK/METHOD/RUNS …")
-    parser.add_argument("--glue-dir", type=Path, required=True, help="GLUE in the official layout")
-    parser.add_argument("--to", type=Path, default=Path("results/benchmarks"))
-    options = parser.parse_args()
-    logging.set_verbosity_error()
-    datasets.disable_progress_bars()
-    options.to.mkdir(parents=True, exist_ok=True)
-    lines = JsonLines(options.to / "kernels.jsonl")
-    with scaling.temporary_settings(options.glue_dir) as settings:
-        for name in options.cells:
-            model, task, method, runs = name.split("/")
-            way = scaling.SUBTUNE + scaling.COMPILED
-            lines.append(measure(Cell(model, task, way, method, "bf16", int(runs)), settings))
+def measure(
+    glue_dir: Path, models: Sequence[str], tasks: Sequence[str], rows: int | None
+) -> Iterator[dict[str, Any]]:
+    """Profile `CELLS`, in bf16 and with compiled operations, as in a long job."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(glue_dir, Path(folder), rows)
+        for model in models:
+            for task, method, runs in CELLS:
+                if task in tasks:
+                    way = scaling.SUBTUNE + scaling.COMPILED
+                    yield profile_cell(Cell(model, task, way, method, "bf16", runs), settings)
 
 
-def measure(cell: Cell, settings: Settings) -> dict[str, Any]:
+def profile_cell(cell: Cell, settings: Settings) -> dict[str, Any]:
     """Profile the first steps in the last epoch of a cell.
 
     ``milliseconds`` is the time of a step divided by the number of runs. ``busy`` is the share of
@@ -122,32 +106,21 @@ def seconds_of_events(profiler: profile) -> dict[Any, float]:
     }
 
 
-def measure_shares(glue_dir: Path, tasks: list[str]) -> list[dict[str, Any]]:
+def measure_shares(glue_dir: Path, tasks: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Measure the share of training time that each kind of operator takes, for each task."""
-    return [row for task in tasks for row in _measure_task(task, glue_dir)]
-
-
-def _measure_task(task: str, glue_dir: Path) -> list[dict[str, Any]]:
-    setting = inputs.load_glue(task, glue_dir, train=STEPS_OF_SHARES * inputs.BATCH, others=1)
-    members = inputs.runs_of_method(
-        setting.model, inputs.LEARNING_RATES, epochs=2, method="layernorm"
-    )
-    members = members[: runs_at_once(setting.model, setting.examples["train"], members)]
-    train(setting.model, setting.examples, setting.task, members)
-    with profile(activities=[profiled_activity()]) as profiler:
-        started = time.perf_counter()
-        train(setting.model, setting.examples, setting.task, members)
-        seconds = time.perf_counter() - started
-    every = seconds_of_events(profiler).items()
-    spent = {event.key.removeprefix("aten::"): of_event for event, of_event in every}
-    shares = {kind: sum(spent.get(name, 0) for name in names) for kind, names in KINDS.items()}
-    shares["other operators"] = sum(spent.values()) - sum(shares.values())
-    shares["random numbers, Python"] = seconds - sum(spent.values())
-    return [
-        {"task": setting.task.title, "runs": len(members), "kind": kind, "share": spent / seconds}
-        for kind, spent in shares.items()
-    ]
-
-
-if __name__ == "__main__":
-    main()
+    for task in tasks:
+        setting = inputs.load_glue(task, glue_dir, train=STEPS_OF_SHARES * inputs.BATCH, others=1)
+        runs = inputs.runs_of_method(setting.model, "layernorm", inputs.LEARNING_RATES, epochs=2)
+        runs = runs[: runs_at_once(setting.model, setting.examples["train"], runs)]
+        train(setting.model, setting.examples, setting.task, runs)
+        with profile(activities=[profiled_activity()]) as profiler:
+            started = time.perf_counter()
+            train(setting.model, setting.examples, setting.task, runs)
+            seconds = time.perf_counter() - started
+        every = seconds_of_events(profiler).items()
+        spent = {event.key.removeprefix("aten::"): of_event for event, of_event in every}
+        shares = {kind: sum(spent.get(name, 0) for name in names) for kind, names in KINDS.items()}
+        shares["other operators"] = sum(spent.values()) - sum(shares.values())
+        shares["random numbers, Python"] = seconds - sum(spent.values())
+        about = {"task": setting.task.title, "runs": len(runs)}
+        yield from (about | {"kind": kind, "share": of / seconds} for kind, of in shares.items())

@@ -3,7 +3,7 @@
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ SMALLEST_SIZE = 256
 # A product that takes this long is large enough for a measurement. The limit matters for bfloat16,
 # which is very slow on CPUs without instructions for it.
 ENOUGH_SECONDS = 0.05
+REPEATS = 10
 COUNTED_EXAMPLES = 16
 
 
@@ -67,12 +68,25 @@ def time_epochs(steps_per_epoch: int) -> Iterator[list[float]]:
         yield epochs
 
 
-def measure_products(repeats: int = 10) -> dict[str, Any]:
-    """Measure the FLOP/s of a large matrix product in each precision; return the best repeat."""
-    return {
-        name: _product_flops(dtype, repeats)
-        for name, dtype in {"fp32": torch.float32, "bf16": torch.bfloat16}.items()
-    }
+def measure_products() -> Iterator[dict[str, Any]]:
+    """Measure the FLOP/s of a large matrix product in each precision; yield the best repeats."""
+    for precision, dtype in {"fp32": torch.float32, "bf16": torch.bfloat16}.items():
+        # Warm up: the first product on a GPU also loads the library.
+        _time_product(SMALLEST_SIZE, dtype)
+        size = SMALLEST_SIZE
+        while _time_product(size, dtype) < ENOUGH_SECONDS and size < LARGEST_SIZE[inputs.device()]:
+            size *= 2
+        seconds = min(_time_product(size, dtype) for _ in range(REPEATS))
+        yield {"precision": precision, "flops_per_second": 2 * size**3 / seconds}
+
+
+def _time_product(size: int, dtype: torch.dtype) -> float:
+    a, b = (torch.randn(size, size, device=inputs.device(), dtype=dtype) for _ in range(2))
+    synchronise()
+    started = time.perf_counter()
+    a @ b
+    synchronise()
+    return time.perf_counter() - started
 
 
 def flops_per_token(setting: inputs.Setting, member: Run) -> float:
@@ -92,44 +106,17 @@ def flops_per_token(setting: inputs.Setting, member: Run) -> float:
     return counter.get_total_flops() / int(tokens)
 
 
-def _product_flops(dtype: torch.dtype, repeats: int) -> float:
-    # Warm up: the first product on a GPU also loads the library.
-    _seconds_of_product(SMALLEST_SIZE, dtype)
-    size = SMALLEST_SIZE
-    while (
-        _seconds_of_product(size, dtype) < ENOUGH_SECONDS and size < LARGEST_SIZE[inputs.device()]
-    ):
-        size *= 2
-    return 2 * size**3 / min(_seconds_of_product(size, dtype) for _ in range(repeats))
+def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Write each row to a JSON Lines file as soon as it is measured, and print it.
 
-
-def _seconds_of_product(size: int, dtype: torch.dtype) -> float:
-    a, b = (torch.randn(size, size, device=inputs.device(), dtype=dtype) for _ in range(2))
-    inputs.synchronise()
-    started = time.perf_counter()
-    a @ b
-    inputs.synchronise()
-    return time.perf_counter() - started
-
-
-class JsonLines:
-    """A JSON Lines file that keeps all earlier measurements if a benchmark is interrupted."""
-
-    def __init__(self, path: Path):
-        self._path = path
-        path.write_text("")
-
-    def append(self, row: dict[str, Any]) -> None:
-        """Print a row and append it to the file, with floats rounded to five significant digits."""
-        line = json.dumps({name: _round_float(value) for name, value in row.items()})
-        print(line, flush=True)
-        with self._path.open("a") as file:
+    Floats are rounded to five significant digits.
+    """
+    with path.open("w") as file:
+        for row in rows:
+            line = json.dumps({name: _round_float(value) for name, value in row.items()})
+            print(line, flush=True)
             file.write(line + "\n")
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read all rows of a JSON Lines file, in order."""
-    return [json.loads(line) for line in path.read_text().splitlines()]
+            file.flush()
 
 
 def _round_float(value: Any) -> Any:

@@ -1,25 +1,19 @@
 """Measure trained parameters, time and memory of each method in docs/leaderboard.md.
 
-    .venv/bin/python -m benchmarks.methods --glue-dir /path/to/glue
-
 Each method trains alone: MiniLM on 1,000 examples of SST-2, as in examples/leaderboard.yaml. The
 time is measured in the last epoch, because a GPU captures CUDA graphs in the first ones. Memory is
 the peak memory of tensors on a GPU, without the pretrained model. It is not measured on a CPU.
 """
 
-import argparse
 import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import datasets
-import pandas as pd
 import torch
 import yaml
 
 from benchmarks import inputs
-from subtune.core.process import device_name, keep_freed_memory
 from subtune.methods import find_selection
 from subtune.models.model_files import model_version, package_directory
 from subtune.runs.spec import DataSpec, ModelSpec, RunSpec, TokensSpec
@@ -40,31 +34,29 @@ def leaderboard_methods() -> list[str]:
     return [method for method, rates in trial["methods"].items() if rates]
 
 
-def run_spec(method: str, precision: str) -> RunSpec:
+def run_spec(method: str) -> RunSpec:
     """Build the spec of a run with the batch size of the leaderboard."""
     version = model_version(package_directory(inputs.MINILM))
     model = ModelSpec(source="files", version=version, pooling="mean")
     data = DataSpec(task=TASKS[TASK], source="tsv", version="benchmark")
     tokens = TokensSpec(data=data, tokenizer=model.id, max_length=inputs.MAX_LENGTH)
-    recipe = inputs.linear_recipe(1e-3, EPOCHS[inputs.device()])
-    recipe = recipe.replace(batch_size=BATCH, precision=precision)
+    recipe = inputs.linear_recipe(1e-3, EPOCHS[inputs.device()]).replace(batch_size=BATCH)
     selection = find_selection(method, {})
     return RunSpec(model=model, tokens=tokens, selection=selection, recipe=recipe, seed=0)
 
 
-def measure(glue_dir: Path, precision: str) -> Iterator[dict[str, Any]]:
+def measure(glue_dir: Path) -> Iterator[dict[str, Any]]:
     """Yield one row per method: its number of trained parameters, time per step, and memory."""
     setting = inputs.load_glue(TASK, glue_dir, train=ROWS, others=EVALUATED)
     steps = -(-ROWS // BATCH)
     for method in leaderboard_methods():
         before = _reset_peak_memory()
-        runs = {method: run_spec(method, precision)}
-        trained = train_runs(setting.model, setting.examples, runs, {}, lambda *line: None)
-        [(_, result, _)] = trained
+        runs = {method: run_spec(method)}
+        [(_, result, _)] = train_runs(setting.model, setting.examples, runs, {}, lambda *line: None)
         row = {"method": method, "parameters": result.trainable}
-        row["ms a step"] = round(1000 * result.history[-1]["seconds"] / steps, 2)
+        row["milliseconds"] = 1000 * result.history[-1]["seconds"] / steps
         if before is not None:
-            row["MB"] = round((torch.cuda.max_memory_allocated() - before) / MEGABYTE)
+            row["megabytes"] = (torch.cuda.max_memory_allocated() - before) / MEGABYTE
         yield row
 
 
@@ -76,24 +68,3 @@ def _reset_peak_memory() -> int | None:
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     return torch.cuda.memory_allocated()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.methods", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument("--glue-dir", type=Path, required=True, help="GLUE in the official layout")
-    parser.add_argument("--precision", default="fp32", help="default: fp32")
-    options = parser.parse_args()
-    keep_freed_memory()
-    datasets.disable_progress_bars()
-    print(device_name(torch.device(inputs.device())), options.precision)
-    rows = []
-    for row in measure(options.glue_dir, options.precision):
-        print(row, flush=True)
-        rows.append(row)
-    print(pd.DataFrame(rows).to_markdown(index=False))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,13 +1,14 @@
-"""Write measurements as Markdown tables and as figures.
+"""Write measurements as Markdown tables, and the times of training steps as a figure.
 
-    python -m benchmarks.report steps.jsonl
+    python -m benchmarks.report FOLDER …
 
-Makes ``steps.md`` and ``steps.png`` from the JSON lines of `benchmarks`. If a cell was measured
-several times, its shortest time is used.
+Reads the JSON lines that `benchmarks` wrote to the folders. If a training step was measured several
+times, its shortest time is used.
 """
 
 import argparse
-from collections.abc import Callable
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,107 +18,78 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from benchmarks.measurements import read_lines
 from benchmarks.scaling import COMPILED, SUBTUNE, TRAINER
 
-# Marker and line style, one per model and task.
-MARKERS = ["o-", "o--", "s-", "s--", "^-", "^--"]
-OURS, OTHERS = "#0072B2", "#999999"
 # Colour-blind safe colours, one per method and precision.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
 ORDER = [TRAINER, TRAINER + COMPILED, SUBTUNE, SUBTUNE + COMPILED]
+TITLES = {
+    "scaling": "Training step of one run (batch size 16, random weights):",
+    "sweeps": "LayerNorm at four learning rates (MiniLM, batch size 16, with evaluation):",
+    "fisher": "Fisher information (MiniLM):",
+    "profile": "Share of training time by kind of operator (MiniLM):",
+    "methods": "Methods of the leaderboard (MiniLM on SST-2, fp32):",
+}
+# How columns are formatted. Other columns are shown as they are.
+FORMATS = {
+    "seconds": "{:.1f}",
+    "tokens_per_second": "{:,.0f}",
+    "times_faster": "{:.2f}",
+    "largest_difference": "{:.0e}",
+    "share": "{:.0%}",
+    "parameters": "{:,}",
+    "milliseconds": "{:.3g}",
+    "megabytes": "{:.0f}",
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.report", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("steps", type=Path, nargs="+", help="steps.jsonl files")
+    parser.add_argument("folders", type=Path, nargs="+", help="folders with *.jsonl files")
     parser.add_argument("--to", type=Path, default=Path("results/benchmarks"))
     options = parser.parse_args()
-    every = [row for path in options.steps for row in read_lines(path)]
-    first = next(row for row in every if "products" in row)
-    measured = {**first, "scaling": [row for row in every if "way" in row]}
     options.to.mkdir(parents=True, exist_ok=True)
-    print(write_report(measured, options.to, "steps"))
+    print(write_report(options.folders, options.to))
 
 
-def write_report(measured: dict[str, Any], folder: Path, name: str) -> str:
-    """Write ``<name>.md`` and the figures to ``folder``; return the Markdown."""
-    text = format_markdown(measured)
-    (folder / f"{name}.md").write_text(text)
-    if "scaling" in measured:
-        plot_steps(_fastest_steps(measured["scaling"]), folder / "steps.png")
-    if {"sweeps", "fisher", "scaling"} <= measured.keys():
-        plot_speed(measured, folder / f"{name}.png")
+def write_report(folders: Sequence[Path], to: Path) -> str:
+    """Write ``benchmarks.md`` and ``steps.png`` to a folder; return the Markdown."""
+    rows = {part: _read_rows(folders, part) for part in ("machine", "products", *TITLES)}
+    lines = [
+        f"{machine['device']}, {machine['threads']} threads, torch {machine['torch']}, "
+        f"{machine['date']}."
+        for machine in rows["machine"]
+    ]
+    large = {row["precision"]: row["flops_per_second"] for row in rows["products"]}
+    if large:
+        rates = [f"{name} {rate / 1e9:,.0f} GFLOP/s" for name, rate in large.items()]
+        lines.append(f"A product of two large matrices: {', '.join(rates)}.")
+    for part, title in TITLES.items():
+        if rows[part]:
+            table = _step_table(rows[part], large) if part == "scaling" else _table(rows[part])
+            lines += [title, table.to_markdown(index=False, disable_numparse=True)]
+    if rows["scaling"]:
+        plot_steps(_fastest_steps(rows["scaling"]), to / "steps.png")
+    text = "\n\n".join(lines) + "\n"
+    (to / "benchmarks.md").write_text(text)
     return text
 
 
-def format_markdown(measured: dict[str, Any]) -> str:
-    """Format the machine, the speed of large products, and all tables as Markdown."""
-    parts = []
-    if "machine" in measured:
-        machine = measured["machine"]
-        parts.append(
-            f"{machine['device']}, {machine['threads']} threads, torch {machine['torch']}, "
-            f"{machine['date']}."
-        )
-    if "products" in measured:
-        rates = measured["products"].items()
-        parts.append(
-            "A product of two large matrices: "
-            + ", ".join(f"{name} {rate / 1e9:,.0f} GFLOP/s" for name, rate in rates)
-            + "."
-        )
-    tables: dict[str, tuple[str, Callable[[], pd.DataFrame]]] = {
-        "scaling": (
-            "Training step of one run (batch size 16, random weights):",
-            lambda: _step_table(measured["scaling"], measured["products"]),
-        ),
-        "sweeps": (
-            "LayerNorm at four learning rates (MiniLM, batch size 16, with evaluation):",
-            lambda: _sweep_table(measured["sweeps"], measured["products"]["fp32"]),
-        ),
-        "fisher": ("Fisher information (MiniLM):", lambda: _fisher_table(measured["fisher"])),
-        "profile": (
-            "Share of training time by kind of operator (MiniLM):",
-            lambda: _profile_table(measured["profile"]),
-        ),
-    }
-    for name, (title, table) in tables.items():
-        if name in measured:
-            parts += [title, table().to_markdown(index=False, disable_numparse=True)]
-    return "\n\n".join(parts) + "\n"
+def _read_rows(folders: Sequence[Path], part: str) -> list[dict[str, Any]]:
+    """Read all measurements of a part, in order."""
+    paths = [folder / f"{part}.jsonl" for folder in folders]
+    lines = [line for path in paths if path.exists() for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in lines]
 
 
-def _sweep_table(rows: list[dict[str, Any]], fp32: float) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "task": row["task"],
-            "way": row["way"],
-            "seconds": f"{row['seconds']:.0f}",
-            "tokens/s": f"{row['tokens_per_second']:,.0f}",
-            "of a large product": f"{row['flops_per_second'] / fp32:.0%}",
-            "times faster": f"{row['times_faster']:.2f}",
-            "dev scores": ", ".join(f"{score:.3f}" for score in row["scores"]),
-        }
-        for row in rows
-    )
-
-
-def _fisher_table(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "task": row["task"],
-            "examples": row["examples"],
-            "asked for": row["asked"],
-            "way": row["way"],
-            "seconds": f"{row['seconds']:.1f}",
-            "times faster": f"{row['times_faster']:.2f}",
-            "largest difference": f"{row['largest_difference']:.0e}",
-        }
-        for row in rows
-    )
+def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Build a table with a row per measurement, and with readable names and numbers."""
+    table = pd.DataFrame(rows)
+    for name in table.columns.intersection([*FORMATS]):
+        table[name] = table[name].map(FORMATS[name].format)
+    return table.rename(columns=lambda name: name.replace("_", " "))
 
 
 def _fastest_steps(rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -127,7 +99,7 @@ def _fastest_steps(rows: list[dict[str, Any]]) -> pd.DataFrame:
     parameters in float32 or, if it was not measured, in another precision.
     """
     cell = ["model", "task", "way", "method", "precision", "runs"]
-    measured = pd.DataFrame(row for row in rows if "problem" not in row)
+    measured = pd.DataFrame(row for row in rows if "seconds" in row)
     fastest = measured.loc[measured.groupby(cell, sort=False)["seconds"].idxmin()]
     trainers = fastest[fastest["way"] == TRAINER].sort_values("precision", ascending=False)
     trainer = trainers.drop_duplicates(["model", "task", "method"])
@@ -165,54 +137,6 @@ def _step_table(rows: list[dict[str, Any]], large: dict[str, float]) -> pd.DataF
 
 def _format_milliseconds(number: float) -> str:
     return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
-
-
-def _profile_table(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Build a table with a row per kind of operator and a column per task and number of runs."""
-    table = pd.DataFrame(rows)
-    table["setting"] = table["task"] + ", " + table["runs"].astype(str) + " side by side"
-    table["share"] = table["share"].map("{:.0%}".format)
-    of_kind = table.pivot_table("share", "kind", "setting", aggfunc="first", sort=False)
-    return of_kind.reset_index()
-
-
-def plot_speed(measured: dict[str, Any], path: Path) -> None:
-    """Plot the speed of sweeps, Fisher information and steps, relative to the baselines."""
-    rows = [{"group": f"{r['task']}, sweep", **r} for r in measured["sweeps"]]
-    rows += [{"group": f"{r['task']}, Fisher: {r['asked']}", **r} for r in measured["fisher"]]
-    groups = pd.DataFrame(rows).groupby("group", sort=False)
-    # The name of a group takes one line, above its bars.
-    labels: list[str] = []
-    values: list[float] = []
-    for group, ways in groups:
-        labels += [str(group), *ways["way"]]
-        values += [0.0, *ways["times_faster"]]
-    colours = [OURS if "subtune" in label else OTHERS for label in labels]
-    height = 0.22 * len(labels) + 1
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, height), layout="constrained")
-    heights = range(len(labels))
-    bars = left.barh(heights, values, color=colours)
-    left.bar_label(bars, [f"{value:.2f}" if value else "" for value in values], padding=3)
-    left.set_yticks(heights, labels)
-    for value, label in zip(values, left.get_yticklabels(), strict=True):
-        label.set_fontweight("normal" if value else "bold")
-    left.set_xlim(right=1.1 * max(values))
-    left.set_ylim(len(labels) - 0.5, -0.5)
-    left.axvline(1, color="black", linewidth=0.8)
-    left.set_xlabel("speed-up over the first bar of each group")
-    scaling = _fastest_steps(measured["scaling"])
-    scaling = scaling.query("way == 'subtune' and precision == 'fp32' and method == 'layernorm'")
-    for number, ((model, task), rows) in enumerate(scaling.groupby(["model", "task"], sort=False)):
-        right.plot(rows["runs"], rows["times_faster"], MARKERS[number], label=f"{model}, {task}")
-    right.axhline(1, color="black", linewidth=0.8)
-    right.set_xscale("log", base=2, subs=[])
-    right.set_xticks(sorted(scaling["runs"].unique()), sorted(scaling["runs"].unique()))
-    right.set_xlabel("runs side by side")
-    right.set_ylabel("speed-up over the Trainer, per run")
-    right.set_ylim(bottom=0)
-    right.legend()
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
 
 
 def plot_steps(of: pd.DataFrame, path: Path) -> None:

@@ -8,8 +8,8 @@ import itertools
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -20,6 +20,7 @@ from transformers import AutoModel, BertConfig
 from benchmarks import inputs, trainer
 from benchmarks.measurements import flops_per_token, time_epochs
 from subtune.core.errors import SubtuneError, error_reason
+from subtune.runs.spec import Precision
 from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.groups import runs_at_once
@@ -41,7 +42,11 @@ SHAPES = {
 }
 CPU_RUNS = (1, 2, 4, 8, 16)
 # Larger models are measured only in fp32, which already takes minutes.
-CPU_PRECISIONS = {"MiniLM": ("fp32", "bf16"), "BERT-base": ("fp32",), "BERT-large": ("fp32",)}
+CPU_PRECISIONS: dict[str, tuple[Precision, ...]] = {
+    "MiniLM": ("fp32", "bf16"),
+    "BERT-base": ("fp32",),
+    "BERT-large": ("fp32",),
+}
 CPU_TURNS = {"MiniLM": 3, "BERT-base": 1, "BERT-large": 1}
 GPU_RUNS = {"full": (1, 4, 8), "layernorm": (1, 8, 32), "lora": (8,)}
 STEPS = {"MiniLM": 8, "BERT-base": 4, "BERT-large": 1}
@@ -59,7 +64,7 @@ class Cell(NamedTuple):
     task: str
     way: str
     method: str
-    precision: str
+    precision: Precision
     runs: int
 
 
@@ -132,55 +137,43 @@ class Settings:
         setting = self.load(cell.model, cell.task)
         key = cell.task, cell.method
         if key not in self._flops:
-            (member,) = inputs.runs_of_method(setting.model, (1e-3,), 1, cell.method)
+            (member,) = inputs.runs_of_method(setting.model, cell.method, (1e-3,), epochs=1)
             self._flops[key] = flops_per_token(setting, member)
         return self._flops[key]
 
 
-@contextmanager
-def temporary_settings(glue_dir: Path, rows: int | None = None) -> Iterator[Settings]:
-    """Yield `Settings` that write models to a temporary folder, and remove the folder."""
-    with tempfile.TemporaryDirectory() as folder:
-        yield Settings(glue_dir, Path(folder), rows)
-
-
 def runs_of_cell(cell: Cell, setting: inputs.Setting, epochs: int) -> list[Run]:
     """Build the runs of a cell, which are all equal."""
-    runs = inputs.runs_of_method(setting.model, (1e-4,) * cell.runs, epochs, cell.method)
-    return [inputs.with_precision(run, cell.precision) for run in runs]
+    rates = (1e-4,) * cell.runs
+    return inputs.runs_of_method(setting.model, cell.method, rates, epochs, cell.precision)
 
 
 def measure(
-    glue_dir: Path,
-    cells: Sequence[Cell],
-    report: Callable[[dict[str, Any]], None],
-    rows: int | None = None,
-    seconds: float = math.inf,
-) -> list[dict[str, Any]]:
-    """Measure cells one by one, and report the row of each; start none after ``seconds``.
+    glue_dir: Path, cells: Sequence[Cell], rows: int | None = None, seconds: float = math.inf
+) -> Iterator[dict[str, Any]]:
+    """Measure cells one by one, and yield the row of each; start none after ``seconds``.
 
     At most ``rows`` training examples are used. ``seconds`` of a row is the time of a step divided
     by the number of runs, ``first_epoch`` the seconds of the first epoch, and ``gigabytes`` the
     peak memory of the GPU. If the cell failed, its row has the error as ``problem`` instead.
     """
     end = time.monotonic() + seconds
-    measured = []
-    with temporary_settings(glue_dir, rows) as settings:
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(glue_dir, Path(folder), rows)
         for cell in cells:
             if time.monotonic() > end:
-                report({"stopped_before": list(cell)})
+                yield {"stopped_before": list(cell)}
                 break
-            title = TASKS[cell.task].title
             try:
                 row = _measure(cell, settings)
             # Continue with the other cells, whatever the error.
             except Exception as error:
                 row = {"problem": error_reason(error)[:300]}
-            row = cell._asdict() | {"task": title} | row
-            report(row)
-            measured.append(row)
-            _free_memory()
-    return measured
+            yield cell._asdict() | {"task": TASKS[cell.task].title} | row
+            # Free the memory of the cell.
+            gc.collect()
+            if inputs.device() == "cuda":
+                torch.cuda.empty_cache()
 
 
 def _measure(cell: Cell, settings: Settings) -> dict[str, Any]:
@@ -219,10 +212,3 @@ def _time_epochs(cell: Cell, setting: inputs.Setting) -> list[float]:
 def compile_operations(is_compiled: bool) -> AbstractContextManager:
     """Switch the compilation of operations on a GPU on (as in long jobs) or off."""
     return patch.object(recipe, "TOKENS_WORTH_COMPILING", 0 if is_compiled else math.inf)
-
-
-def _free_memory() -> None:
-    """Free the memory of the last cell."""
-    gc.collect()
-    if inputs.device() == "cuda":
-        torch.cuda.empty_cache()

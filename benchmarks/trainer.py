@@ -1,7 +1,4 @@
-"""Train the runs of subtune with the Trainer of transformers, as a user would.
-
-Only runs that train whole tensors are possible, because the Trainer has no masks.
-"""
+"""Train with the Trainer of transformers, as a user would."""
 
 import tempfile
 import time
@@ -10,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -73,6 +71,7 @@ class Clock(TrainerCallback):
 
 
 def _run_trainer(setting: Setting, member: Run, clock: Clock, **options: Any) -> Trainer:
+    """Train a run. Only whole tensors can be trained, because the Trainer has no masks."""
     task, tokens = setting.task, setting.tokens
     set_seed(member.seed)
     model = AutoModelForSequenceClassification.from_pretrained(
@@ -83,19 +82,17 @@ def _run_trainer(setting: Setting, member: Run, clock: Clock, **options: Any) ->
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name.removeprefix(f"{model.base_model_prefix}.") in member.entries)
     tokenizer = AutoTokenizer.from_pretrained(package_directory(MINILM))
-    with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(
-            model=model,
-            args=training_arguments(member.recipe, member.seed, folder, **options),
-            train_dataset=tokens["train"],
-            eval_dataset=tokens[task.evaluation[0]],
-            data_collator=DataCollatorWithPadding(tokenizer),
-            compute_metrics=lambda pair: _scores(task, *map(np.asarray, pair)),
-            callbacks=[clock],
-        )
-        trainer.remove_callback(PrinterCallback)
-        trainer.train()
-    return trainer
+    return run_trainer(
+        model,
+        member.recipe,
+        member.seed,
+        clock,
+        options,
+        train_dataset=tokens["train"],
+        eval_dataset=tokens[task.evaluation[0]],
+        data_collator=DataCollatorWithPadding(tokenizer),
+        compute_metrics=lambda pair: _scores(task, *map(np.asarray, pair)),
+    )
 
 
 def _scores(task: Task, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
@@ -103,25 +100,42 @@ def _scores(task: Task, logits: np.ndarray, labels: np.ndarray) -> dict[str, flo
     return compute_metrics(task.of_kind.value_type, task.metrics, list(predictions), list(labels))
 
 
-def training_arguments(recipe: Recipe, seed: int, folder: str, **options: Any) -> TrainingArguments:
-    """Convert a recipe to ``TrainingArguments`` with the output directory ``folder``."""
-    return TrainingArguments(
-        output_dir=folder,
-        learning_rate=recipe.learning_rate,
-        per_device_train_batch_size=recipe.batch_size,
-        per_device_eval_batch_size=64,
-        num_train_epochs=recipe.epochs,
-        lr_scheduler_type="linear" if recipe.schedule == "linear" else "constant_with_warmup",
-        warmup_steps=recipe.warmup,  # values below 1 are a share of all steps
-        weight_decay=recipe.weight_decay,
-        max_grad_norm=recipe.max_grad_norm,
-        bf16=recipe.precision == "bf16",
-        use_cpu=not torch.cuda.is_available(),
-        seed=seed,
-        eval_strategy="epoch",
-        save_strategy="no",
-        report_to=[],
-        disable_tqdm=True,
-        dataloader_pin_memory=torch.cuda.is_available(),
-        **options,
-    )
+def run_trainer(
+    model: nn.Module,
+    recipe: Recipe,
+    seed: int,
+    clock: Clock,
+    options: dict[str, Any],
+    **settings: Any,
+) -> Trainer:
+    """Train the parameters of a model with ``requires_grad``, and evaluate after each epoch.
+
+    Args:
+        options: further arguments of ``TrainingArguments``.
+        settings: further arguments of ``Trainer``.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            output_dir=folder,
+            learning_rate=recipe.learning_rate,
+            per_device_train_batch_size=recipe.batch_size,
+            per_device_eval_batch_size=64,
+            num_train_epochs=recipe.epochs,
+            lr_scheduler_type="linear" if recipe.schedule == "linear" else "constant_with_warmup",
+            warmup_steps=recipe.warmup,  # values below 1 are a share of all steps
+            weight_decay=recipe.weight_decay,
+            max_grad_norm=recipe.max_grad_norm,
+            bf16=recipe.precision == "bf16",
+            use_cpu=not torch.cuda.is_available(),
+            seed=seed,
+            eval_strategy="epoch",
+            save_strategy="no",
+            report_to=[],
+            disable_tqdm=True,
+            dataloader_pin_memory=torch.cuda.is_available(),
+            **options,
+        )
+        trainer = Trainer(model=model, args=arguments, callbacks=[clock], **settings)
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+    return trainer

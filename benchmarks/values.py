@@ -1,11 +1,8 @@
 """Compare trained values with and without CUDA graphs, and of runs side by side and alone.
 
-    python -m benchmarks.values --glue-dir /path/to/glue
-
-Trains a small BERT in float32 without dropout. Prints one line of JSON per method and comparison.
+A small BERT is trained in float32 without dropout.
 """
 
-import argparse
 import math
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -14,15 +11,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import datasets
 import numpy as np
 import torch
 from torch import Tensor
 from transformers import AutoModel, BertConfig
-from transformers.utils import logging
 
 from benchmarks import inputs
-from benchmarks.measurements import JsonLines
 from subtune.core.errors import error_reason
 from subtune.methods import Selection, find_selection
 from subtune.methods.added import Adapters, Peft
@@ -55,25 +49,8 @@ STEPS, EPOCHS = 5, 4
 WITHOUT_EFFECT = ".key.bias"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.values", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument("--glue-dir", type=Path, required=True, help="GLUE in the official layout")
-    parser.add_argument("--to", type=Path, default=Path("results/benchmarks"))
-    parser.add_argument("--tasks", nargs="+", default=["cola"])
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
-    options = parser.parse_args()
-    logging.set_verbosity_error()
-    datasets.disable_progress_bars()
-    options.to.mkdir(parents=True, exist_ok=True)
-    lines = JsonLines(options.to / "values.jsonl")
-    for row in measure(options.glue_dir, options.tasks, options.methods):
-        lines.append(row)
-
-
 def measure(
-    glue_dir: Path, tasks: Sequence[str], methods: Sequence[str]
+    glue_dir: Path, tasks: Sequence[str], methods: Sequence[str] = METHODS
 ) -> Iterator[dict[str, Any]]:
     """Train each method in two ways, and yield one row per task, method and comparison.
 
@@ -219,7 +196,3 @@ def _norm(of: dict[str, Tensor], names: list[str]) -> float:
 
 def _largest(of: dict[str, Tensor], names: list[str]) -> float:
     return max((float(of[name].abs().max()) for name in names), default=0.0)
-
-
-if __name__ == "__main__":
-    main()
