@@ -22,7 +22,7 @@ from subtune.comparison.user_table import (
     label_sort_key,
 )
 from subtune.core.errors import format_count, join_names, quote
-from subtune.data.excel_files import sheet_names
+from subtune.data.binary_files import sheet_names
 from subtune.data.table_files import find_incomplete_rows
 from subtune.models.model_files import unknown_lines
 from subtune.tasks.sentences import parse_number, plain_label

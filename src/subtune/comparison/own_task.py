@@ -161,19 +161,19 @@ def collect_rows(
     look: TablesAndModels, task: Task, results: str, dev_share: float | None
 ) -> ChosenRows:
     """Collect a task's rows, and draw a share of the training set as the dev set if needed."""
-    files = {split: part.path for split, part in look.facts.parts.items()}
-    by_split = sources.user_task_files(files, task, optional_split="validation")
+    paths = {split: table.path for split, table in look.tables.items()}
     tables = {split: table.rows for split, table in look.tables.items()}
-    columns = sources.read_columns(task, by_split, tables=tables)
+    columns = sources.read_columns(task, paths, tables=tables)
     labelled = dict[str, list[PlacedRow]]()
     for split, rows in tables.items():
         left_out = {*look.facts.parts[split].left_out}
         labelled[split] = [row for row in rows if row[0] not in left_out]
     numbers = {split: np.arange(len(placed)) for split, placed in labelled.items()}
     if dev_share:
-        with locate_errors(f"--dev: {files['train']}"):
+        with locate_errors(f"--dev: {paths['train']}"):
             numbers |= draw_dev_set(task, columns["train"], dev_share)
         labelled["validation"], columns["validation"] = labelled["train"], columns["train"]
+    files = {split: str(path) for split, path in paths.items()}
     chosen = ChosenRows(task, files, labelled, columns, numbers)
     return chosen.write(numbers, Path(Layout(results).split_tables())) if dev_share else chosen
 

@@ -22,7 +22,7 @@ from subtune.config.fields import REPOSITORY
 from subtune.core.errors import SubtuneError, convert_errors, join_names, shorten
 from subtune.core.files import Layout, hash_files, hash_text
 from subtune.core.hub import pin_revision
-from subtune.data.cells import cell_text, require_unique_columns
+from subtune.data.binary_files import cell_text, require_unique_columns
 from subtune.data.table_files import FORMATS, PLACE_KEY, is_file
 from subtune.tasks import TASKS
 from subtune.tasks.task_kind import Cells

@@ -16,12 +16,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from subtune.core.errors import SubtuneError, convert_errors, join_names, quote
-from subtune.data.cells import cell_text, require_multicolumn_header, require_unique_columns
-from subtune.data.excel_files import excel_rows
+from subtune.core.errors import SubtuneError, join_names, quote
+from subtune.data.binary_files import (
+    cell_text,
+    excel_rows,
+    parquet_rows,
+    require_multicolumn_header,
+    require_unique_columns,
+)
 from subtune.tasks import TaskSpec
 from subtune.tasks.sentences import parse_flag
-from subtune.tasks.task_kind import Cells, PlacedRow
+from subtune.tasks.task_kind import Cells, PlacedRow, pair_with_places
 
 # In JSON files written by subtune, this key holds the row's position in the user's file. No column
 # of a user's file has this name, because files with NUL characters are rejected.
@@ -287,18 +292,6 @@ def _require_no_header(row: Cells, place: str) -> None:
         )
 
 
-def parquet_rows(path: Path) -> Iterator[PlacedRow]:
-    """Read the rows of a Parquet file."""
-    from pyarrow.parquet import ParquetFile
-
-    with convert_errors(f"{path}: cannot be read, expected a .parquet file"):
-        table = ParquetFile(path).read()
-        require_unique_columns(table.column_names, str(path))
-        rows = table.to_pylist()
-    for number, row in enumerate(rows, start=1):
-        yield f"row {number}", {column: cell_text(cell) for column, cell in row.items()}
-
-
 def find_incomplete_rows(
     rows: Sequence[PlacedRow], text: Collection[str], label: Collection[str]
 ) -> list[str]:
@@ -335,7 +328,7 @@ def json_rows(path: Path) -> Iterator[PlacedRow]:
     content, broken = read_text(path), f"{path}: not a readable {path.suffix} file"
     rows: Iterable[tuple[str, Any]]
     if (single := _parse_single_json(content, broken, path.suffix.lower())) is not None:
-        rows = ((f"row {number}", row) for number, row in enumerate(single, start=1))
+        rows = pair_with_places(single)
     else:
         lines = ((n, line) for n, line in enumerate(split_lines(content), start=1) if line.strip())
         rows = ((f"line {number}", _parse_json(line, number, broken)) for number, line in lines)

@@ -20,8 +20,8 @@ from openpyxl.styles import PatternFill
 from pyarrow.parquet import write_table
 
 from subtune.core.errors import SubtuneError
+from subtune.data.binary_files import NO_ZIP, sheet_names
 from subtune.data.corpora import read_questions, read_words
-from subtune.data.excel_files import NO_ZIP, sheet_names
 from subtune.data.sources import make_columns
 from subtune.data.table_files import find_incomplete_rows, json_rows, read_rows
 from subtune.tasks import TASKS

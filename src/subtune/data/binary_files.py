@@ -1,22 +1,77 @@
-"""Reader of tables in Excel files."""
+"""Readers of tables in Excel and Parquet files, and functions for cells and headers of any file."""
 
+import contextlib
 import io
 import itertools
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from subtune.core.errors import SubtuneError, convert_errors, format_allowed, join_names, quote
-from subtune.data.cells import cell_text, require_multicolumn_header, require_unique_columns
-from subtune.tasks.task_kind import PlacedRow
+from subtune.tasks.task_kind import PlacedRow, pair_with_places
 
 # The first bytes of Excel files that are not zip archives: .xls files and encrypted files.
 NO_ZIP = b"\xd0\xcf\x11\xe0"
 # The XML tags of an Excel sheet's formulas and merged cells.
 FORMULA_OR_MERGED = re.compile(rb"<(\w+:)?(f|mergeCell)\b")
+
+
+def cell_text(cell: Any) -> Any:
+    """Convert a cell to a string. An empty cell becomes None; lists and objects are not converted.
+
+    Bytes that are not UTF-8 become an object, which is neither a text nor a label.
+    """
+    # NaN is not equal to itself.
+    if cell is None or cell != cell:
+        return None
+    # Excel stores integers as floats, and so does pandas in columns with missing values.
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    if isinstance(cell, bytes):
+        with contextlib.suppress(UnicodeDecodeError):
+            return cell.decode()
+        return {"bytes that are not UTF-8": str(cell)}
+    if isinstance(cell, list):
+        return [cell_text(part) if isinstance(part, bytes) else part for part in cell]
+    return cell if isinstance(cell, str | dict) else str(cell)
+
+
+def require_unique_columns(header: Sequence[Any], place: str) -> None:
+    """Check that the names in a header are unique. A missing name is None or empty."""
+    for name in filter(None, header):
+        if header.count(name) > 1:
+            raise SubtuneError(f"{place}: found column {name!r} twice; rename one of the columns")
+
+
+def require_multicolumn_header(
+    header: Sequence[str | None], cells: Sequence[Any], place: str
+) -> None:
+    """Check that a header names more than one column if a row below it has several cells.
+
+    A header with a single name is probably a title above the actual header.
+    """
+    if header[0] and not any(header[1:]) and any(cells[1:]):
+        raise SubtuneError(
+            f"{place}: found only {quote(header[0])} in the first row, expected the names of all "
+            "columns"
+        )
+
+
+def parquet_rows(path: Path) -> Iterator[PlacedRow]:
+    """Read the rows of a Parquet file."""
+    # Importing pyarrow is slow.
+    from pyarrow.parquet import ParquetFile
+
+    with convert_errors(f"{path}: cannot be read, expected a .parquet file"):
+        table = ParquetFile(path).read()
+        require_unique_columns(table.column_names, str(path))
+        rows = table.to_pylist()
+    return pair_with_places(
+        {column: cell_text(cell) for column, cell in row.items()} for row in rows
+    )
 
 
 def sheet_names(path: Path) -> list[str]:
