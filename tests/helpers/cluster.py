@@ -181,4 +181,4 @@ def _runs(process: psutil.Process) -> bool:
 
 
 if __name__ == "__main__":
-    {"start": start, "stop": stop, "lose": lose_node, "node": start_node}[sys.argv[1]]()
+    {"start": start, "stop": stop}[sys.argv[1]]()

@@ -37,6 +37,13 @@ USUAL = {
 }
 RELATIVE = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "pooler_hidden_size": 32}
 DECODER: dict[str, Any] = {"num_key_value_heads": 1, "type_vocab_size": 0}
+MODERNBERT: dict[str, Any] = {
+    "global_attn_every_n_layers": 2,
+    "local_attention": 128,
+    "cls_token_id": 2,
+    "sep_token_id": 3,
+    "type_vocab_size": 0,
+}
 # Further config fields of each family, by its model type in transformers.
 FIELDS: dict[str, dict[str, Any]] = {
     "albert": {"embedding_size": 16, "classifier_dropout_prob": 0.0},
@@ -63,13 +70,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "gemma3_text": DECODER | {"head_dim": 16},
     "gpt2": {"attn_pdrop": 0.0, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "type_vocab_size": 0},
     "llama": DECODER,
-    "modernbert": {
-        "global_attn_every_n_layers": 2,
-        "local_attention": 128,
-        "cls_token_id": 2,
-        "sep_token_id": 3,
-        "type_vocab_size": 0,
-    },
+    "modernbert": MODERNBERT,
     "mpnet": {"type_vocab_size": 0},
     "qwen2": DECODER,
     "qwen3": DECODER | {"head_dim": 16},
@@ -88,14 +89,24 @@ UNDESCRIBED: dict[str, dict[str, Any]] = {
         "decoder_start_token_id": 2,
         "type_vocab_size": 0,
     },
+    "ctrl": {
+        "n_embd": 32,
+        "dff": 64,
+        "n_layer": 2,
+        "n_head": 2,
+        "resid_pdrop": 0.0,
+        "embd_pdrop": 0.0,
+        "type_vocab_size": 0,
+    },
     "fnet": {"type_vocab_size": 4},
     "ibert": {"type_vocab_size": 2},
     "longformer": {"attention_window": 4},
+    "modernbert-decoder": MODERNBERT,
     "t5": {
         "d_model": 32,
         "d_kv": 16,
         "d_ff": 64,
-        "num_layers": 1,
+        "num_layers": 2,
         "num_heads": 2,
         "dropout_rate": 0.0,
         "decoder_start_token_id": 0,
@@ -111,40 +122,11 @@ UNDESCRIBED: dict[str, dict[str, Any]] = {
         "max_position_embeddings": None,
     },
 }
-# Families whose classifiers read the last token, and encoder-decoder models.
-LAST_TOKEN: dict[str, dict[str, Any]] = {
-    "ctrl": {
-        "n_embd": 32,
-        "dff": 64,
-        "n_layer": 2,
-        "n_head": 2,
-        "resid_pdrop": 0.0,
-        "embd_pdrop": 0.0,
-        "type_vocab_size": 0,
-    },
-    "modernbert-decoder": {
-        "global_attn_every_n_layers": 2,
-        "local_attention": 128,
-        "cls_token_id": 2,
-        "sep_token_id": 3,
-        "type_vocab_size": 0,
-    },
-    "t5": {
-        "d_model": 32,
-        "d_kv": 16,
-        "d_ff": 64,
-        "num_layers": 2,
-        "num_heads": 2,
-        "dropout_rate": 0.0,
-        "decoder_start_token_id": 0,
-        "type_vocab_size": 0,
-    },
-}
 
 
 def write(name: str, directory: Path) -> Path:
     """Write a model of a family and its tokenizer to a directory."""
-    fields = SHAPE | USUAL | (FIELDS | UNDESCRIBED | LAST_TOKEN)[name]
+    fields = SHAPE | USUAL | (FIELDS | UNDESCRIBED)[name]
     config = AutoConfig.for_model(name, **{k: v for k, v in fields.items() if v is not None})
     torch.manual_seed(0)
     AutoModelForSequenceClassification.from_config(config).save_pretrained(directory)

@@ -1,7 +1,13 @@
-"""List the code blocks of README, CONTRIBUTING and docs, with their languages."""
+"""List the code blocks of README, CONTRIBUTING and docs, with their languages.
+
+Some blocks of CONTRIBUTING and docs/own-paper.md are recipes, which are applied to a copy of the
+project.
+"""
 
 import re
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
@@ -22,6 +28,11 @@ NOT_RUN = {
     "source ": "the reader's shell",
     "uv ": "torch's own index",
 }
+# A block that is preceded by the file to which its lines are added.
+RECIPE = re.compile(
+    r"^`([^`]+)`(?:, (after `(?P<anchor>[^`]+)`|at the end))?:\n\n```\w*\n(?P<text>.*?)```$",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 class Block(NamedTuple):
@@ -57,3 +68,48 @@ def _guess_language(text: str) -> str:
     if SHELL.match(text):
         return "shell"
     return "python" if PYTHON.match(text) else "text"
+
+
+class Change(NamedTuple):
+    """Lines that a recipe adds to a file.
+
+    They follow the line ``anchor``. If it is None, they are appended, or are the whole new file.
+    """
+
+    path: str
+    anchor: str | None
+    text: str
+
+
+def recipes() -> list[Change]:
+    """List the changes of all recipes, in the order of the pages."""
+    pages = (ROOT / page for page in ("docs/own-paper.md", "CONTRIBUTING.md"))
+    text = "\n".join(page.read_text() for page in pages)
+    return [Change(m[1], m["anchor"], m["text"]) for m in RECIPE.finditer(text)]
+
+
+def _apply(change: Change, directory: Path) -> None:
+    """Apply a change to a copy of the repository.
+
+    Raises:
+        AssertionError: the anchor is not one line of the file.
+    """
+    path = directory / change.path
+    if change.anchor is None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = path.read_text() if path.exists() else ""
+        path.write_text(before + change.text)
+        return
+    lines = path.read_text().splitlines(keepends=True)
+    places = [n for n, line in enumerate(lines) if line == change.anchor + "\n"]
+    assert len(places) == 1, f"{change.path}: {change.anchor!r} is there {len(places)} times"
+    lines.insert(places[0] + 1, change.text)
+    path.write_text("".join(lines))
+
+
+def copy_with_all(directory: Path) -> None:
+    """Copy the library and its tests, and apply all recipes."""
+    for name in ("src", "tests"):
+        shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("*.pyc"))
+    for change in recipes():
+        _apply(change, directory)

@@ -12,13 +12,12 @@ import yaml
 import subtune
 from subtune.config.checks import check_config
 from subtune.config.schema import Experiment
-from tests.helpers.pages import NOT_RUN, Block, blocks
+from tests.helpers.pages import NOT_RUN, Block, blocks, recipes
 from tests.helpers.project import ROOT
-from tests.helpers.recipes import recipes
 
 BLOCKS = [*blocks()]
 # Changes of files, which tests/unit/test_recipes.py applies to a copy.
-APPLIED = {change.text for changes in recipes().values() for change in changes}
+APPLIED = {change.text for change in recipes()}
 # Files of which a block is a part, by the block's beginning.
 QUOTED = {"- model_types:": "src/subtune/methods/namings.yaml"}
 # Pages whose code a test runs.

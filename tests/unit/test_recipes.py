@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from tests.helpers import recipes
+from tests.helpers import pages
 from tests.helpers.examples import run_spec
 
 ROWS = """\
@@ -60,7 +60,7 @@ assert pytest.main(["-q", "-p", "no:cacheprovider", new_test]) == 0
 
 
 def test_the_recipes_of_the_pages_work_together_on_a_copy(tmp_path):
-    recipes.copy_with_all(tmp_path)
+    pages.copy_with_all(tmp_path)
     for split in ("train", "val"):
         (tmp_path / f"{split}.jsonl").write_text(ROWS)
     done = subprocess.run(

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from subtune.analysis.tables import read_table
-from tests.helpers import recipes
+from tests.helpers import pages
 from tests.helpers.project import ROOT, Project
 
 SETTINGS = {"models": ["tiny"], "epochs": 1, "batch_size": 8, "max_length": 16, "train_rows": 16}
@@ -69,7 +69,7 @@ def project(tmp_path_factory, tiny_bert) -> Project:
     They are BEFT, BitFit, BitFit+, SPAFIT and the one that CONTRIBUTING adds.
     """
     project = Project(tmp_path_factory.mktemp("papers") / "project", tiny_bert)
-    recipes.copy_with_all(project.directory)
+    pages.copy_with_all(project.directory)
     project.environment = {"PYTHONPATH": str(project.directory / "src")}
     project.config |= {"tasks": {}, "experiments": EXPERIMENTS, "selections": {"mixed": MIXED}}
     project.config["runs_per_job"] = 20
