@@ -2,6 +2,9 @@
 
 import symtable
 from collections import defaultdict
+from graphlib import TopologicalSorter
+
+import grimp
 
 from tests.helpers.project import ROOT
 
@@ -19,3 +22,10 @@ def test_a_top_level_name_stands_in_one_module():
                 modules[symbol.get_name()].append(path.relative_to(SOURCE).as_posix())
     several = {name: paths for name, paths in modules.items() if len(paths) > 1}
     assert several.keys() <= IN_SEVERAL, several
+
+
+def test_imports_form_no_circle():
+    # All imports count: those of functions, and those for annotations.
+    graph = grimp.build_graph("subtune", cache_dir=None)
+    imported = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    TopologicalSorter(imported).prepare()
