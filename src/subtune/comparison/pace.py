@@ -10,7 +10,8 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -136,27 +137,26 @@ def measure_pace(
     some = {name: [cells[index] for index in indices] for name, cells in columns.items()}
     encode = row_encoder(task, model.directory, min(max_length, LONGEST))
     examples = Examples(datasets.Dataset.from_dict(encode(some, indices)))
-    timer = Timer(encoder, task, examples, deadline, TIMED_SHARE * seconds)
     kinds: dict[Trains, str] = {}
     for method in methods:
         kinds.setdefault(STEP_KINDS[METHODS[method].work()], method)
-    times, precision = _time_kinds(timer, kinds, tries_bf16)
+    timer = Timer(encoder, task, examples, deadline, TIMED_SHARE * seconds)
+    timer = _time_kinds(timer, kinds, tries_bf16)
     layers = model.dimensions.num_hidden_layers
     teraflops = model.dimensions.forward_flops(examples.lengths.mean(), encoder.head) / 1e12
+    times = timer.seconds | {"evaluation": {1: timer.forward}}
     pace = {kind: fit_pace(by_size, layers, teraflops) for kind, by_size in times.items()}
-    least_batch = BATCHES[0]
-    if first := pace.get(next(iter(kinds))):
-        start, text = first.per_layer / 1e3 * layers, first.per_teraflop * teraflops
-        least_batch = next((size for size in BATCHES if size * text >= start), BATCHES[-1])
+    first = pace.get(next(iter(kinds)), Pace(per_layer=0, per_teraflop=0))
+    start, text = first.per_layer / 1e3 * layers, first.per_teraflop * teraflops
+    least_batch = next((size for size in BATCHES if size * text >= start), BATCHES[-1])
+    precision, name = timer.precision, process.device_name(device)
     # Return freed memory to the system, because the worker processes need this memory.
     del encoder, timer
     gc.collect()
     torch.cuda.empty_cache()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
-    name = process.device_name(device)
-    name = name if is_gpu else f"one core of {name}"
-    return MeasuredPace(name, pace, precision, least_batch)
+    return MeasuredPace(name if is_gpu else f"one core of {name}", pace, precision, least_batch)
 
 
 def fit_pace(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pace:
@@ -174,10 +174,10 @@ def fit_pace(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pac
 
 @dataclass
 class Timer:
-    """Measures forward passes and training steps of one model until ``deadline``.
+    """Measures forward passes and training steps of one model in one precision until ``deadline``.
 
-    One measurement may take ``share`` seconds, but a single step may take longer. ``forward`` maps
-    a precision to the seconds per text of an evaluation.
+    One measurement may take ``share`` seconds, but a single step may take longer. ``seconds`` maps
+    each kind of step and batch size to the median seconds of a step.
     """
 
     encoder: Encoder
@@ -185,29 +185,31 @@ class Timer:
     examples: Examples
     deadline: float
     share: float
-    forward: dict[Precision, float] = field(default_factory=dict)
+    precision: Precision = "fp32"
+    seconds: dict[Trains, dict[int, float]] = field(default_factory=dict)
 
-    def evaluation(self, precision: Precision) -> float:
-        """Return the seconds per text of an evaluation on as many texts as ``share`` allows."""
+    @cached_property
+    def forward(self) -> float:
+        """The seconds per text of an evaluation on as many texts as ``share`` allows."""
         # The first pass is not timed, because it also allocates memory.
-        self._time_forward(1, precision)
-        one = self._time_forward(1, precision)
-        texts = int(np.clip(self.share / one, 1, len(self.examples)))
-        return self._time_forward(texts, precision) / texts
+        self._time_forward(1)
+        texts = int(np.clip(self.share / self._time_forward(1), 1, len(self.examples)))
+        return self._time_forward(texts) / texts
 
-    def _time_forward(self, texts: int, precision: Precision) -> float:
+    def _time_forward(self, texts: int) -> float:
         """Time the forward passes over the first ``texts`` texts, in seconds."""
         some, started = self.examples.select(np.arange(texts)), time.monotonic()
-        compute_split_logits(self.encoder, some, precision)
+        compute_split_logits(self.encoder, some, self.precision)
         return time.monotonic() - started
 
-    def step(
-        self, kind: Trains, method: str, batch_size: int, precision: Precision
-    ) -> dict[int, float]:
-        """Map ``batch_size`` to the median seconds of a step, if time and memory suffice."""
-        expected = FORWARD_PASSES[kind] * batch_size * self.forward[precision]
+    def time_step(self, kind: Trains, method: str, batch_size: int) -> float:
+        """Add the median seconds of a step to ``seconds``, if time and memory suffice.
+
+        The added number is returned, or infinity if none is added.
+        """
+        expected = FORWARD_PASSES[kind] * batch_size * self.forward
         if time.monotonic() + 2 * expected > self.deadline:
-            return {}
+            return math.inf
         # On a GPU, the last of four epochs is timed: the first epochs also capture CUDA graphs.
         epochs = 1 if self.encoder.device.type == "cpu" else 4
         recipe = Recipe(
@@ -218,7 +220,7 @@ class Timer:
             warmup=0,
             weight_decay=0,
             max_grad_norm=1,
-            precision=precision,
+            precision=self.precision,
         )
         member = Run(METHODS[method].resolve(self.encoder.shapes, 0), recipe, seed=0)
         steps = len(self.examples) // batch_size
@@ -230,8 +232,10 @@ class Timer:
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            return {}
-        return {batch_size: float(np.median(np.diff(clock.times)[-steps:]))}
+            return math.inf
+        median = float(np.median(np.diff(clock.times)[-steps:]))
+        self.seconds.setdefault(kind, {})[batch_size] = median
+        return median
 
 
 class _StepTimer(CheckpointStore):
@@ -257,38 +261,26 @@ class _StepTimer(CheckpointStore):
             raise StoppedError("enough steps are timed")
 
 
-def _time_kinds(
-    timer: Timer, kinds: Mapping[Trains, str], tries_bf16: bool
-) -> tuple[dict[Trains, dict[int, float]], Precision]:
-    """Time each kind of training step and an evaluation, and choose a precision.
+def _time_kinds(fp32: Timer, kinds: Mapping[Trains, str], tries_bf16: bool) -> Timer:
+    """Time each kind of training step, in bf16 if this makes the first kind faster.
 
-    ``kinds`` maps each kind of step to the method to time. The first method determines the
-    precision. bf16 is not chosen if a method fails in bf16. The result maps each kind of step and
-    batch size to seconds.
+    ``kinds`` maps each kind of step to the method to time. bf16 is not chosen if a method fails in
+    bf16.
     """
-    first, tried = next(iter(kinds)), dict[Precision, dict[int, float]]()
-
-    def time_first(precision: Precision) -> None:
-        timer.forward[precision] = timer.evaluation(precision)
+    first = next(iter(kinds))
+    others = [(kind, FEW) for kind in kinds if kind != first] + [(kind, MANY) for kind in kinds]
+    in_fp32 = fp32.time_step(first, kinds[first], FEW)
+    with suppress(Exception):  # the code of a model may fail in bf16
+        bf16 = replace(fp32, precision="bf16", seconds={})
         # A processor without support for bf16 emulates it, and a step takes many seconds.
-        if timer.forward[precision] <= MOST_TIMES * timer.forward["fp32"]:
-            tried[precision] = timer.step(first, kinds[first], FEW, precision)
-
-    time_first("fp32")
-    if tries_bf16:
-        with suppress(Exception):  # the code of a model may fail in bf16
-            time_first("bf16")
-    seconds = {name: times[FEW] for name, times in tried.items() if times}
-    is_faster = seconds.get("bf16", math.inf) < (1 - GAIN) * seconds.get("fp32", 0)
-    precision: Precision = "bf16" if is_faster else "fp32"
-    found = {first: tried[precision]}
-    others = [(kind, FEW) for kind in kinds if kind != first]
-    for kind, size in (*others, *((kind, MANY) for kind in kinds)):
-        try:
-            found[kind] = found.get(kind, {}) | timer.step(kind, kinds[kind], size, precision)
-        except Exception:  # the code of a model may fail in one precision
-            if is_faster:
-                return _time_kinds(timer, kinds, tries_bf16=False)
-            # This method will be left out, with a message, when its training fails.
-    times = {kind: by_size for kind, by_size in found.items() if by_size}
-    return times | {"evaluation": {1: timer.forward[precision]}}, precision
+        if tries_bf16 and bf16.forward <= MOST_TIMES * fp32.forward:
+            in_bf16 = bf16.time_step(first, kinds[first], FEW)
+            if in_bf16 < (1 - GAIN) * in_fp32 < math.inf:
+                for kind, batch_size in others:
+                    bf16.time_step(kind, kinds[kind], batch_size)
+                return bf16
+    for kind, batch_size in others:
+        # A method that fails will be left out, with a message, when its training fails.
+        with suppress(Exception):
+            fp32.time_step(kind, kinds[kind], batch_size)
+    return fp32

@@ -1,6 +1,7 @@
 """Timed training steps of real models, and what is chosen by them."""
 
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -77,68 +78,63 @@ def test_no_part_of_a_step_takes_less_than_no_time(seconds, per_layer, per_teraf
     assert [found.per_layer, found.per_teraflop] == pytest.approx([per_layer, per_teraflop])
 
 
-@pytest.mark.parametrize(("bf16", "chosen"), [(0.5, "bf16"), (0.99, "fp32"), (2.0, "fp32")])
-def test_bf16_is_chosen_if_its_step_is_quicker(tiny_bert, monkeypatch, bf16, chosen):
-    seconds = {"fp32": 1.0, "bf16": bf16}
-    monkeypatch.setattr(pace.Timer, "evaluation", lambda self, precision: 0.001)
-    monkeypatch.setattr(pace.Timer, "step", lambda self, *of: {of[2]: seconds[of[3]]})
-    found = measure_pace(
-        find_starting_model(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1
-    )
-    assert found.precision == chosen
+@pytest.fixture
+def measured(tiny_bert, monkeypatch):
+    """A function that measures a model whose steps take as long as a function of it says."""
+
+    def measured(step):
+        def time_step(timer, kind, method, batch_size):
+            seconds = step(timer.precision, method, batch_size)
+            timer.seconds.setdefault(kind, {})[batch_size] = seconds
+            return seconds
+
+        monkeypatch.setattr(pace.Timer, "time_step", time_step)
+        model = find_starting_model(str(tiny_bert))
+        return measure_pace(model, TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1)
+
+    return measured
 
 
 @pytest.mark.parametrize(
-    ("fails", "chosen"), [(("full", "bf16"), "fp32"), (("bitfit", "bf16"), "fp32")]
+    ("bf16", "fails", "chosen"),
+    [
+        (0.5, "", "bf16"),
+        (0.99, "", "fp32"),
+        (2.0, "", "fp32"),
+        (0.5, "full", "fp32"),
+        (0.5, "bitfit", "fp32"),
+    ],
 )
-def test_a_precision_in_which_a_method_fails_is_not_chosen(tiny_bert, monkeypatch, fails, chosen):
-    def step(self, kind, method, batch_size, precision):
-        if (method, precision) == fails:
+def test_bf16_is_chosen_if_its_step_is_quicker_and_no_method_fails_in_it(
+    measured, monkeypatch, bf16, fails, chosen
+):
+    def step(precision, method, batch_size):
+        if (precision, method) == ("bf16", fails):
             raise SubtuneError("index put of another type")
-        return {batch_size: {"fp32": 1.0, "bf16": 0.5}[precision]}
+        return {"fp32": 1.0, "bf16": bf16}[precision]
 
-    monkeypatch.setattr(pace.Timer, "evaluation", lambda self, precision: 0.001)
-    monkeypatch.setattr(pace.Timer, "step", step)
-    found = measure_pace(
-        find_starting_model(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1
-    )
-    assert found.precision == chosen
+    monkeypatch.setattr(pace.Timer, "forward", 0.001)
+    found = measured(step)
+    assert found.precision == chosen and {*found.pace} == KINDS
 
 
-def test_a_method_that_fails_in_every_precision_has_no_pace(tiny_bert, monkeypatch):
-    def step(self, kind, method, batch_size, precision):
-        if method != "full":
-            raise SubtuneError("no such parameter")
-        return {batch_size: 1.0}
-
-    monkeypatch.setattr(pace.Timer, "step", step)
-    model = find_starting_model(str(tiny_bert))
-    found = measure_pace(model, TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1)
-    assert {*found.pace} == {"matrices", "evaluation"}
-
-
-def test_a_precision_that_the_processor_imitates_is_not_tried(tiny_bert, monkeypatch):
+def test_a_precision_that_the_processor_imitates_is_not_tried(measured, monkeypatch):
+    forward = property(lambda timer: {"fp32": 0.001, "bf16": 0.01}[timer.precision])
+    monkeypatch.setattr(pace.Timer, "forward", forward)
     tried = []
-
-    def step(self, kind, method, batch_size, precision):
-        tried.append(precision)
-        return {batch_size: 1.0}
-
-    monkeypatch.setattr(pace.Timer, "step", step)
-    monkeypatch.setattr(pace.Timer, "evaluation", lambda self, p: {"fp32": 0.001, "bf16": 0.01}[p])
-    model = find_starting_model(str(tiny_bert))
-    found = measure_pace(model, TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1)
-    assert found.precision == "fp32" and {*tried} == {"fp32"}
+    assert measured(lambda precision, *of: tried.append(precision) or 1.0).precision == "fp32"
+    assert {*tried} == {"fp32"}
 
 
-def test_a_model_that_fails_in_every_precision_is_refused(tiny_bert, monkeypatch):
-    def fail(*of):
-        raise SubtuneError("the model fails")
+def test_a_method_that_fails_in_every_precision_has_no_pace_and_full_is_refused(measured):
+    def step(fails, precision, method, batch_size):
+        if method in fails:
+            raise SubtuneError("no such parameter")
+        return 1.0
 
-    monkeypatch.setattr(pace.Timer, "step", fail)
-    model = find_starting_model(str(tiny_bert))
-    with pytest.raises(SubtuneError, match="the model fails"):
-        measure_pace(model, TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1)
+    assert {*measured(partial(step, METHODS[1:])).pace} == {"matrices", "evaluation"}
+    with pytest.raises(SubtuneError, match="no such parameter"):
+        measured(partial(step, METHODS))
 
 
 @pytest.mark.slow
@@ -160,19 +156,9 @@ def test_a_model_whose_code_fails_in_bf16_is_trained_in_fp32(tmp_path):
 
 
 @pytest.mark.parametrize(("shared", "size"), [(0, 8), (10, 16), (1000, 32)])
-def test_batches_are_large_enough_that_texts_take_most_of_a_step(
-    tiny_bert, monkeypatch, shared, size
-):
+def test_batches_are_large_enough_that_texts_take_most_of_a_step(measured, shared, size):
     # A step takes as long as the texts of its batch and `shared` others.
-    monkeypatch.setattr(
-        pace.Timer,
-        "step",
-        lambda self, kind, method, batch_size, precision: {batch_size: batch_size + shared},
-    )
-    found = measure_pace(
-        find_starting_model(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1
-    )
-    assert found.least_batch == size
+    assert measured(lambda precision, method, batch: batch + shared).least_batch == size
 
 
 def test_models_share_the_seconds_and_a_precision_that_suits_all(
