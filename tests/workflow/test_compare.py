@@ -393,7 +393,7 @@ def sampled(tmp_path_factory, tiny_bert):
         patch.setattr(
             first_configuration,
             "estimate_times",
-            lambda config, size, tokens: EstimatedSeconds(
+            lambda config, experiment, size, tokens: EstimatedSeconds(
                 all=1 if size.train_rows <= 500 else 10**9, first=1
             ),
         )

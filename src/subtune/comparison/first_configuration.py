@@ -5,12 +5,13 @@ import shlex
 import shutil
 import sys
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jinja2
+import numpy as np
 import yaml
 
 from subtune.comparison import DEFAULTS, Options, messages
@@ -47,6 +48,7 @@ from subtune.data.sources import measure_columns
 from subtune.data.subsets import draw_rows
 from subtune.tasks import Task
 from subtune.tasks.task import TEST, TaskSize
+from subtune.tasks.task_kind import Cells
 
 if TYPE_CHECKING:
     from subtune.comparison.pace import MeasuredPace
@@ -86,7 +88,7 @@ def write_first_configuration(
     if target.exists():
         raise SubtuneError(f"--to: cannot write {target}: File exists")
     look = read_tables_and_models(paths, options)
-    facts, models = look.facts, look.models
+    facts = look.facts
     yield from look_lines(facts)
     task = make_task(facts, options)
     results = results or f"results/{task.name}"
@@ -100,16 +102,8 @@ def write_first_configuration(
     size, folds = measure_columns(task, rows.columns), None
     if "validation" not in numbers:
         folds = count_folds(facts.parts["train"].path, size, task.group)
-    yield from (f"model {name} is left out: {why}" for name, why in look.problems.items())
-    yield from map(messages.model_line, models.values())
-    yield from (f"model {name}: {note}" for name, model in models.items() for note in model.notes)
-    for name, model in models.items():
-        where = f" of {name}" if len(models) > 1 else ""
-        problems = model.problems_by_method(DEFAULTS.methods, task).items()
-        yield from (f"method {method}{where} is left out: {why}" for method, why in problems)
-    choices, timed = _list_timed_choices(look, rows, options, folds)
-    yield from (f"model {name} is left out: {why}" for name, why in timed.problems.items())
-    models = {name: model for name, model in models.items() if name not in timed.problems}
+    choices, timed = yield from _list_timed_choices(look, rows, options, folds)
+    models = {n: model for n, model in look.models.items() if n not in timed.problems}
     usual = choices[0][0].experiment
     config = _make_config(results, rows, models, timed, usual)
     chosen, times = _choose_in_time(config, choices, look, rows, size, options.minutes)
@@ -123,20 +117,15 @@ def write_first_configuration(
             unit = "folds" if folds else "seeds"
             part = f" for {len(experiment.seeds)} of {len(usual.seeds)} {unit}"
         experiment = experiment.model_copy(update={"seeds": usual.seeds})
-    if "validation" not in numbers:
-        yield from messages.describe_folds(facts, folds or 0, len(experiment.seeds))
+    if folds:
+        yield from messages.describe_folds(facts, folds, len(experiment.seeds))
     yield from messages.sample_lines(numbers, drawn, experiment)
     yield messages.format_runs_line(experiment)
     are_counted = facts.lengths.are_counted
     lengths = compute_length_statistics(look.most_tokens, experiment.max_length, are_counted)
     yield from messages.reduction_lines(usual, experiment, lengths, options.minutes)
     yield from messages.time_lines(models.values(), times, part, options.minutes)
-    if any(len(drawn[split]) < len(numbers[split]) for split in numbers):
-        rows = rows.write(drawn, Path(Layout(results).sample()))
-    scored = next(split for split in (TEST, "validation", "train") if split in numbers)
-    places = [rows.rows[scored][number][0] for number in drawn[scored]]
-    systems = tuple(write_predictions(predictions, places, results).items())
-    rows = rows._replace(task=rows.task.replace(predictions=systems))
+    rows = _write_rows(rows, drawn, predictions, results)
     experiment = add_learning_curves(experiment, len(drawn["train"]))
     config = _make_config(results, rows, models, timed, experiment)
     text = _render(config, rows.task, models, timed, target, len(drawn["train"]), lengths)
@@ -146,16 +135,28 @@ def write_first_configuration(
 
 def _list_timed_choices(
     look: TablesAndModels, rows: ChosenRows, options: Options, folds: int | None
-) -> "tuple[list[list[CandidateSettings]], MeasuredPace]":
-    """Measure the training speed of this machine, and list the possible settings."""
+) -> "Generator[str, None, tuple[list[list[CandidateSettings]], MeasuredPace]]":
+    """Measure the training speed of this machine, and list the possible settings.
+
+    The yielded lines describe the models, and the models and methods that are left out.
+    """
     # Importing torch takes seconds.
     from subtune.comparison.pace import measure_paces
 
-    rates = {name: model.learning_rates(rows.task) for name, model in look.models.items()}
+    models = look.models.items()
+    yield from (f"model {name} is left out: {why}" for name, why in look.problems.items())
+    yield from (messages.model_line(model) for _, model in models)
+    yield from (f"model {name}: {note}" for name, model in models for note in model.notes)
+    for name, model in models:
+        where = f" of {name}" if len(models) > 1 else ""
+        problems = model.problems_by_method(DEFAULTS.methods, rows.task).items()
+        yield from (f"method {method}{where} is left out: {why}" for method, why in problems)
+    rates = {name: model.learning_rates(rows.task) for name, model in models}
     seconds = min(DEFAULTS.timing["seconds"], DEFAULTS.timing["share"] * 60 * options.minutes)
     texts = rows.columns["train"]
     with hold_gpu(process.print_line):
         timed = measure_paces(look.models, rows.task, texts, look.windows[0], rates, seconds)
+    yield from (f"model {name} is left out: {why}" for name, why in timed.problems.items())
     rates = {name: own for name, own in rates.items() if name not in timed.problems}
     fixed: dict[str, Any] = {"models": [*rates], "tasks": [rows.task.name], "folds": folds}
     fixed |= {"margin": options.margin or MARGIN, "precision": timed.precision}
@@ -188,8 +189,7 @@ def _choose_in_time(
         longest = chosen.experiment.max_length
         known = [name for name in config.models if look.models[name].dimensions]
         tokens = {name: look.token_counts[name].clip(max=longest).mean() for name in known}
-        update = {"experiments": {EXPERIMENT: chosen.experiment}}
-        return estimate_times(config.model_copy(update=update), reduced_size, tokens)
+        return estimate_times(config, chosen.experiment, reduced_size, tokens)
 
     def ends_in_time(chosen: CandidateSettings) -> bool:
         times = estimate(chosen)
@@ -200,6 +200,21 @@ def _choose_in_time(
             chosen = reduction[bisect_left(reduction, True, key=ends_in_time)]
             return chosen, estimate(chosen)
     return choices[-1][-1], estimate(choices[-1][-1])
+
+
+def _write_rows(
+    rows: ChosenRows,
+    drawn: Mapping[str, np.ndarray],
+    predictions: Mapping[str, Mapping[str, Cells]],
+    results: str,
+) -> ChosenRows:
+    """Write a sample of the rows, if it does not contain all of them, and its predictions."""
+    if any(len(drawn[split]) < len(rows.numbers[split]) for split in drawn):
+        rows = rows.write(drawn, Path(Layout(results).sample()))
+    scored = next(split for split in (TEST, "validation", "train") if split in drawn)
+    places = [rows.rows[scored][number][0] for number in drawn[scored]]
+    systems = tuple(write_predictions(predictions, places, results).items())
+    return rows._replace(task=rows.task.replace(predictions=systems))
 
 
 def add_learning_curves(experiment: Experiment, rows: int) -> Experiment:

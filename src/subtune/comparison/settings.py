@@ -388,24 +388,24 @@ def choose_max_lengths(counts: np.ndarray, longest: int) -> list[int]:
 
 
 def estimate_times(
-    config: Config, size: TaskSize, tokens: Mapping[str, float]
+    config: Config, experiment: Experiment, size: TaskSize, tokens: Mapping[str, float]
 ) -> EstimatedSeconds | None:
-    """Estimate the time of a configuration, without requests to the hub and without reading tables.
+    """Estimate the time of an experiment, without requests to the hub and without reading tables.
 
     ``tokens`` maps the name of each model to its mean number of tokens per text. Other models are
     left out, because their size is unknown. Without a model, the time is None.
     """
     if not tokens:
         return None
-    [(key, experiment)], models = config.experiments.items(), {}
-    for name in tokens:
-        models[name] = source = config.models[name]
+    models = {name: config.models[name] for name in tokens}
+    for name, source in models.items():
         if source.hub:
             # The pooling is unknown before the download, and hardly changes the estimate.
             update = {"revision": SOME_COMMIT, "pooling": source.pooling or "first"}
             models[name] = source.model_copy(update=update)
     experiment = experiment.model_copy(update={"models": tuple(models)})
-    config = config.model_copy(update={"models": models, "experiments": {key: experiment}})
+    experiments = dict.fromkeys(config.experiments, experiment)
+    config = config.model_copy(update={"models": models, "experiments": experiments})
     task = config.all_tasks()[experiment.tasks[0]]
     rows = make_data_spec(config, task, task.labelled_splits, experiment.folds)
     plan = make_plan(config, {rows.key: size})

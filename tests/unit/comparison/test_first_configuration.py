@@ -3,6 +3,7 @@
 import json
 import shlex
 import shutil
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 
@@ -256,11 +257,12 @@ def test_the_time_of_each_model_is_estimated_with_its_own_pace(
     low, high = sorted(full.values())
     assert high == pytest.approx(100 * low)
     size = TaskSize(train_rows=12, evaluation_rows=12, test_rows=0, tokens=5)
-    alone = [estimate_times(checked, size, {name: 5}).all for name in checked.models]
-    both = estimate_times(checked, size, dict.fromkeys(checked.models, 5))
+    estimate = partial(estimate_times, checked, checked.experiments["mine"], size)
+    alone = [estimate({name: 5}).all for name in checked.models]
+    both = estimate(dict.fromkeys(checked.models, 5))
     # TF-IDF is fitted once. 25 seconds are for tables and figures.
     assert both.all == pytest.approx(sum(alone) - OTHER_SECONDS, abs=3)
-    assert estimate_times(checked, size, {}) is None
+    assert estimate({}) is None
 
 
 def test_a_model_that_fails_in_training_steps_is_left_out(written, directory_of, monkeypatch):
