@@ -324,10 +324,8 @@ def list_choices(
             schedule=DEFAULTS.schedule,
             warmup=DEFAULTS.warmup,
         )
-        each = [
-            shortest.model_copy(update={"epochs": epochs})
-            for epochs in range(size["epochs"], fewest - 1, -1)
-        ]
+        epochs = range(size["epochs"], fewest - 1, -1)
+        each = [shortest.model_copy(update={"epochs": number}) for number in epochs]
         choices.append([CandidateSettings(experiment, reduction.rows) for experiment in each])
     best = choices[0][0].experiment
     longer = [m for m in DEFAULTS.longer["methods"] if any(m in own for own in rates.values())]
