@@ -10,10 +10,10 @@ import torch
 
 from subtune.data.load import load_rows, tokenize
 from subtune.data.sources import official_files
-from subtune.methods import find_selection
+from subtune.methods import Selection, find_selection
 from subtune.models.encoder import Encoder, load_encoder
 from subtune.models.model_files import package_directory
-from subtune.runs.spec import DataSpec, Precision, Recipe
+from subtune.runs.spec import DataSpec, ModelSpec, Precision, Recipe, RunSpec, TokensSpec
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
 from subtune.training.recipe import Run
@@ -53,8 +53,7 @@ def load_glue(
     task = TASKS[name]
     minilm = package_directory(MINILM)
     directory = directory or minilm
-    spec = DataSpec(task=task, source="tsv", version="benchmark")
-    splits = load_rows(spec, official_files(str(glue_dir), task, "tsv"))
+    splits = load_rows(_data_spec(task), official_files(str(glue_dir), task, "tsv"))
     for split, examples in splits.items():
         limit = rows.get("train" if split == "train" else "others") or len(examples)
         splits[split] = examples.select(range(min(limit, len(examples))))
@@ -82,6 +81,17 @@ def linear_recipe(learning_rate: float, epochs: int, precision: Precision = "fp3
         max_grad_norm=1.0,
         precision=precision,
     )
+
+
+def run_spec(task: Task, selection: Selection, recipe: Recipe) -> RunSpec:
+    """Build the spec of a run, whose model and examples are already loaded."""
+    model = ModelSpec(source="files", version="benchmark")
+    tokens = TokensSpec(data=_data_spec(task), tokenizer=model.id, max_length=MAX_LENGTH)
+    return RunSpec(model=model, tokens=tokens, selection=selection, recipe=recipe, seed=0)
+
+
+def _data_spec(task: Task) -> DataSpec:
+    return DataSpec(task=task, source="tsv", version="benchmark")
 
 
 def device() -> str:

@@ -15,9 +15,6 @@ import yaml
 
 from benchmarks import inputs
 from subtune.methods import find_selection
-from subtune.models.model_files import model_version, package_directory
-from subtune.runs.spec import DataSpec, ModelSpec, RunSpec, TokensSpec
-from subtune.tasks import TASKS
 from subtune.training.groups import train_runs
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "leaderboard.yaml"
@@ -34,24 +31,14 @@ def leaderboard_methods() -> list[str]:
     return [method for method, rates in trial["methods"].items() if rates]
 
 
-def run_spec(method: str) -> RunSpec:
-    """Build the spec of a run with the batch size of the leaderboard."""
-    version = model_version(package_directory(inputs.MINILM))
-    model = ModelSpec(source="files", version=version, pooling="mean")
-    data = DataSpec(task=TASKS[TASK], source="tsv", version="benchmark")
-    tokens = TokensSpec(data=data, tokenizer=model.id, max_length=inputs.MAX_LENGTH)
-    recipe = inputs.linear_recipe(1e-3, EPOCHS[inputs.device()]).replace(batch_size=BATCH)
-    selection = find_selection(method, {})
-    return RunSpec(model=model, tokens=tokens, selection=selection, recipe=recipe, seed=0)
-
-
 def measure(glue_dir: Path) -> Iterator[dict[str, Any]]:
     """Yield one row per method: its number of trained parameters, time per step, and memory."""
     setting = inputs.load_glue(TASK, glue_dir, train=ROWS, others=EVALUATED)
     steps = -(-ROWS // BATCH)
+    recipe = inputs.linear_recipe(1e-3, EPOCHS[inputs.device()]).replace(batch_size=BATCH)
     for method in leaderboard_methods():
         before = _reset_peak_memory()
-        runs = {method: run_spec(method)}
+        runs = {method: inputs.run_spec(setting.task, find_selection(method, {}), recipe)}
         [(_, result, _)] = train_runs(setting.model, setting.examples, runs, {}, lambda *line: None)
         row = {"method": method, "parameters": result.trainable}
         row["milliseconds"] = 1000 * result.history[-1]["seconds"] / steps

@@ -38,7 +38,7 @@ FORMATS = {
     "largest_difference": "{:.0e}",
     "share": "{:.0%}",
     "parameters": "{:,}",
-    "milliseconds": "{:.3g}",
+    "milliseconds": "{:,.1f}",
     "megabytes": "{:.0f}",
 }
 

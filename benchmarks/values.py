@@ -6,7 +6,6 @@ A small BERT is trained in float32 without dropout.
 import math
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,12 +18,11 @@ from transformers import AutoModel, BertConfig
 from benchmarks import inputs
 from subtune.core.errors import error_reason
 from subtune.methods import Selection, find_selection
-from subtune.methods.added import Adapters, Peft
 from subtune.methods.single_entries import Ranked, Top
-from subtune.models.encoder import Encoder, add_adapters
-from subtune.training import recipe
-from subtune.training.groups import train_side_by_side
-from subtune.training.recipe import Run
+from subtune.models.encoder import Encoder
+from subtune.runs.spec import RunSpec
+from subtune.training.groups import train_runs
+from subtune.training.training_step import Graphs
 
 SHAPE = BertConfig(
     vocab_size=30_522,
@@ -35,7 +33,7 @@ SHAPE = BertConfig(
     hidden_dropout_prob=0.0,
     attention_probs_dropout_prob=0.0,
 )
-MASK = "top 30 % of LayerNorm"
+MASK, RANKING = "top 30 % of LayerNorm", "benchmark"
 METHODS = (
     *("layernorm", "bitfit", MASK, "rand_row_col", "rand_uniform", "lora", "lora-II"),
     *("SPAFIT-0-1-I", "full", "adapter", "adapter-pfeiffer", "ia3", "vera"),
@@ -82,47 +80,42 @@ def measure(
 
 
 def _compare_ways(setting: inputs.Setting, method: str) -> list[dict[str, Any]]:
-    selection = _selection(method)
-    model = _add_modules(setting.model, selection)
-    entries = selection.resolve(model.shapes, 0, _random_ranks(model))
-    recipes = [
-        inputs.linear_recipe(rate, EPOCHS).replace(refit=EPOCHS) for rate in (ZERO_RATE, *RATES)
-    ]
-    still, *members = (Run(entries, recipe, 0) for recipe in recipes)
-
-    def trained(members: list[Run]) -> list[dict[str, Tensor]]:
-        return _trained_values(replace(setting, model=model), members)
-
-    (start,) = trained([still])
-    beside = trained(members)
-    alone = [values for member in members for values in trained([member])]
+    selection: Selection = Top(top=Ranked(ranking=RANKING, fraction=0.3))
+    if method != MASK:
+        selection = find_selection(method, {})
+    still, *specs = (
+        inputs.run_spec(
+            setting.task, selection, inputs.linear_recipe(rate, EPOCHS).replace(refit=EPOCHS)
+        )
+        for rate in (ZERO_RATE, *RATES)
+    )
+    (start,) = _trained_values(setting, [still])
+    beside = _trained_values(setting, specs)
+    alone = [values for spec in specs for values in _trained_values(setting, [spec])]
     compared = {"side by side, alone": (beside, alone)}
     if inputs.device() == "cuda":
-        with patch.object(recipe, "Graphs", WithoutGraphs):
-            compared["graph, no graph"] = beside, trained(members)
+        with patch.object(Graphs, "_capture", lambda *_: None):
+            compared["graph, no graph"] = beside, _trained_values(setting, specs)
     return [
         {"compared": name} | _compare_values(found, expected, start)
         for name, (found, expected) in compared.items()
     ]
 
 
-class WithoutGraphs:
-    """A replacement for `subtune.training.training_step.Graphs` that runs steps without graphs."""
-
-    def __init__(self, *_: Any):
-        self._device = inputs.device()
-
-    def recreate(self, runs: int) -> "WithoutGraphs":
-        return self
-
-    def take(self, step: Any, batches: Any, rates: Sequence[float]) -> None:
-        step(batches, torch.tensor(rates, device=self._device).unbind())
-
-
-def _selection(method: str) -> Selection:
-    if method == MASK:
-        return Top(top=Ranked(ranking="benchmark", fraction=0.3))
-    return find_selection(method, {})
+def _trained_values(setting: inputs.Setting, specs: list[RunSpec]) -> list[dict[str, Tensor]]:
+    """Train runs side by side; return the float values of their deltas in float64, by name."""
+    runs = {str(number): spec for number, spec in enumerate(specs)}
+    rankings = {RANKING: _random_ranks(setting.model)}
+    trained = train_runs(setting.model, setting.examples, runs, rankings, _print_warnings)
+    deltas = {name: result.delta for name, result, _ in trained}
+    return [
+        {
+            name: values.double().cpu()
+            for name, values in deltas[run].items()
+            if values.is_floating_point()
+        }
+        for run in runs
+    ]
 
 
 def _random_ranks(model: Encoder) -> dict[str, np.ndarray]:
@@ -131,34 +124,6 @@ def _random_ranks(model: Encoder) -> dict[str, np.ndarray]:
     sizes = [math.prod(of) for of in shapes.values()]
     ranks = np.random.default_rng(0).permutation(sum(sizes)).astype(np.int32)
     return dict(zip(shapes, np.split(ranks, np.cumsum(sizes)[:-1]), strict=True))
-
-
-def _add_modules(model: Encoder, selection: Selection) -> Encoder:
-    match selection:
-        case Adapters(adapter=settings):
-            return add_adapters(model, settings, 0)
-        case Peft(peft=settings):
-            # Importing PEFT takes seconds.
-            from subtune.models.peft import inject_peft
-
-            return inject_peft(model, settings, 0)
-    return model
-
-
-def _trained_values(setting: inputs.Setting, members: list[Run]) -> list[dict[str, Tensor]]:
-    """Train runs side by side; return the float values of their deltas in float64, by name."""
-    runs = {str(number): member for number, member in enumerate(members)}
-    train = {"train": setting.examples["train"]}
-    results = dict(train_side_by_side(setting.model, train, setting.task, runs, _print_warnings))
-    deltas = [results[run].delta for run in runs]
-    return [
-        {
-            name: values.double().cpu()
-            for name, values in delta.items()
-            if values.is_floating_point()
-        }
-        for delta in deltas
-    ]
 
 
 def _print_warnings(line: str, *_: Any) -> None:
