@@ -41,16 +41,13 @@ def progress(
     Args:
         scores: the scores of finished runs, by run id.
     """
-    planned, searches = [], {}
+    planned = []
     for model in models:
         names = {"model_name": model, "train_rows": 8}
         for method in SEARCHED:
             search = search_of(method, model)
-            searches[search.id] = search
             planned += [
-                PlannedRun(
-                    spec=run_of(method, fold, model), search=search.id, method=method, **names
-                )
+                PlannedRun(spec=run_of(method, fold, model), search=search, method=method, **names)
                 for fold in (0, 1)
             ]
         planned += [
@@ -60,4 +57,4 @@ def progress(
     if len(models) > 1:
         names |= {"model_name": models[0], "method": "tf-idf"}
         planned += [PlannedRun(spec=run_of("tf-idf", fold, models[0]), **names) for fold in (0, 1)]
-    return Progress(planned, searches, scores or {}, set(left_out))
+    return Progress(planned, scores or {}, set(left_out))

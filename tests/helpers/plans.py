@@ -47,7 +47,6 @@ def plan_runs(experiments, size, location="", **settings):
         locations={spec.model.id: location for spec in runs},
         tests={},
         rankings={},
-        searches={},
         experiments=experiments,
         experiment_fisher_specs={},
     )
@@ -65,7 +64,7 @@ def learning_rates(made):
 
 def rates_of(made, planned):
     if planned.search:
-        return made.searches[planned.search].rates
+        return planned.search.rates
     return planned.spec.recipe.learning_rate
 
 

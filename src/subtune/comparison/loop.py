@@ -94,8 +94,7 @@ class Loop:
     @cached_property
     def progress(self) -> Progress:
         """The planned runs and searches, the scores of the recorded runs, and failed methods."""
-        plan = self.context.plan
-        return Progress([*chain(*plan.experiments.values())], plan.searches, {}, set())
+        return Progress([*chain(*self.context.plan.experiments.values())], {}, set())
 
     @property
     def seconds_of_training(self) -> float:
@@ -137,7 +136,7 @@ class Loop:
         needed = self.context.training_resources(runs, Cost())
         is_fit = isinstance(runs[0].spec.recipe, FitRecipe)
         needed["memory_kind"] = f"{runs[0].model_name} {'fit' if is_fit else 'train'}"
-        spec = self.context.plan.describe_runs(runs)
+        spec = {"runs": [run.json_types for run in runs]}
         return Job("train", name, spec, inputs | {"searches": []}, {}, needed)
 
     def methods_needing(self, job: Job) -> set[Method]:

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from subtune.runs.learning_rates import (
     join_recorded_runs,
     middle_rate,
 )
-from subtune.runs.spec import FitRecipe, PlannedRun, RunSpec, SearchSpec
+from subtune.runs.spec import FitRecipe, PlannedRun, RunSpec
 
 # A pair of a model name and a method name.
 Method = tuple[str, str]
@@ -50,7 +50,7 @@ class Rank(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """The planned runs and searches of a comparison, and the scores recorded so far.
+    """The planned runs of a comparison, and the scores recorded so far.
 
     Attributes:
         planned: the planned runs. A learning-rate search trains the first planned run of its method
@@ -60,7 +60,6 @@ class Progress(NamedTuple):
     """
 
     planned: Sequence[PlannedRun]
-    searches: Mapping[str, SearchSpec]
     scores: dict[str, float]
     left_out: set[Method]
 
@@ -69,7 +68,7 @@ class Progress(NamedTuple):
         return self.scores.get(run.id)
 
     def join_recorded_runs(self) -> list[dict[str, Any]]:
-        return join_recorded_runs(self.planned, self.searches, self.score)
+        return join_recorded_runs(self.planned, self.score)
 
     def model_order(self) -> list[str]:
         """Return the models, sorted by the score of the regression on their embeddings."""
@@ -125,7 +124,7 @@ def rank_missing_runs(
         if not planned.search:
             add_run(repeated if position else first, planned.spec, planned)
             continue
-        search = progress.searches[planned.search]
+        search = planned.search
         if position == 0:
             add_run(first, planned.spec.with_learning_rate(middle_rate(search)), planned)
         tried, missing = follow_search(search, progress.score)

@@ -1,7 +1,7 @@
 """The types of the settings' values."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -171,14 +171,3 @@ NumbersOfRows = Annotated[
     DISTINCT,
     WithJsonSchema({"anyOf": [*_NUMBER_OF_ROWS["anyOf"], _NUMBERS_OF_ROWS, {"type": "null"}]}),
 ]
-
-
-class Rate(NamedTuple):
-    """The learning rate of a run, or a search for it.
-
-    ``searched`` contains the learning rates from which a search starts, and is empty without a
-    search. With a search, ``value`` is the smallest of these learning rates.
-    """
-
-    value: float
-    searched: tuple[float, ...] = ()

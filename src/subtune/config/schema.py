@@ -29,7 +29,6 @@ from subtune.config.fields import (
     Names,
     NumbersOfRows,
     OfficialTask,
-    Rate,
     SearchOfRates,
     Section,
 )
@@ -285,16 +284,18 @@ class Experiment(Section):
         """The methods that are trained with at least one model."""
         return [*dict.fromkeys(m for model in self.models for m in self.methods_for(model))]
 
-    def rates_for(self, method: str, model: str, task: str) -> list[Rate]:
-        """Return a method's learning rates; by default, the task's. A search is one `Rate`."""
+    def rates_for(self, method: str, model: str, task: str) -> list[tuple[float, ...]]:
+        """Return a method's learning rates; by default, the task's.
+
+        Each is a tuple of a single rate, or of the rates from which a search starts.
+        """
         own = self.methods_for(model).get(method)
         given = own or self.with_overrides(task).learning_rates
         if given == "search":
-            return [Rate(SEARCHED[0], SEARCHED)]
+            return [SEARCHED]
         if isinstance(given, SearchOfRates):
-            searched = tuple(sorted(given.search))
-            return [Rate(searched[0], searched)]
-        return [Rate(value) for value in given or ()]
+            return [tuple(sorted(given.search))]
+        return [(value,) for value in given or ()]
 
     def list_row_numbers(self, rows: int, method: str = "") -> list[int]:
         """Return the distinct training set sizes for all methods, or those added for ``method``.

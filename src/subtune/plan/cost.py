@@ -180,7 +180,9 @@ class Estimates:
     def search_cost(self, job: str) -> Cost:
         """Estimate the cost of a search job, without runs that are also planned in a sweep."""
         searched = {
-            search: [run for run in self.plan.runs.values() if run.search == search]
+            search: [
+                run for run in self.plan.runs.values() if run.search and run.search.id == search
+            ]
             for search in self.plan.search_jobs[job]
         }
         first_runs = [runs[0] for runs in searched.values()]

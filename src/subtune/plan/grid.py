@@ -7,7 +7,6 @@ from itertools import product
 from operator import itemgetter
 from typing import Any
 
-from subtune.config.fields import Rate
 from subtune.config.schema import Config, Experiment
 from subtune.methods import Selection
 from subtune.methods.added import Embeddings, TfIdf
@@ -35,8 +34,6 @@ OF_TASK = {"labels", "train_rows", "class_weights"}
 SAME_IN_RECIPES = (Recipe.model_fields.keys() & Experiment.model_fields.keys()) - OF_TASK
 # Gradients are clipped to this norm, as in the published code of BitFit.
 MAX_GRAD_NORM = 1.0
-# A planned run, and the search for its learning rate. Without a search, the second item is None.
-RunWithSearch = tuple[PlannedRun, SearchSpec | None]
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ class Grid:
     fisher_specs: Mapping[str, FisherSpec]
     size: TaskSize
 
-    def list_runs(self) -> Iterator[RunWithSearch]:
+    def list_runs(self) -> Iterator[PlannedRun]:
         """Yield all runs in the order of the plan.
 
         The runs of all methods for each number of training examples come first. Then come runs for
@@ -96,12 +93,12 @@ class Grid:
             rankings[scope] = RankingSpec(of=self.ranked_tensors, fishers=fishers)
         return rankings
 
-    def _list_method_runs(self, train_rows: int, methods: Iterable[str]) -> Iterator[RunWithSearch]:
+    def _list_method_runs(self, train_rows: int, methods: Iterable[str]) -> Iterator[PlannedRun]:
         """Yield the runs of methods at each learning rate.
 
         Rates are the outer loop, so that existing sweeps do not change if a rate is appended.
         """
-        numbered_runs: list[tuple[int, RunWithSearch]] = []
+        numbered_runs: list[tuple[int, PlannedRun]] = []
         for method in methods:
             selection = self.config.selection(method, self.model_name)
             names = {"method": method, "train_rows": train_rows}
@@ -115,7 +112,7 @@ class Grid:
                 is_repeated = isinstance(selection, TfIdf) and self.model_name != next(having)
                 if task.of_kind.head == SEQUENCE_CLASSIFICATION and not is_repeated:
                     fits = (self._make_fit(selection, s, **names) for s in self.experiment.seeds)
-                    numbered_runs += [(0, (planned, None)) for planned in fits]
+                    numbered_runs += [(0, planned) for planned in fits]
                 continue
             rates = self.experiment.rates_for(method, self.model_name, self.task_name)
             numbered_runs += [
@@ -124,7 +121,7 @@ class Grid:
             ]
         yield from (run for _, run in sorted(numbered_runs, key=itemgetter(0)))
 
-    def _list_mask_runs(self, train_rows: int) -> Iterator[RunWithSearch]:
+    def _list_mask_runs(self, train_rows: int) -> Iterator[PlannedRun]:
         """Yield the runs with masks. A run at fraction 1 trains the whole selection."""
         fractions = self.experiment.fractions
         assert fractions
@@ -137,13 +134,15 @@ class Grid:
                 names |= {"fraction": fraction, "scope": scope}
                 yield self._make_run(selection, rate, seed, **names)
 
-    def _make_run(self, selection: Selection, rate: Rate, seed: int, **names: Any) -> RunWithSearch:
-        """Make the run that trains a selection, and the search for its learning rate, if any."""
+    def _make_run(
+        self, selection: Selection, rates: tuple[float, ...], seed: int, **names: Any
+    ) -> PlannedRun:
+        """Make the run that trains a selection."""
         fisher = self.fisher_specs[self.task_name]
         settings = self.experiment.with_overrides(self.task_name, names["method"])
         same = {name: getattr(settings, name) for name in SAME_IN_RECIPES}
         recipe = Recipe(
-            learning_rate=rate.value,
+            learning_rate=rates[0],
             max_grad_norm=MAX_GRAD_NORM,
             labels=fisher.labels,
             **same,
@@ -152,9 +151,8 @@ class Grid:
         spec = RunSpec(
             model=fisher.model, tokens=fisher.tokens, selection=selection, recipe=recipe, seed=seed
         )
-        search = self._make_search(spec, rate, names["train_rows"]) if rate.searched else None
-        names |= {"model_name": self.model_name, "seed": seed}
-        return PlannedRun(spec=spec, search=search.id if search else None, **names), search
+        search = self._make_search(spec, rates, names["train_rows"]) if len(rates) > 1 else None
+        return PlannedRun(spec=spec, search=search, model_name=self.model_name, seed=seed, **names)
 
     def _make_fit(self, selection: Embeddings | TfIdf, seed: int, **names: Any) -> PlannedRun:
         """Make the run that fits a regression to embeddings or TF-IDF features.
@@ -183,7 +181,7 @@ class Grid:
             "class_weights": self.experiment.class_weights if has_words else None,
         }
 
-    def _make_search(self, spec: RunSpec, rate: Rate, train_rows: int) -> SearchSpec:
+    def _make_search(self, spec: RunSpec, rates: tuple[float, ...], train_rows: int) -> SearchSpec:
         """Make the search for the learning rate of a run. The runs of all seeds share a search.
 
         If an experiment belongs to no paper and has neither folds nor a test set, methods are
@@ -200,4 +198,4 @@ class Grid:
             limit = train_rows if train_rows < scored else None
             fold = Fold(of=SEARCH_FOLDS, number=0, rows=limit, version=FOLD_VERSION)
         run = spec.replace(seed=seed, recipe=spec.recipe.replace(fold=fold))
-        return SearchSpec(run=run, rates=rate.searched)
+        return SearchSpec(run=run, rates=rates)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any
 
 from subtune.config.schema import Config
 from subtune.core.files import hash_text
@@ -58,7 +57,6 @@ class Plan:
         tests: for tasks that the GLUE server scores, maps the key of a training set's token ids to
             the token ids of the test set.
         rankings: the rankings by Fisher information, by id.
-        searches: the learning-rate searches, by id.
         experiments: the runs of each experiment, by its name.
         experiment_fisher_specs: the Fisher information of each experiment's last model, by
             experiment and task. Only experiments with one model use it.
@@ -69,7 +67,6 @@ class Plan:
     locations: Mapping[str, str]
     tests: Mapping[str, TokensSpec]
     rankings: Mapping[str, RankingSpec]
-    searches: Mapping[str, SearchSpec]
     experiments: Mapping[str, list[PlannedRun]]
     experiment_fisher_specs: Mapping[str, Mapping[str, FisherSpec]]
 
@@ -77,6 +74,11 @@ class Plan:
     def runs(self) -> dict[str, PlannedRun]:
         """All runs, by key. The names of a run's model and method are from its last experiment."""
         return {run.key: run for runs in self.experiments.values() for run in runs}
+
+    @cached_property
+    def searches(self) -> dict[str, SearchSpec]:
+        """The learning-rate searches, by id."""
+        return {run.search.id: run.search for run in self.runs.values() if run.search}
 
     @cached_property
     def fisher_specs(self) -> dict[str, FisherSpec]:
@@ -169,7 +171,7 @@ class Plan:
         first_runs: dict[str, PlannedRun] = {}
         for run in self.runs.values():
             if run.search:
-                first_runs.setdefault(run.search, run)
+                first_runs.setdefault(run.search.id, run)
         jobs = [[run] for run in first_runs.values()]
         if not self.config.jobs_at_once:
             groups = _group_by_key(
@@ -177,7 +179,7 @@ class Plan:
             )
             split = (self._split_within_limits(group, RUNS_OF_A_SEARCH) for group in groups)
             jobs = [*chain.from_iterable(split)]
-        searches = [tuple(run.search for run in job if run.search) for job in jobs]
+        searches = [tuple(run.search.id for run in job if run.search) for job in jobs]
         return {ids[0] if len(ids) == 1 else hash_text(" ".join(ids)): ids for ids in searches}
 
     def _split_within_limits(
@@ -228,20 +230,9 @@ class Plan:
 
     def find_search_jobs(self, *sweeps: str) -> list[str]:
         """Find the keys of the search jobs that choose learning rates for the runs of sweeps."""
-        needed = {run.search for sweep in sweeps for run in self.sweeps[sweep]}
+        runs = (run for sweep in sweeps for run in self.sweeps[sweep])
+        needed = {run.search.id for run in runs if run.search}
         return [key for key, job in self.search_jobs.items() if not needed.isdisjoint(job)]
-
-    def describe_runs(self, runs: Iterable[PlannedRun]) -> dict[str, Any]:
-        """Return JSON types for a job that reads ``runs`` and their searches (`read_planned_runs`).
-
-        The keys are ``runs`` and ``searches``.
-        """
-        runs = [*runs]
-        searches = dict.fromkeys(run.search for run in runs if run.search)
-        return {
-            "runs": [run.json_types for run in runs],
-            "searches": [self.searches[search].json_types for search in searches],
-        }
 
     def run_keys_by_method(
         self, experiment: str, model_name: str, task_name: str
@@ -274,7 +265,6 @@ def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Pl
     locations: dict[str, str] = {}
     tests: dict[str, TokensSpec] = {}
     rankings: dict[str, RankingSpec] = {}
-    searches: dict[str, SearchSpec] = {}
     experiments: dict[str, list[PlannedRun]] = {}
     experiment_fisher_specs: dict[str, dict[str, FisherSpec]] = {}
     for name, experiment in config.experiments.items():
@@ -298,16 +288,13 @@ def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Pl
                 grid = Grid(config, experiment, model_name, task_name, fishers, size)
                 rankings |= {ranking.id: ranking for ranking in grid.rankings.values()}
                 weighted = set[Fold]()
-                for run, search in grid.list_runs():
+                for run in grid.list_runs():
                     experiments[name].append(run)
-                    searches |= {search.id: search} if search else {}
-                    for spec in (run.spec, search.run if search else run.spec):
+                    for spec in (run.spec, run.search.run if run.search else run.spec):
                         if spec.recipe.class_weights and spec.recipe.fold:
                             weighted.add(spec.recipe.fold)
                 require_weights_in_folds(config, name, tokens.data, weighted)
-    return Plan(
-        config, known, locations, tests, rankings, searches, experiments, experiment_fisher_specs
-    )
+    return Plan(config, known, locations, tests, rankings, experiments, experiment_fisher_specs)
 
 
 def _plan_fisher(

@@ -92,9 +92,12 @@ def find_learning_rates(
     specs: Iterable[SearchSpec], store: Path, train: Callable[[list[RunSpec]], object]
 ) -> dict[str, dict[str, Any]]:
     """Run several searches whose runs are trained together; return each `search_result` by id."""
-    specs, score = [*specs], partial(records.read_score, store)
+    distinct = {spec.id: spec for spec in specs}
     while True:
-        followed = [(spec, *follow_search(spec, score)) for spec in specs]
+        followed = [
+            (spec, *follow_search(spec, partial(records.read_score, store)))
+            for spec in distinct.values()
+        ]
         runs = [spec.run.with_learning_rate(rate) for spec, _, rates in followed for rate in rates]
         if not runs:
             return {
@@ -120,30 +123,20 @@ def search_result(
     return {"learning_rate": learning_rate, "tried": tried}
 
 
-def read_planned_runs(
-    described: Mapping[str, Any],
-) -> tuple[list[PlannedRun], dict[str, SearchSpec]]:
-    """Parse the runs and their searches, by id, from `Plan.describe_runs`."""
-    runs = [PlannedRun.model_validate(run) for run in described["runs"]]
-    searches = map(SearchSpec.model_validate, described["searches"])
-    return runs, {search.id: search for search in searches}
-
-
 def read_finished_runs(
-    described: Mapping[str, Any], store: Path, outputs: Iterable[str]
+    runs: Iterable[Mapping[str, Any]], store: Path, outputs: Iterable[str]
 ) -> list[dict[str, Any]]:
-    """Join the runs from `Plan.describe_runs` with their records (`join_recorded_runs`).
+    """Parse planned runs, and join them with their records (`join_recorded_runs`).
 
     A `SubtuneError` is raised if a run has no record, although its sweep or search has ended.
     ``outputs`` are the output files of sweeps and searches.
     """
     records.require_recorded(store, outputs)
-    return join_recorded_runs(*read_planned_runs(described), partial(records.read_score, store))
+    planned = [PlannedRun.model_validate(run) for run in runs]
+    return join_recorded_runs(planned, partial(records.read_score, store))
 
 
-def join_recorded_runs(
-    planned: Sequence[PlannedRun], searches: Mapping[str, SearchSpec], score: Score
-) -> list[dict[str, Any]]:
+def join_recorded_runs(planned: Sequence[PlannedRun], score: Score) -> list[dict[str, Any]]:
     """Return a row for each planned run that is recorded, with its names and its learning rate.
 
     All runs that share a search have the rate with the best score so far. A rate is considered only
@@ -155,8 +148,8 @@ def join_recorded_runs(
     found: dict[str, dict[str, Any]] = {}
     repetitions = defaultdict[tuple, set](set)
     for run in planned:
-        if run.search and run.search not in found:
-            found[run.search] = _result_so_far(searches[run.search], run.spec, score)
+        if run.search and run.search.id not in found:
+            found[run.search.id] = _result_so_far(run.search, run.spec, score)
         repetitions[run.setting].add((run.seed, run.spec.recipe.fold))
     rows = []
     for run in planned:
@@ -166,7 +159,7 @@ def join_recorded_runs(
             row = {
                 "key": run.key,
                 "run": spec.id,
-                "search": run.search,
+                "search": run.search.id if run.search else None,
                 "model": run.model_name,
                 "task": run.task_name,
                 "method": run.method,
@@ -176,7 +169,7 @@ def join_recorded_runs(
                 "fold": fold.number if fold else None,
                 "partition": fold.partition if fold else None,
                 "learning_rate": spec.recipe.learning_rate,
-                "tried": found[run.search]["tried"] if run.search else [],
+                "tried": found[run.search.id]["tried"] if run.search else [],
                 "seed": run.seed,
                 "planned": len(repetitions[run.setting]),
             }

@@ -281,7 +281,7 @@ class PlannedRun(HashableModel):
     Attributes:
         spec: the run's spec. If a search chooses the learning rate, the spec has the first of the
             search's ``rates``.
-        search: the id of the search that chooses the learning rate.
+        search: the search that chooses the learning rate.
         model_name: the model's name in the configuration; empty for a run that a search trains.
         method: the method's name; empty for a run that a search trains.
         train_rows: the number of training examples, even if the recipe does not limit it.
@@ -292,7 +292,7 @@ class PlannedRun(HashableModel):
     """
 
     spec: RunSpec
-    search: str | None = None
+    search: SearchSpec | None = None
     model_name: str = ""
     method: str = ""
     train_rows: int = 0
@@ -305,7 +305,7 @@ class PlannedRun(HashableModel):
         """The id of ``spec``, or a hash of ``spec`` and the search that completes it."""
         if self.search is None:
             return self.spec.id
-        return content_id({"run": self.spec.json_types, "search": self.search})
+        return content_id({"run": self.spec.json_types, "search": self.search.id})
 
     @property
     def task_name(self) -> str:
@@ -321,4 +321,4 @@ class PlannedRun(HashableModel):
         """Return ``spec`` with its search's learning rate. ``found`` maps search ids to results."""
         if self.search is None:
             return self.spec
-        return self.spec.with_learning_rate(found[self.search]["learning_rate"])
+        return self.spec.with_learning_rate(found[self.search.id]["learning_rate"])

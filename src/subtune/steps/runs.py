@@ -20,7 +20,9 @@ def jobs(context: "Context") -> Iterator[Job]:
     outputs = {"csv": layout.table_of_runs(), "columns": layout.columns_of_runs()}
     inputs, resources = context.sweep_inputs(plan.sweeps), {"store": layout.records()}
     spec = {
-        "experiments": {name: plan.describe_runs(runs) for name, runs in plan.experiments.items()},
+        "experiments": {
+            name: [run.json_types for run in runs] for name, runs in plan.experiments.items()
+        },
         "flops": {key: cost.flops for key, cost in costs.items()},
         "meanings": meanings,
     }

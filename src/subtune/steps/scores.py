@@ -46,7 +46,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             del column["title"]
         planned = context.plan.experiments[name]
         spec = {
-            **context.plan.describe_runs(planned),
+            "runs": [run.json_types for run in planned],
             "models": list(experiment.models),
             "of_texts": sorted({run.method for run in planned if run.spec.reads_texts}),
             "columns": columns,
@@ -86,7 +86,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
 
     store, columns = Path(job.resources["store"]), _score_columns(job)
     made = [*job.inputs["sweeps"], *job.inputs["searches"]]
-    finished = read_finished_runs(job.spec, store, made)
+    finished = read_finished_runs(job.spec["runs"], store, made)
     every, best, chosen, row_scores = collect_run_scores(job, finished)
     run_scores.require_scores_of_predictions(best["run"], store)
     drawn = {(method, task) for method, task in job.spec["drawn"]}

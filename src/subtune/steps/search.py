@@ -17,7 +17,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each set of searches whose runs are trained together."""
     plan, layout = context.plan, context.layout
     for key, ids in plan.search_jobs.items():
-        runs = [run for run in plan.runs.values() if run.search in ids]
+        runs = [run for run in plan.runs.values() if run.search and run.search.id in ids]
         inputs, cost = context.training_inputs(runs), context.estimates.search_cost(key)
         needed = context.training_resources(runs, cost)
         searches = [plan.searches[id] for id in ids]

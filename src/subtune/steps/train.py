@@ -27,20 +27,22 @@ def jobs(context: "Context") -> Iterator[Job]:
         inputs = context.training_inputs(sweep)
         inputs["searches"] = [*map(layout.searches, plan.find_search_jobs(key))]
         needed = context.training_resources(sweep, context.estimates.sweep_cost(key))
-        spec = plan.describe_runs(sweep)
+        spec = {"runs": [run.json_types for run in sweep]}
         yield Job("train", key, spec, inputs, {"sweep": layout.sweep(key)}, needed)
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Train the runs of one sweep, and write a record of each run and a list of their ids."""
     from subtune.runs import records
-    from subtune.runs.learning_rates import find_learning_rates, read_planned_runs
+    from subtune.runs.learning_rates import find_learning_rates
+    from subtune.runs.spec import PlannedRun
 
     store = Path(job.resources["store"])
-    planned, searches = read_planned_runs(job.spec)
+    planned = [PlannedRun.model_validate(run) for run in job.spec["runs"]]
+    searches = [run.search for run in planned if run.search]
     with open_training_function(job, threads) as train:
         # The searches have ended, so nothing is trained unless a record was removed.
-        found = find_learning_rates(searches.values(), store, train)
+        found = find_learning_rates(searches, store, train)
         runs = [run.with_chosen_rate(found) for run in planned]
         missing = [spec for spec in runs if not records.is_recorded(store, spec.id)]
         log_line(f"{len(runs)} runs: {len(runs) - len(missing)} recorded, {len(missing)} to train")

@@ -28,7 +28,7 @@ def lines(monkeypatch) -> list[str]:
 def made(*models: str) -> Loop:
     """A call that knows its plan, and that all runs need the tokens."""
     found = progress(models=models)
-    plan = SimpleNamespace(experiments={"mine": found.planned}, searches=found.searches)
+    plan = SimpleNamespace(experiments={"mine": found.planned})
     context = SimpleNamespace(plan=plan, training_inputs=lambda runs: {"tokens": "t"})
     state = Loop(context, TimeLimit(0, 60))
     state.jobs_by_output = {"t": TOKENS}

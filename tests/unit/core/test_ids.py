@@ -160,6 +160,7 @@ RECIPES = [
 ]
 EMBEDDINGS = METHODS["embeddings"]
 FITTED = run_spec().replace(selection=EMBEDDINGS, recipe=spec.FitRecipe(train_rows=5))
+SEARCHES = [spec.SearchSpec(run=run_spec(), rates=rates) for rates in ((0.01, 0.1), (0.01, 0.2))]
 SPECS = [
     *(MODEL, MODEL.replace(pooling="mean"), MODEL.replace(version="2")),
     MODEL.replace(initial_classifier="transformers"),
@@ -169,8 +170,8 @@ SPECS = [
     *(spec.RankingSpec(of=WHOLE, fishers=fishers) for fishers in ((FISHER,), (FISHER, FISHER))),
     *(*RECIPES, *(run_spec().replace(recipe=recipe) for recipe in RECIPES)),
     *(run_spec(), run_spec(task="cola"), run_spec(WHOLE), FITTED, FITTED.make_refit(3)),
-    *(spec.PlannedRun(spec=run_spec(), search=search) for search in (None, "s", "t")),
-    *(spec.SearchSpec(run=run_spec(), rates=rates) for rates in ((0.01, 0.1), (0.01, 0.2))),
+    *(spec.PlannedRun(spec=run_spec(), search=search) for search in (None, *SEARCHES)),
+    *SEARCHES,
 ]
 SELECTIONS = [
     *METHODS.values(),

@@ -130,7 +130,7 @@ def test_one_search_serves_all_seeds_of_a_method():
     methods = {"bitfit": "search", "layernorm": {"search": [1e-2, 1e-3]}, "full": [1e-5]}
     made = plan(methods=methods, tasks=["cola"], fractions=None, seeds=[3, 1, 2])
     found = Counter((p.method, p.search) for p in made.experiments["layernorm"])
-    searches = {spec.rates: id for id, spec in made.searches.items()}
+    searches = {spec.rates: spec for spec in made.searches.values()}
     assert found == {
         ("bitfit", searches[SEARCHED]): 3,
         ("layernorm", searches[1e-3, 1e-2]): 3,

@@ -11,7 +11,7 @@ from subtune.config.checks import check_config
 from subtune.methods import METHODS
 from subtune.plan import plan as planning
 from subtune.plan.plan import FEW_EXAMPLES, VARYING, WEIGHT_OF_MATRICES, make_plan
-from subtune.runs.spec import Fold, PlannedRun
+from subtune.runs.spec import Fold, PlannedRun, SearchSpec
 from subtune.tasks.task import TaskSize
 from tests.helpers import examples
 from tests.helpers.plans import BASE, embedded, plan, plan_runs
@@ -34,7 +34,7 @@ def plans(draw):
         task = draw(st.sampled_from(["sst2", "rte"]))
         spec = examples.run_spec(kind, task, **{name: draw(of) for name, of in changes.items()})
         spec = spec.replace(seed=draw(st.integers(0, 2)))
-        search = draw(st.sampled_from([None, "s"]))
+        search = draw(st.sampled_from([None, SearchSpec(run=spec, rates=(1e-4, 1e-2))]))
         return PlannedRun(spec=spec, search=search, method="a method", train_rows=ROWS)
 
     numbers = draw(st.lists(st.integers(1, 12), min_size=1, max_size=3))

@@ -187,7 +187,7 @@ def test_a_search_that_is_cut_anywhere_finds_the_same(tmp_path, tiny_bert):
 def test_a_recorded_run_that_does_not_depend_on_the_seed_counts_for_every_seed():
     [run, *_] = [one for one in progress().planned if one.method == "embeddings"]
     planned = [run.replace(seed=seed) for seed in range(3)]
-    rows = join_recorded_runs(planned, {}, {run.spec: 0.5}.get)
+    rows = join_recorded_runs(planned, {run.spec: 0.5}.get)
     assert [(row["seed"], row["run"], row["planned"]) for row in rows] == [
         (seed, run.spec.id, 3) for seed in range(3)
     ]
