@@ -44,15 +44,13 @@ def metrics_table(results: ExperimentResults) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["task", "metric", "also computed"])
 
 
-def metric_table(name: str) -> Table:
-    """Declare a table that lists the metrics of each task."""
-    return Table(
-        name,
-        "Metrics",
-        "The first metric of each task selects epochs and learning rates. The other metrics are "
-        "only reported.",
-        make=metrics_table,
-    )
+METRICS_TABLE = Table(
+    "metrics",
+    "Metrics",
+    "The first metric of each task selects epochs and learning rates. The other metrics are only "
+    "reported.",
+    make=metrics_table,
+)
 
 
 def choices_table(results: ExperimentResults) -> pd.DataFrame:

@@ -177,10 +177,8 @@ def _find_logits(
     table = predicted[(predicted["run"] == run) & (predicted["split"] == file.split)]
     logits = table.filter(like="logit_").dropna(axis=1).to_numpy()
     if len(logits) != file.rows:
-        return (
-            None,
-            f"found {len(logits):,} test examples, but the GLUE server expects {file.rows:,}",
-        )
+        found = f"found {len(logits):,} test examples"
+        return None, f"{found}, but the GLUE server expects {file.rows:,}"
     if not np.isfinite(logits).all():
         return None, f"a prediction of run {run} is not finite"
     return logits, f"run {run}"

@@ -180,7 +180,7 @@ class StyledTable:
 
     table: pd.DataFrame
     shown: pd.DataFrame | None = None
-    bold: pd.DataFrame | None = None
+    bold: pd.DataFrame = field(default_factory=pd.DataFrame)
     before: str = ""
     note: str = ""
     wide: Mapping[str, float] = field(default_factory=dict)
@@ -192,8 +192,7 @@ def write_table(table: pd.DataFrame | StyledTable, outputs: Sequence[str | Path]
     shown = styled.table if styled.shown is None else styled.shown
     cells = shown.astype(object).where(shown.notna(), EMPTY)
     cells = cells.map(lambda value: f"{value:.5g}" if isinstance(value, float) else str(value))
-    bold = pd.DataFrame(index=shown.index) if styled.bold is None else styled.bold
-    bold = bold.reindex(columns=shown.columns, fill_value=False)
+    bold = styled.bold.reindex(index=shown.index, columns=shown.columns, fill_value=False)
     for path in map(Path, outputs):
         if path.suffix == ".csv":
             texts = styled.table.filter(items=WITH_TEXTS).map(_neutralise_formula)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -171,12 +172,8 @@ COMPARISON_CAPTION = (
 
 def dev_score_table(name: str, title: str, exhibits: Sequence[str], **options: Any) -> Table:
     """Declare a table of reproduced and printed dev scores, with options of `comparison_table`."""
-    return Table(
-        name,
-        title,
-        COMPARISON_CAPTION,
-        lambda results: comparison_table(results, exhibits, **options),
-    )
+    make = partial(comparison_table, exhibits=exhibits, **options)
+    return Table(name, title, COMPARISON_CAPTION, make)
 
 
 def test_score_table(name: str, exhibits: Sequence[str], **options: Any) -> Table:

@@ -118,14 +118,12 @@ def test_external_predictions_are_last_and_look_different():
     assert names(panel)[-1] == "gpt" and points(panel)["gpt"][0].get_marker() == "D"
 
 
-def test_a_floor_far_away_is_a_number_at_the_edge():
-    [panel] = panels_of(runs(SCORES | {"frozen": [0.3] * 3}))
-    assert "◂ 0.300" in texts(panel) and panel.get_xlim()[0] > 0.5
-
-
-def test_a_floor_that_is_far_better_is_drawn():
-    [panel] = panels_of(runs(SCORES | {"frozen": [1.9] * 3}))
-    assert panel.get_xlim()[1] > 1.9 and not any("◂" in text for text in texts(panel))
+@pytest.mark.parametrize(("score", "is_drawn"), [(0.3, False), (1.9, True)])
+def test_a_floor_far_below_is_a_number_at_the_edge(score, is_drawn):
+    [panel] = panels_of(runs(SCORES | {"frozen": [score] * 3}))
+    assert (f"◂ {score:.3f}" in texts(panel)) is not is_drawn
+    low, high = panel.get_xlim()
+    assert low > 0.5 and (high > 1.9) is is_drawn
 
 
 def test_each_model_has_a_panel_with_the_same_reference():

@@ -11,7 +11,6 @@ from subtune.data.corpora import read_glue_rows
 from subtune.exhibits import glue_server
 from subtune.exhibits.glue_server import SUBMISSION_FILES, format_predictions
 from subtune.exhibits.output import EMPTY
-from subtune.exhibits.score_tables import select_printed_scores
 from subtune.tasks import TASKS
 from tests.helpers.examples import config, experiment
 from tests.helpers.exhibits import made
@@ -21,10 +20,8 @@ from tests.helpers.tables import require_taken
 
 def test_predictions_are_words_numbers_or_scores_in_range():
     logits = np.array([[2.0, 1.0], [0.0, 1.0]])
-    assert format_predictions(SUBMISSION_FILES["RTE.tsv"], logits) == [
-        "entailment",
-        "not_entailment",
-    ]
+    words = ["entailment", "not_entailment"]
+    assert format_predictions(SUBMISSION_FILES["RTE.tsv"], logits) == words
     assert format_predictions(SUBMISSION_FILES["WNLI.tsv"], logits) == ["0", "1"]
     scores = np.array([[-0.3], [2.34567], [7.0]])
     assert format_predictions(SUBMISSION_FILES["STS-B.tsv"], scores) == ["0.000", "2.346", "5.000"]
@@ -65,28 +62,19 @@ def test_mnli_runs_predict_the_diagnostic_set_and_files_are_reproducible(tmp_pat
 @pytest.mark.parametrize(
     ("name", "change", "value", "origin"),
     [
-        (
-            "RTE.tsv",
-            lambda rows: rows.head(10),
-            0.5,
-            "every prediction is entailment: found 10 test examples, but the GLUE server "
-            "expects 3,000",
-        ),
-        ("RTE.tsv", lambda rows: rows, np.nan, "every prediction is entailment: run a1 diverged"),
-        (
-            "CoLA.tsv",
-            lambda rows: rows.assign(logit_1=np.inf),
-            0.5,
-            "every prediction is 0: a prediction of run a1 is not finite",
-        ),
+        ("RTE.tsv", lambda rows: rows.head(10), 0.5,
+         "entailment: found 10 test examples, but the GLUE server expects 3,000"),
+        ("RTE.tsv", lambda rows: rows, np.nan, "entailment: run a1 diverged"),
+        ("CoLA.tsv", lambda rows: rows.assign(logit_1=np.inf), 0.5,
+         "0: a prediction of run a1 is not finite"),
     ],
-)
+)  # fmt: skip
 def test_a_file_that_no_run_predicts_holds_a_constant(name, change, value, origin):
     file = SUBMISSION_FILES[name]
     predicted, best = predictions(file, "a1"), best_run(file.task, "a1", value)
     found, parts = glue_server.make_submission(change(predicted), best)
     assert not found
-    assert origins(parts)[name] == origin
+    assert origins(parts)[name] == f"every prediction is {origin}"
     assert origins(parts)["QQP.tsv"] == "every prediction is 0: the task was not run"
 
 
@@ -127,29 +115,17 @@ def known():
     return glue_server.expected_server_scores(config(settings, experiments={"layernorm": settings}))
 
 
-def as_ours(exhibit):
-    """Return a printed table of the LayerNorm paper, as if it were ours."""
-    table = select_printed_scores(papers.find_paper("layernorm").read_printed("scores"), [exhibit])
-    table = table.rename(columns={"task": "column"})
-    table = table.drop(columns=["exhibit", "is_average", "params", "split"])
-    task = table["column"].str.partition("_")[0]
-    return table.assign(
-        run=table["method"] + "/" + task,
-        task=task,
-        scope=None,
-        fraction=1.0,
-        encoder_size=1,
-        seed=0,
-        decides=~table["column"].str.endswith("mismatched"),
-    )
+@pytest.fixture
+def dev():
+    """The dev scores that the LayerNorm paper prints, as if they were ours."""
+    table = papers.find_paper("layernorm").printed_tables(averages=False)["chosen"]
+    return table.assign(run=table["method"] + "/" + table["task"], encoder_size=1)
 
 
 @pytest.fixture
 def given(tmp_path):
     """A function that writes the paper's Table 3 as the server's scores, and changes a row."""
-    scores = select_printed_scores(
-        papers.find_paper("layernorm").read_printed("scores"), ["table3"]
-    )
+    scores = papers.find_paper("layernorm").read_printed("scores").query("exhibit == 'table3'")
     scores = scores.assign(experiment="layernorm", value=100 * scores["value"], scale=100)
 
     def write(**changed):
@@ -160,8 +136,7 @@ def given(tmp_path):
     return write
 
 
-def test_the_papers_own_test_scores_give_the_papers_p_values(known, given):
-    dev = as_ours("table2")
+def test_the_papers_own_test_scores_give_the_papers_p_values(dev, known, given):
     test = glue_server.replace_dev_scores(dev, glue_server.read_test_scores(given(), known))
     table = made("layernorm", "kruskal_wallis", {"chosen": dev, "test_scores": test})
     table = table.set_index("scores")
@@ -177,16 +152,13 @@ def test_the_papers_own_test_scores_give_the_papers_p_values(known, given):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        (
-            {"task": "mnli"},
-            "line 2: there is no submission for experiment layernorm, model bert-large-cased, ",
-        ),
-        ({"value": "high"}, "line 2: found value 'high' and scale '100', expected numbers"),
-        ({"value": 91.2, "scale": 1}, "line 2: found value '91.2' and scale '1', expected numbers"),
+        ({"task": "mnli"}, "there is no submission for experiment layernorm, model bert-large-"),
+        ({"value": "high"}, "found value 'high' and scale '100', expected numbers"),
+        ({"value": 91.2, "scale": 1}, "found value '91.2' and scale '1', expected numbers"),
     ],
 )
 def test_a_mistake_in_the_scores_is_one_line(known, given, changed, message):
-    with pytest.raises(SubtuneError, match=f"test_scores: .*{message}"):
+    with pytest.raises(SubtuneError, match=f"test_scores: .*line 2: {message}"):
         glue_server.read_test_scores(given(**changed), known)
 
 
@@ -198,9 +170,8 @@ def test_a_file_without_a_column_or_no_file_is_named(given, tmp_path):
         glue_server.read_test_scores(tmp_path / "none.csv")
 
 
-def test_a_score_of_constants_counts_for_no_run(known, given):
+def test_a_score_of_constants_counts_for_no_run(dev, known, given):
     scores = glue_server.read_test_scores(given(), known)
-    dev = as_ours("table2")
     diverged = (dev["method"] == "bitfit") & (dev["task"] == "rte")
     dev["value"] = dev["value"].mask(diverged)
     test = glue_server.replace_dev_scores(dev, scores)
