@@ -123,7 +123,7 @@ def test_a_floor_far_below_is_a_number_at_the_edge(score, is_drawn):
     [panel] = panels_of(runs(SCORES | {"frozen": [score] * 3}))
     assert (f"◂ {score:.3f}" in texts(panel)) is not is_drawn
     low, high = panel.get_xlim()
-    assert low > 0.5 and (high > 1.9) is is_drawn
+    assert low > 0.5 and (high > 1.9) == is_drawn
 
 
 def test_each_model_has_a_panel_with_the_same_reference():

@@ -11,10 +11,8 @@ from subtune.exhibits.score_tables import (
     compare_with_printed,
     mark_differences,
     scores_by_train_size_table,
-    select_printed_scores,
 )
 from subtune.tasks import TASKS
-from subtune.tasks.task import list_score_columns
 from tests.helpers.exhibits import dev_scores, made, results
 from tests.unit.analysis.test_statistics import sizes
 
@@ -198,13 +196,6 @@ def test_sizes_of_training_sets_are_above_the_scores_and_are_never_best():
     assert rows[1] == ["training examples: paper", "393k", "393k", "–", "2.5k"]
     assert rows[2][1:] == ["–", "–", "90.00", "90.00"]
     assert shown.bold["RTE"].tolist()[:3] == [False, False, True]
-
-
-def test_printed_table_2_is_complete_and_in_the_columns_of_ours():
-    table = select_printed_scores(papers.find_paper("layernorm").read_printed("scores"), ["table2"])
-    order = ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp")
-    columns = [column.key for column in list_score_columns([TASKS[name] for name in order], {})]
-    assert len(table) == 36 and list(table["task"].drop_duplicates()) == columns
 
 
 OURS = dev_scores(rte={"bitfit": [0.7, 0.8]})
