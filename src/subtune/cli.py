@@ -350,9 +350,7 @@ def export(
     from subtune.core.files import require_new
 
     require_new(to)
-    # The config of an adapter contains the absolute path of a local base model.
-    layout = Layout(str(find_results(results).resolve()))
-    found = _find_run(layout, run)
+    layout, found = _find_run(results, run)
     # Importing transformers takes seconds.
     from subtune.share.export import export_adapter, export_model
 
@@ -395,25 +393,29 @@ def predict(
         )
     from subtune.share.predict import predict_table
 
-    layout = Layout(str(find_results(results).resolve()))
-    found = _find_run(layout, run)
+    layout, found = _find_run(results, run)
     rows = predict_table(layout, found, table, to, (text, text2), encoding, sheet, minutes)
     print(f"{rows:,} rows were written to {to}")
 
 
-def _find_run(layout: Layout, run: str) -> str:
-    """Find a run by the beginning of its id or, after a comparison, by the name of its method."""
+def _find_run(results: Path | None, run: str) -> tuple[Layout, str]:
+    """Find a run by the beginning of its id or, after a comparison, by the name of its method.
+
+    The paths of the results and the run's id are returned.
+    """
     from subtune.comparison.results import Comparison
     from subtune.runs import records
 
+    # The config of an adapter contains the absolute path of a local base model.
+    layout = Layout(str(find_results(results).resolve()))
     if all(character in "0123456789abcdef" for character in run):
-        return records.find_run_id(Path(layout.records()), run)
+        return layout, records.find_run_id(Path(layout.records()), run)
     if not Path(layout.summary("answers", "csv")).is_file():
         raise SubtuneError(
             f"{layout.results}: found no answer of a comparison, so {run!r} cannot be a method; "
             "run `subtune compare` first, give a run id, or use another --results directory"
         )
-    return Comparison(Path(layout.results)).best_run(run)
+    return layout, Comparison(Path(layout.results)).best_run(run)
 
 
 def _print_json(table: "pd.DataFrame") -> None:

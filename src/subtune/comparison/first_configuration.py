@@ -33,10 +33,12 @@ from subtune.comparison.predictions import read_predictions, write_predictions
 from subtune.comparison.settings import (
     CandidateSettings,
     EstimatedSeconds,
+    Rates,
     StartingModel,
     count_training_rows,
     estimate_times,
     list_choices,
+    nearest_learning_rates,
 )
 from subtune.config.checks import check_config
 from subtune.config.schema import MARGIN, Config, Experiment, MethodSettings, OwnTask
@@ -147,11 +149,13 @@ def _list_timed_choices(
     yield from (f"model {name} is left out: {why}" for name, why in look.problems.items())
     yield from (messages.model_line(model) for _, model in models)
     yield from (f"model {name}: {note}" for name, model in models for note in model.notes)
+    rates = dict[str, Rates]()
     for name, model in models:
         where = f" of {name}" if len(models) > 1 else ""
-        problems = model.problems_by_method(DEFAULTS.methods, rows.task).items()
-        yield from (f"method {method}{where} is left out: {why}" for method, why in problems)
-    rates = {name: model.learning_rates(rows.task) for name, model in models}
+        problems = model.problems_by_method(rows.task)
+        yield from (f"method {m}{where} is left out: {why}" for m, why in problems.items())
+        methods = [method for method in DEFAULTS.methods if method not in problems]
+        rates[name] = nearest_learning_rates(methods, model.hidden_size)
     seconds = min(DEFAULTS.timing["seconds"], DEFAULTS.timing["share"] * 60 * options.minutes)
     texts = rows.columns["train"]
     with hold_gpu(process.print_line):

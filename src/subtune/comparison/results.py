@@ -147,7 +147,10 @@ class Comparison:
         run = self.best_run(method, model)
         task = records.read_spec(Path(self._layout.records()), run).tokens.data.task
         task = task.replace(encoding=encoding, sheet=sheet)
-        if _is_path(texts):
+        is_path = isinstance(texts, str) and (
+            is_file(texts) or Path(texts).suffix.lower() in FORMATS
+        )
+        if is_path or isinstance(texts, Path):
             rows, source = read_new_rows(task, Path(texts)), str(texts)
         else:
             cells = dataframe_to_cells(_make_frame(task.text, texts))
@@ -224,12 +227,6 @@ class Comparison:
         picture = data_url(Path(self._layout.summary("front", "png")))
         answer = Path(self._layout.summary("answers", "md")).read_text(encoding="utf-8")
         return f'{MARKDOWN_PARSER.render(answer)}<img src="{picture}" width="420">'
-
-
-def _is_path(texts: Any) -> bool:
-    return isinstance(texts, Path) or (
-        isinstance(texts, str) and (is_file(texts) or Path(texts).suffix.lower() in FORMATS)
-    )
 
 
 def _make_frame(columns: Sequence[str], texts: Any) -> pd.DataFrame:

@@ -148,24 +148,18 @@ class StartingModel:
         words = [sum(len(text.split()) for text in row) for row in sample]
         return np.sort(np.ceil(SPECIAL_TOKENS + TOKENS_PER_WORD * np.array(words)).astype(int)), 0
 
-    def learning_rates(self, task: TaskSpec) -> Rates:
-        """Return the learning rates of each supported method, regardless of the time limit."""
-        problems = self.problems_by_method(DEFAULTS.methods, task)
-        methods = [method for method in DEFAULTS.methods if method not in problems]
-        return nearest_learning_rates(methods, self.hidden_size)
-
-    def problems_by_method(self, methods: Iterable[str], task: TaskSpec) -> Mapping[str, str]:
+    def problems_by_method(self, task: TaskSpec) -> dict[str, str]:
         """Map each method whose parameters the model lacks to an error message."""
         if self.dimensions is None:
             return {}
-        selections = {method: METHODS[method] for method in methods}
+        selections = {method: METHODS[method] for method in DEFAULTS.methods}
         counts = count_parameters({self.name: self.dimensions}, selections, task.outputs)
         problems = counts.dropna(subset="problem")
         return dict(zip(problems["method"], problems["problem"], strict=True))
 
 
 def find_starting_models(
-    names: str | Sequence[str] | None, texts: Sequence[tuple[str, ...]]
+    names: Sequence[str] | None, texts: Sequence[tuple[str, ...]]
 ) -> tuple[dict[str, StartingModel], dict[str, str]]:
     """Find the models that a user names, and check their tokenizers on some texts.
 
@@ -177,7 +171,8 @@ def find_starting_models(
         SubtuneError: no model can be used.
     """
     models, problems = dict[Any, StartingModel](), dict[str, str]()
-    for name in [names] if names is None or isinstance(names, str) else dict.fromkeys(names):
+    given: Sequence[str | None] = names or [None]
+    for name in dict.fromkeys(given):
         try:
             model = find_starting_model(name)
             model.token_counts(texts[: DEFAULTS.rows_tried])

@@ -72,7 +72,7 @@ def test_a_name_that_is_no_model_is_refused(name, message):
 @pytest.mark.parametrize(("family", "lacking"), [("llama", {"bitfit"}), ("distilbert", set())])
 def test_methods_that_select_missing_parameters_are_known(directory_of, family, lacking):
     model = find_starting_model(str(directory_of(family)))
-    assert {*model.problems_by_method(DEFAULTS.methods, TASKS["sst2"])} == lacking
+    assert {*model.problems_by_method(TASKS["sst2"])} == lacking
 
 
 def test_tokens_are_those_of_the_tokenizer_or_are_guessed(tiny_bert):
