@@ -280,11 +280,10 @@ def runs(
         method: list only runs of this method
         json: print JSON
     """
-    from subtune.analysis.tables import list_runs, read_chosen_ids, read_model_and_method_names
+    from subtune.analysis.tables import list_runs
 
-    place = str(find_results(results))
-    store, chosen = Path(Layout(place).records()), read_chosen_ids(place)
-    recorded, problems = list_runs(store, read_model_and_method_names(place), chosen)
+    layout = Layout(str(find_results(results)))
+    recorded, problems = list_runs(layout)
     for column, wanted in (("task", task), ("method", method)):
         if wanted is not None and len(recorded):
             names = sorted(set(recorded[column]))
@@ -299,7 +298,7 @@ def runs(
         # Other people may have written the records, so names in the records are escaped.
         print(escape_control_characters(shown.to_markdown(index=False, missingval="")))
     elif not problems:
-        raise SubtuneError(f"{store}: no recorded runs; use another --results directory")
+        raise SubtuneError(f"{layout.records()}: no recorded runs; use another --results directory")
     if problems:
         raise SubtuneError("\n".join(problems))
 

@@ -36,38 +36,28 @@ class Answer:
 
     Attributes:
         margin: the largest acceptable drop in score relative to the reference.
-        reference: the title of the reference; empty if no method has a score.
-        full: the title of full fine-tuning; empty if it has no score.
         candidate: the chosen method, compared with the reference or, if the reference is chosen,
             with full fine-tuning. If the decision is *undecided*, *everything* or *probably
             everything*, the candidate is the smaller method with the highest probability.
-        full_diverged: whether full fine-tuning was run but has no score.
-        full_learnt_nothing: whether a run of full fine-tuning predicts the same for all examples.
+        runs: the scores of all compared runs.
+        is_finished: whether all planned runs of all methods are recorded.
         more_seeds: the number of additional seeds needed to be sure whether the candidate is within
             the margin, if known.
         more_rows: the number of additional examples needed, if it is known and there is only one
             task.
-        unit: *fold* in cross-validation, otherwise *seed*.
-        planned: the planned number of seeds or folds.
-        is_finished: whether all planned runs of all methods are recorded.
     """
 
     models: str
     task: str
     metric: str
     margin: float
-    reference: str
-    full: str
     decision: Decision | None
     candidate: Candidate | None
     compared: MethodComparison
-    full_diverged: bool
-    full_learnt_nothing: bool
+    runs: pd.DataFrame
+    is_finished: bool
     more_seeds: int | None
     more_rows: int | None
-    unit: str
-    planned: int
-    is_finished: bool
 
 
 def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> list[Answer]:
@@ -99,18 +89,13 @@ def _build_answer(
     return Answer(
         *question,
         margin,
-        compared.reference,
-        compared.full,
         decision,
         candidate,
         compared,
-        full_diverged=bool(runs["is_full"].any()) and not compared.full,
-        full_learnt_nothing=bool(runs.loc[runs["is_full"], "one_answer"].any()),
+        runs,
+        is_finished,
         more_seeds=intervals.additional_seeds_needed(studies, margin),
         more_rows=intervals.additional_rows_needed(studies, margin),
-        unit="fold" if are_scored_on_folds(runs) else "seed",
-        planned=int(done["planned"].max()),
-        is_finished=is_finished,
     )
 
 
@@ -175,21 +160,22 @@ def format_probability(chance: float) -> str:
 
 def short_answer(answer: Answer) -> str:
     """Format an answer as one sentence of at most twenty words, with its probability."""
-    candidate, reference = answer.candidate, _name_in_sentence(answer.reference)
+    candidate, compared = answer.candidate, answer.compared
+    reference = _name_in_sentence(compared.reference)
     if not candidate:
         return f"{reference} is the only method with a score." if reference else "No score yet."
     title, words = candidate.title, method_title("embeddings")
     is_plural, decision = title.startswith(words), answer.decision
-    if title == answer.reference and not answer.full:
+    if title == compared.reference and not compared.full:
         return f"{title} score{'' if is_plural else 's'} best so far: {candidate.score:.3f}."
     probably = "probably " if decision in ("probably", "probably everything") else ""
     if decision in ("everything", "probably everything"):
         none = f"no smaller method scores within {answer.margin:g} of it"
-        sure = format_probability(_chance_of_reference(answer.compared))
+        sure = format_probability(_chance_of_reference(compared))
         return f"{reference} is {probably}worth it: {none} ({sure})."
     against = f"{candidate.score:.3f} against {candidate.reference_score:.3f}"
-    if answer.reference not in (answer.full, title):
-        against += f" of {answer.reference}"
+    if compared.reference not in (compared.full, title):
+        against += f" of {compared.reference}"
     if decision == "undecided":
         has = f"Undecided: {_lower_first_letter(title)} {'have' if is_plural else 'has'}"
         if not math.isnan(candidate.chance):
@@ -201,8 +187,8 @@ def short_answer(answer: Answer) -> str:
         scores = f"{_lower_first_letter(title)} score{'' if is_plural else 's'}"
         needed = f"{probably}no fine-tuning is needed".capitalize()
         return f"{needed}: {scores} {against}."
-    if title == answer.reference and decision == "train":
-        return f"{title} beats {_lower_first_letter(_name_in_sentence(answer.full))}: {against}."
+    if title == compared.reference and decision == "train":
+        return f"{title} beats {_lower_first_letter(_name_in_sentence(compared.full))}: {against}."
     return f"{title} is {probably}enough: {against}."
 
 
@@ -250,29 +236,30 @@ def _describe_smaller(answer: Answer) -> str:
 
 
 def _advise_next_step(answer: Answer) -> str:
-    candidate, full = answer.candidate, _name_in_sentence(answer.full)
-    if not (answer.full or answer.is_finished):
+    candidate, compared, runs = answer.candidate, answer.compared, answer.runs
+    full, unit = _name_in_sentence(compared.full), "fold" if are_scored_on_folds(runs) else "seed"
+    if not (compared.full or answer.is_finished):
         return "Full fine-tuning has no score yet: run the same command with more minutes."
-    if not answer.full:
-        how = "try smaller learning rates" if answer.full_diverged else "add `full`"
+    if not compared.full:
+        how = "try smaller learning rates" if runs["is_full"].any() else "add `full`"
         return f"Full fine-tuning has no score: {how}, or more minutes."
     if not candidate:
         return "Add a method that trains fewer parameters, such as `layernorm`."
-    if answer.full_learnt_nothing:
+    if runs.loc[runs["is_full"], "one_answer"].any():
         return f"{full} gives the same prediction for every example: {TUNE}."
-    with_full = answer.compared.with_full.values()
+    with_full = compared.with_full.values()
     if better := [c for c in with_full if c.difference.low > 0 and c.encoder_size >= 0]:
         best = max(better, key=lambda candidate: candidate.difference.mean)
         return f"{full} scores lower than {best.title}: {TUNE}."
     if answer.decision == "train":
         return "No more runs are needed."
     if not answer.is_finished:
-        done, unit = len(candidate.seeds), f"{answer.unit}s"
-        few = f"Only {done} of {answer.planned} {unit} {'is' if done == 1 else 'are'} compared"
-        missing = few if done < answer.planned else f"Some {unit} are missing"
+        done, planned = len(candidate.seeds), runs["planned"].max()
+        few = f"Only {done} of {planned} {unit}s {'is' if done == 1 else 'are'} compared"
+        missing = few if done < planned else f"Some {unit}s are missing"
         return f"{missing}: run the same command with more minutes."
     if len(candidate.seeds) == 1:
-        return f"One {answer.unit} is not enough: use more, such as `seeds: [0, 1, 2]`."
+        return f"One {unit} is not enough: use more, such as `seeds: [0, 1, 2]`."
     more = [f"{answer.more_rows:,} more {candidate.judged_by}"] if answer.more_rows else []
     if answer.more_seeds:
         unused = (seed for seed in itertools.count() if seed not in candidate.seeds)

@@ -342,9 +342,7 @@ def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> pd.Data
         keys = ["title", "model", *METHOD]
         for (title, *method), same in runs.groupby(keys, sort=False, dropna=False):
             candidate = compared.get(str(title))
-            difference = candidate.difference if candidate else NO_DIFFERENCE
-            if title == reference:
-                difference = NO_DIFFERENCE
+            difference = candidate.difference if candidate and title != reference else NO_DIFFERENCE
             # The reference is compared with full fine-tuning instead, which it may surely beat.
             against = with_full if title == reference != full and full else compared
             paired = same[same["run"].isin(candidate.runs)] if candidate else same

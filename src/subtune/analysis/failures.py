@@ -19,7 +19,6 @@ interval is computed as for a difference of two scores (`subtune.analysis.interv
 Shapes: ``u`` predictions, ``n`` examples, ``o`` labels.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -92,12 +91,12 @@ def read_method_predictions(
     """
     judged, found = select_scored_runs(chosen).dropna(subset=["value"]), []
     for answer in find_answers(chosen, row_scores):
-        named = answer.full
+        named = answer.compared.full
         if answer.candidate and not str(answer.decision).endswith("everything"):
             named = answer.candidate.title
         of_task = judged[(judged["task"] == answer.task) & (judged["metric"] == answer.metric)]
         of_task = of_task[of_task["models"] == answer.models]
-        for title in dict.fromkeys(filter(None, [named, answer.full])):
+        for title in dict.fromkeys(filter(None, [named, answer.compared.full])):
             runs = of_task[of_task["title"] == title]
             if runs.empty:
                 # The answer for all tasks together has no runs.
@@ -152,20 +151,18 @@ def score_by_class(predicted: MethodPredictions) -> pd.DataFrame:
     }
     totals = {"precision": count, "recall": support, "f1": support + count - both}
     for name, total in totals.items():
-        ends = [wilson_interval(k, n) for k, n in zip(both, total, strict=True)]
-        for ending, values in zip(("", "_low", "_high"), np.array(ends).T, strict=True):
+        for ending, values in zip(("", "_low", "_high"), wilson_interval(both, total), strict=True):
             columns[name + ending] = 2 * values / (1 + values) if name == "f1" else values
     return pd.DataFrame(columns)
 
 
-def wilson_interval(successes: float, total: float) -> tuple[float, float, float]:
-    """Return ``successes / total`` and its 95 % interval, or NaN if ``total`` is 0."""
-    if not total:
-        return math.nan, math.nan, math.nan
+def wilson_interval(successes: np.ndarray, total: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return ``successes / total`` and the ends of its 95 % interval, or NaN if ``total`` is 0."""
+    total = np.where(total, total, np.nan)
     share, square = successes / total, QUANTILE**2 / total
     centre = (share + square / 2) / (1 + square)
-    half = math.sqrt(share * (1 - share) * square + square**2 / 4) / (1 + square)
-    return share, max(0.0, centre - half), min(1.0, centre + half)
+    half = np.sqrt(share * (1 - share) * square + square**2 / 4) / (1 + square)
+    return share, np.maximum(0, centre - half), np.minimum(1, centre + half)
 
 
 def count_confusions(predicted: MethodPredictions) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import contextlib
 import io
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
@@ -116,12 +116,15 @@ def table_of_runs(store: Path, finished: Sequence[Mapping[str, Any]]) -> pd.Data
         first = {name: cell for name, cell in entries[0].items() if name not in NOT_IN_ROWS}
         experiments = " ".join(dict.fromkeys(entry["experiment"] for entry in entries))
         rows.append({**first, "experiments": experiments, **read_row(store, run_id)})
-    # A cell of the table has one value, so lists are written as JSON.
-    table = pd.json_normalize(rows).map(
-        lambda cell: json.dumps(cell, ensure_ascii=False) if isinstance(cell, list) else cell
-    )
-    table = order_columns(table, "runs")
+    table = order_columns(write_lists_as_json(pd.json_normalize(rows)), "runs")
     return table.astype({"best_epoch": "Int64", "fold": "Int64"})
+
+
+def write_lists_as_json(table: pd.DataFrame) -> pd.DataFrame:
+    """Convert lists and dicts to JSON, because a cell of a CSV file has one value."""
+    return table.map(
+        lambda cell: json.dumps(cell, ensure_ascii=False) if isinstance(cell, list | dict) else cell
+    )
 
 
 def column_meanings(names: Sequence[str]) -> pd.DataFrame:
@@ -132,15 +135,18 @@ def column_meanings(names: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["column", "meaning"])
 
 
-def list_runs(
-    store: Path, names: Mapping[str, tuple[str, str]], chosen: Collection[str] = ()
-) -> tuple[pd.DataFrame, list[str]]:
+def list_runs(layout: Layout) -> tuple[pd.DataFrame, list[str]]:
     """List all recorded runs for ``subtune runs``, and an error message for each damaged record.
 
-    Runs are sorted by task, method, learning rate, seed and fold. If ``chosen`` is given, runs with
-    a learning rate that was not chosen come last.
+    Runs are sorted by task, method, learning rate, seed and fold. If learning rates were chosen,
+    runs with a rate that was not chosen come last.
     """
-    rows, problems = [], []
+    names, chosen, rows, problems = read_model_and_method_names(layout.results), set(), [], []
+    for path in find_table_files(layout.results, "chosen"):
+        # A damaged file is skipped, because it only determines the order.
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            chosen |= {*read_table(path)["run"]}
+    store = Path(layout.records())
     for run_id in records.list_run_ids(store):
         try:
             spec = records.read_spec(store, run_id)
@@ -209,15 +215,6 @@ def read_model_and_method_names(results: str) -> dict[str, tuple[str, str]]:
                 method = masked_name(row["method"], float(row["fraction"]), scope)
                 names.setdefault(row["run"], (row["model"], method))
     return names
-
-
-def read_chosen_ids(results: str) -> set[str]:
-    """Read the ids of the runs whose learning rate was chosen, in all finished experiments."""
-    found = set()
-    for path in find_table_files(results, "chosen"):
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            found |= {*read_table(path)["run"]}
-    return found
 
 
 def run_names(store: Path, spec: RunSpec, names: Mapping[str, tuple[str, str]]) -> dict[str, str]:

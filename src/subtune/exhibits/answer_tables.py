@@ -66,7 +66,7 @@ def answers_table(results: ExperimentResults) -> StyledTable:
     rows = []
     for answer in find_answers(chosen, results["row_scores"]):
         row = vars(answer) | {"answer": short_answer(answer), "next": next_step(answer)}
-        row["model"] = answer.models
+        row |= {"model": answer.models, "reference": answer.compared.reference}
         if candidate := answer.candidate:
             row |= candidate._asdict() | candidate.difference._asdict()
             row |= {"difference": candidate.difference.mean, "seeds": len(candidate.seeds)}

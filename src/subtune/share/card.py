@@ -72,14 +72,11 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
         ],
     )
     facts: dict[str, Any] = {key: escape_markdown(name) for key, name in names.items()}
-    facts |= {"trainable": outcome["trainable"], "scores": scores}
-    facts |= {"folds": [run.recipe.fold for run in averaged]}
-    facts |= {"sampled": any(run.tokens != spec.tokens for run in averaged)}
+    facts |= {"spec": spec, "outcome": outcome, "scores": scores, "averaged": averaged}
     facts |= {"encodes": encodes, "averages": averages, "fitted": is_fitted, "adapter": adapter}
     facts |= {"place": place, "repository": repository, "revision": revision, "repr": repr}
     facts |= {"auto_class": AUTO_CLASSES[head], "token_types": has_token_types(config)}
-    facts |= {"pipeline": pipeline, "spec": spec, "task_spec": task, "kind": task.of_kind}
-    facts |= {"labels": list(task.labels or ()), "texts": EXAMPLE_TEXTS[: len(task.text)]}
+    facts |= {"pipeline": pipeline, "texts": EXAMPLE_TEXTS[: len(task.text)]}
     facts |= {"cosine_factor": COSINE_FACTOR, "longest_answer": LONGEST_ANSWER}
     facts |= {"space": space_before_word(Tokenizer.from_file(str(pretrained / TOKENIZER)))}
     template = read_package_text("subtune.share", "card.md")

@@ -291,27 +291,24 @@ def _write_sentence_transformer(
     outputs, features = weight.shape
     width = features // 4 if embeddings > 1 else features
     modes = {field: tokens == read for tokens, field in POOLING_MODES.items()}
-    parts: dict[str, dict[str, Any]] = {
-        "Transformer": {},
-        "Pooling": {"word_embedding_dimension": width, **modes},
-        **({"Normalize": {}} if embeddings else {}),
-        "Dense": {"in_features": features, "out_features": outputs, "bias": True}
-        | {"activation_function": "torch.nn.modules.linear.Identity"},
-    }
-    paths = {part: f"{number}_{part}" if number else "" for number, part in enumerate(parts)}
-    if embeddings > 1:
-        paths["Dense"] = REGRESSION
+    # Maps the folder of each module after the encoder to the module's configuration.
+    folders: dict[str, dict[str, Any]] = {"1_Pooling": {"word_embedding_dimension": width, **modes}}
+    if embeddings:
+        folders["2_Normalize"] = {}
+    dense = REGRESSION if embeddings > 1 else f"{len(folders) + 1}_Dense"
+    folders[dense] = {"in_features": features, "out_features": outputs, "bias": True}
+    folders[dense] |= {"activation_function": "torch.nn.modules.linear.Identity"}
     modules = [
         {"idx": number, "name": str(number), "path": path}
-        | {"type": f"sentence_transformers.models.{part}"}
-        for number, (part, path) in enumerate(paths.items())
+        | {"type": f"sentence_transformers.models.{path.partition('_')[2] or 'Transformer'}"}
+        for number, path in enumerate(["", *folders])
         if path != REGRESSION
     ]
     length = {"max_seq_length": max_length, "do_lower_case": False}
     written: dict[str, Any] = {"modules.json": modules, "sentence_bert_config.json": length}
-    written |= {f"{paths[part]}/config.json": parts[part] for part in paths if paths[part]}
+    written |= {f"{folder}/config.json": fields for folder, fields in folders.items()}
     for name, content in written.items():
         (draft / name).parent.mkdir(exist_ok=True)
         (draft / name).write_text(json.dumps(content, indent=2) + "\n")
     tensors = {"linear.weight": weight.contiguous(), "linear.bias": bias.contiguous()}
-    save_file(tensors, draft / paths["Dense"] / "model.safetensors")
+    save_file(tensors, draft / dense / "model.safetensors")

@@ -2,7 +2,6 @@
 
 import io
 import itertools
-import json
 import math
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 
 from subtune.analysis.chosen_runs import SETTING
-from subtune.analysis.tables import find_table_files, read_table
+from subtune.analysis.tables import find_table_files, read_table, write_lists_as_json
 from subtune.core.errors import SubtuneError, convert_errors, format_allowed, join_names
 from subtune.core.files import Layout, require_new, write_text
 from subtune.core.gpus import hold_gpu
@@ -96,13 +95,14 @@ def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[Ru
     [file] = write_drawn_rows({split: rows}, {split: chosen}, folder).values()
     data = data.replace(version=files_version({"train": Path(file)}), splits=("train",))
     tokens = spec.tokens.replace(data=data)
-    places, model = {"files": {"train": file}}, layout.model(spec.model.id)
-    made, outputs = {"rows": layout.dataset(data.key)}, {"tokens": layout.tokens(tokens.key)}
-    inputs, written = {**made, "model": model}, tokens.json_types
-    dataset = Job("dataset", data.key, data.json_types, {}, made, places)
-    for job in (dataset, Job("tokens", tokens.key, written, inputs, outputs, {})):
-        [output] = job.outputs.values()
-        if not Path(output).exists():
+    read, made = {"rows": layout.dataset(data.key)}, {"tokens": layout.tokens(tokens.key)}
+    inputs, files = read | {"model": layout.model(spec.model.id)}, {"files": {"train": file}}
+    jobs = (
+        Job("dataset", data.key, data.json_types, {}, read, files),
+        Job("tokens", tokens.key, tokens.json_types, inputs, made, {}),
+    )
+    for job in jobs:
+        if not all(Path(output).exists() for output in job.outputs.values()):
             with redirect_stdout(io.StringIO()):
                 run_job(job)
     return spec.replace(tokens=tokens), f"{len(chosen):,} of {whole.rows:,} examples"
@@ -216,16 +216,11 @@ def predict_table(
             raise SubtuneError(
                 f"{table}: column {column!r} has a name reserved for predictions; rename it"
             )
-
-    def as_text(cell: Any) -> Any:
-        return json.dumps(cell, ensure_ascii=False) if isinstance(cell, list | dict) else cell
-
     predicted = predict_rows(layout, run, task, rows, str(table), minutes)
-    frame = pd.concat([frame, predicted], axis=1)
-    text = frame.map(as_text).to_csv(index=False, float_format="%.7g")
+    written = write_lists_as_json(pd.concat([frame, predicted], axis=1))
     require_new(target)
     with convert_errors(f"cannot write {target}"):
-        write_text(target, text)
+        write_text(target, written.to_csv(index=False, float_format="%.7g"))
     return len(frame)
 
 

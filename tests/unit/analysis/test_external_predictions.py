@@ -73,5 +73,5 @@ def test_a_system_is_compared_but_never_what_to_train(tmp_path):
     chosen, rows = compare_external(tmp_path, "mrpc", {"truth": truth}, seeds=3)
     assert accuracy_score(tables_of("mrpc")[1]["label"], truth.argmax(1)) == 1
     [answer] = find_answers(chosen, rows)
-    assert (answer.reference, answer.candidate) == ("Full", None)
+    assert (answer.compared.reference, answer.candidate) == ("Full", None)
     assert summarise_methods(chosen, rows).set_index("method").loc["truth", "sure"]

@@ -60,7 +60,8 @@ def test_labels_have_the_scores_of_scikit_learn():
 @pytest.mark.parametrize(("successes", "total"), [(0, 7), (3, 7), (7, 7), (40, 1000)])
 def test_intervals_of_shares_are_those_of_scipy(successes, total):
     expected = binomtest(successes, total).proportion_ci(method="wilson")
-    assert wilson_interval(successes, total) == pytest.approx((successes / total, *expected))
+    found = wilson_interval(np.array(successes), np.array(total))
+    assert found == pytest.approx((successes / total, *expected))
 
 
 def test_each_label_of_a_multi_label_task_has_its_scores():

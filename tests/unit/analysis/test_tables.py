@@ -17,7 +17,6 @@ from subtune.analysis.tables import (
     column_meanings,
     list_runs,
     order_columns,
-    read_model_and_method_names,
     read_table,
     table_of_runs,
 )
@@ -164,7 +163,7 @@ def test_runs_are_listed_under_the_names_that_a_configuration_gave(tmp_path, dir
     broken = Path(Layout(str(results)).data("broken", "scores"))
     broken.parent.mkdir(parents=True)
     broken.write_bytes(b"\xff,\n")
-    runs, _ = list_runs(results / "runs", read_model_and_method_names(str(results)))
+    runs, _ = list_runs(Layout(str(results)))
     assert runs.set_index("run").loc[specs[0].id, ["model", "method"]].tolist() == [
         "NA",
         "mine, top 20%, cv",
@@ -186,7 +185,7 @@ def test_an_unreadable_record_is_named_and_the_others_are_listed(listed, tmp_pat
 
 
 def test_runs_are_listed_by_name_with_their_sizes(listed, capsys):
-    table = list_runs(listed / "runs", {})[0].set_index("method")
+    table = list_runs(Layout(str(listed)))[0].set_index("method")
     assert sorted(table.index) == ["bitfit", "full", "layernorm"]
     row = table.loc["layernorm"]
     assert row["trained"] == 2 * 2 * 32 + 66
@@ -202,7 +201,7 @@ def test_the_list_of_runs_has_a_column_of_folds_only_if_there_are_folds(
 ):
     folds = [examples.run_spec(fold=Fold(of=2, number=number)) for number in (1, 0)]
     record(tmp_path / "runs", folds, tiny_bert)
-    assert list_runs(tmp_path / "runs", {})[0]["fold"].tolist() == [0, 1]
+    assert list_runs(Layout(str(tmp_path)))[0]["fold"].tolist() == [0, 1]
     assert run_command(tmp_path) == 0
     assert "fold" in capsys.readouterr().out
     assert run_command(listed) == 0
@@ -223,7 +222,11 @@ def test_runs_that_tried_another_rate_are_listed_last(tmp_path, tiny_bert):
     rates = (1e-3, 0.5)
     low, high = (examples.run_spec(learning_rate=rate) for rate in rates)
     record(tmp_path / "runs", [low, high], tiny_bert)
-    for chosen, order in ((set(), rates), ({high.id}, rates[::-1]), ({low.id}, rates)):
-        table, _ = list_runs(tmp_path / "runs", {}, chosen)
+    layout = Layout(str(tmp_path))
+    path = Path(layout.data("one", "chosen"))
+    path.parent.mkdir(parents=True)
+    for chosen, order in (([], rates), ([high.id], rates[::-1]), ([low.id], rates)):
+        pd.DataFrame({"run": chosen}).to_parquet(path, index=False)
+        table, _ = list_runs(layout)
         assert table["learning_rate"].tolist() == [*order]
     assert "tried" not in table

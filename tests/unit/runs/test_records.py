@@ -16,7 +16,7 @@ from subtune import cli
 from subtune.analysis.run_scores import require_scores_of_predictions
 from subtune.analysis.tables import list_runs
 from subtune.core.errors import SubtuneError
-from subtune.core.files import write_text
+from subtune.core.files import Layout, write_text
 from subtune.runs import records
 from tests.helpers import examples
 from tests.helpers.records import flip_a_bit, record
@@ -177,7 +177,7 @@ def test_a_run_that_diverged_is_on_record_without_a_score(tmp_path, tiny_bert):
     assert math.isnan(last["validation/accuracy"])
     assert set(last) == {"epoch", "train_loss", "seconds", "validation/accuracy"}
     assert records.read_spec(store, diverged).id == diverged
-    [row] = list_runs(store, {})[0].to_dict("records")
+    [row] = list_runs(Layout(str(tmp_path)))[0].to_dict("records")
     assert row["diverged"] and math.isnan(row["score"]) and pd.isna(row["best_epoch"])
 
 

@@ -11,6 +11,7 @@ from subtune import cli
 from subtune.analysis.run_scores import require_scores_of_predictions
 from subtune.analysis.tables import list_runs, table_of_runs
 from subtune.core.errors import SubtuneError
+from subtune.core.files import Layout
 from subtune.data.load import load_rows, tokenize
 from subtune.data.subsets import split_off_fold
 from subtune.methods import METHODS
@@ -128,19 +129,20 @@ def test_embeddings_of_pairs_are_divided_by_rows(tmp_path, tiny_bert):
 
 @pytest.mark.parametrize("method", ["full", "lora-I"])
 def test_a_refit_is_a_run_on_all_rows_that_is_cut(method, tmp_path, model, tokens):
+    store = tmp_path / "runs"
     plain = examples.run_spec(METHODS[method], epochs=4, learning_rate=3e-3)
-    train(tmp_path, [plain], model, tokens)
-    best = records.read_outcome(tmp_path, plain.id)["best_epoch"]
+    train(store, [plain], model, tokens)
+    best = records.read_outcome(store, plain.id)["best_epoch"]
     judged = plain.replace(recipe=plain.recipe.replace(fold=FOLDS[1], patience=2))
     refit = judged.make_refit(best)
-    train(tmp_path, [refit], model, datasets.DatasetDict({"train": tokens["train"]}))
-    assert_same_files(tmp_path, refit.id, tmp_path, plain.id, CHANGES)
-    losses = without_seconds(tmp_path, plain.id)[["epoch", "train_loss"]].head(best)
-    pd.testing.assert_frame_equal(without_seconds(tmp_path, refit.id), losses)
-    outcome = records.read_outcome(tmp_path, refit.id)
+    train(store, [refit], model, datasets.DatasetDict({"train": tokens["train"]}))
+    assert_same_files(store, refit.id, store, plain.id, CHANGES)
+    losses = without_seconds(store, plain.id)[["epoch", "train_loss"]].head(best)
+    pd.testing.assert_frame_equal(without_seconds(store, refit.id), losses)
+    outcome = records.read_outcome(store, refit.id)
     assert (outcome["best_epoch"], outcome["scores"], outcome["diverged"]) == (best, {}, False)
-    assert not len(records.read_recorded_predictions(tmp_path, refit.id)["idx"])
-    assert refit.id in set(list_runs(tmp_path, {})[0]["run"])
+    assert not len(records.read_recorded_predictions(store, refit.id)["idx"])
+    assert refit.id in set(list_runs(Layout(str(tmp_path)))[0]["run"])
 
 
 def test_a_refit_of_embeddings_is_a_regression_on_all_rows(tmp_path, model, tokens):
@@ -250,7 +252,7 @@ def test_embeddings_predict_each_row_and_change_no_encoder(tmp_path, tiny_bert):
     assert (predictions["label"] == expected).all()
     assert set(records.read_sizes(store, spec.id)) == {"classifier.weight", "classifier.bias"}
     require_scores_of_predictions([spec.id], store)
-    [listed] = list_runs(store, {})[0].to_dict("records")
+    [listed] = list_runs(Layout(str(tmp_path)))[0].to_dict("records")
     assert (listed["method"], listed["train_rows"]) == ("embeddings", "all")
     assert pd.isna([listed[name] for name in ("learning_rate", "batch_size", "epochs")]).all()
     place = {"experiment": "mine", "model": "tiny", "task": "rte", "method": "embeddings"}
