@@ -6,8 +6,7 @@ These argument names have the same meaning in all modules:
 * ``sizes``: the runs on all training set sizes, scored in all metrics, from
   `subtune.analysis.run_scores.score_in_all_metrics`
 * ``row_scores``: jackknife pseudo-values of scores, with one row per run, from
-  `subtune.analysis.run_scores.tabulate_pseudo_values`. ``pseudo_values`` is ``row_scores``
-  with the run as index.
+  `subtune.analysis.run_scores.tabulate_pseudo_values`
 * ``columns``: the score columns of the experiment's tables (each has a task, a split and a metric)
 * ``printed``: a table of numbers printed in a paper
 * ``sums``: the Fisher information of each tensor, as a table with the columns ``task``,

@@ -39,7 +39,7 @@ class Answer:
         candidate: the chosen method, compared with the reference or, if the reference is chosen,
             with full fine-tuning. If the decision is *undecided*, *everything* or *probably
             everything*, the candidate is the smaller method with the highest probability.
-        runs: the scores of all compared runs.
+        runs: the scores of all compared runs, from `select_scored_runs`.
         is_finished: whether all planned runs of all methods are recorded.
         more_seeds: the number of additional seeds needed to be sure whether the candidate is within
             the margin, if known.
@@ -65,20 +65,18 @@ def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> list[Answer]
 
     In an experiment that reproduces a paper, each model has separate answers.
     """
-    pseudo_values, found = row_scores.set_index("run"), []
-    for models, runs_of_models in select_scored_runs(chosen).groupby("models", sort=False):
+    found, scored = [], select_scored_runs(chosen, row_scores)
+    for models, runs_of_models in scored.groupby("models", sort=False):
         questions = [*runs_of_models.groupby(QUESTION, sort=False)]
-        found += [_build_answer(question, runs, pseudo_values) for question, runs in questions]
+        found += [_build_answer(question, runs) for question, runs in questions]
         if len(questions) > 1:
-            together = _build_answer((models, ALL_TASKS, "mean"), runs_of_models, pseudo_values)
+            together = _build_answer((models, ALL_TASKS, "mean"), runs_of_models)
             found += [together] if together.candidate else []
     return found
 
 
-def _build_answer(
-    question: tuple[str, str, str], runs: pd.DataFrame, pseudo_values: pd.DataFrame
-) -> Answer:
-    margin, compared = float(runs["margin"].min()), compare_with_reference(runs, pseudo_values)
+def _build_answer(question: tuple[str, str, str], runs: pd.DataFrame) -> Answer:
+    margin, compared = float(runs["margin"].min()), compare_with_reference(runs)
     done = runs.groupby(["title", "task"]).agg({"run": "size", "planned": "max"})
     is_finished = bool((done["run"] >= done["planned"]).all())
     decision, candidate = choose_method(compared, margin)

@@ -9,6 +9,7 @@ also holds against its rival, because one of several methods often scores higher
 `benchmarks.answers` counts the wrong answers.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -115,12 +116,14 @@ class MethodComparison(NamedTuple):
     with_full: dict[str, Candidate]
 
 
-def select_scored_runs(chosen: pd.DataFrame) -> pd.DataFrame:
+def select_scored_runs(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame:
     """Select the scores by which methods are compared, on the test set if there is one.
 
     Adds ``models`` (the models that are compared in one answer), ``trained`` (the number of trained
-    parameters, without the classifier), ``title`` (with the model's name if there are several) and
-    ``is_full``.
+    parameters, without the classifier), ``title`` (with the model's name if there are several),
+    ``is_full``, and three columns from ``row_scores``: the number of scored examples, ``rows``,
+    their hash, and ``parts``, the pseudo-values ``[parts]``. For a run without pseudo-values, these
+    are 0, an empty string, and NaN.
     """
     judged = chosen[chosen["judges"]]
     trainable = judged[judged["encoder_size"].notna()]
@@ -130,12 +133,16 @@ def select_scored_runs(chosen: pd.DataFrame) -> pd.DataFrame:
     titles = [title_with_mask(row) for row in judged[METHOD].to_dict("records")]
     title = pd.Series(titles, judged.index, dtype=object)
     has_model = (judged["encoder_size"].fillna(0) > 0) & (models != judged["model"])
+    known = row_scores.set_index("run").reindex(judged["run"])
     judged = judged.assign(
         models=models,
         # A method without a model trains only a classifier.
         trained=count_encoder_parameters(judged).mask(judged["encoder_size"] == 0, 0),
         title=title.where(~has_model, title + " of " + judged["model"]),
         is_full=(judged["method"] == FULL) & judged["scope"].isna(),
+        rows=known["rows"].fillna(0).astype(int).to_numpy(),
+        rows_hash=known["rows_hash"].fillna("").to_numpy(),
+        parts=[*known[PART_COLUMNS].to_numpy(float)],
     )
     # A run of a method that uses no model (such as `tf-idf`) has one row for each model; keep only
     # one.
@@ -147,20 +154,18 @@ def are_scored_on_folds(runs: pd.DataFrame) -> bool:
     return bool((runs["fold"].notna() & runs["decides"]).all())
 
 
-def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> MethodComparison:
+def compare_with_reference(runs: pd.DataFrame) -> MethodComparison:
     """Choose the reference, and compare all methods with the reference and with full fine-tuning.
 
     The reference is full fine-tuning of the best model. If other methods surely beat it by at least
     the margin, the reference is the one with the largest difference. If it has no score, the
     reference is the method with the highest score. External predictions are never the reference.
 
-    Args:
-        runs: the rows of `select_scored_runs` with the same values in the columns `QUESTION`.
-        pseudo_values: from `subtune.analysis.run_scores.tabulate_pseudo_values`, indexed by run.
+    ``runs`` are the rows of `select_scored_runs` with the same values in the columns `QUESTION`.
     """
-    runs_of = _index_runs(runs, pseudo_values)
+    runs_of = _index_runs(runs)
     full = _find_best(runs[runs["is_full"]])
-    with_full = _compare_methods(runs, runs_of, full, pseudo_values)
+    with_full = _compare_methods(runs, runs_of, full)
     if full in with_full:
         margin = runs["margin"].min()
         better = [
@@ -176,7 +181,7 @@ def compare_with_reference(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> M
         full, reference = "", _find_best(runs[runs["encoder_size"].notna()])
     if reference == full:
         return MethodComparison(reference, full, with_full, with_full)
-    methods = _compare_methods(runs, runs_of, reference, pseudo_values)
+    methods = _compare_methods(runs, runs_of, reference)
     return MethodComparison(reference, full, methods, with_full)
 
 
@@ -188,23 +193,17 @@ def _find_best(runs: pd.DataFrame) -> str:
 
 
 # Maps each method's title to its runs by task and metric, and then by seed and fold. A run is a row
-# of scores, in which ``judged_fold`` is -1 if all runs are scored on the same examples, ``rows`` is
-# the number of scored examples, and ``parts`` are the pseudo-values ``[parts]``, which are NaN
-# without recorded predictions.
+# of `select_scored_runs`, with ``judged_fold``, which is -1 if all runs are scored on the same
+# examples.
 _Run = Mapping[str, Any]
 _RunsOf = Mapping[str, Mapping[tuple[str, str], Mapping[tuple[int, float], _Run]]]
 # The pairs of runs of two methods with the same seed and fold, for each task and metric.
 _Pairs = Mapping[tuple[str, str], Sequence[tuple[_Run, _Run]]]
 
 
-def _index_runs(runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> _RunsOf:
-    of_runs, fold = pseudo_values.reindex(runs["run"]), runs["fold"].astype(float).fillna(-1)
-    runs = runs.assign(
-        fold=fold,
-        judged_fold=fold.where(runs["decides"], -1),
-        rows=of_runs["rows"].fillna(0).astype(int).to_numpy(),
-        parts=[*of_runs[PART_COLUMNS].to_numpy(float)],
-    )
+def _index_runs(runs: pd.DataFrame) -> _RunsOf:
+    fold = runs["fold"].astype(float).fillna(-1)
+    runs = runs.assign(fold=fold, judged_fold=fold.where(runs["decides"], -1))
     tasks = dict.fromkeys(runs[TASK].itertuples(index=False, name=None))
     found: dict[str, Any] = {title: {task: {} for task in tasks} for title in runs["title"]}
     for row in runs.to_dict("records"):
@@ -224,9 +223,7 @@ def _pair_runs(runs_of: _RunsOf, title: str, other: str) -> _Pairs:
     return found
 
 
-def _compare_methods(
-    runs: pd.DataFrame, runs_of: _RunsOf, reference: str, pseudo_values: pd.DataFrame
-) -> dict[str, Candidate]:
+def _compare_methods(runs: pd.DataFrame, runs_of: _RunsOf, reference: str) -> dict[str, Candidate]:
     """Compare each method with a reference. Return comparisons by title, the smallest method first.
 
     A method is left out if its difference is missing on a task.
@@ -239,10 +236,9 @@ def _compare_methods(
     found = []
     for title, own in runs.groupby("title", sort=False):
         if pairs := _pair_runs(runs_of, str(title), reference):
-            every = [pair for both in pairs.values() for pair in both]
-            ids = [[run["run"] for run in side] for side in zip(*every, strict=True)]
             with locate_errors(f"{title} and {reference}"):
-                require_same_rows(pseudo_values, *ids)
+                for run, partner in itertools.chain.from_iterable(pairs.values()):
+                    require_same_rows(run, partner)
             found.append(_compare_method(own, pairs, runs, runs_of, rivals))
     # External predictions come last. The size of their encoder is NaN.
     found = sorted(found, key=lambda c: (math.isnan(c.encoder_size), *c.sort_key, -c.score))
@@ -336,9 +332,9 @@ def _format_sample(studies: Sequence[Study], judged_by: str) -> str:
 
 def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame:
     """Summarise each method in one row per model and task, as ``columns.csv`` explains."""
-    pseudo_values, rows = row_scores.set_index("run"), []
-    for question, runs in select_scored_runs(chosen).groupby(QUESTION, sort=False):
-        reference, full, compared, with_full = compare_with_reference(runs, pseudo_values)
+    rows = []
+    for question, runs in select_scored_runs(chosen, row_scores).groupby(QUESTION, sort=False):
+        reference, full, compared, with_full = compare_with_reference(runs)
         keys = ["title", "model", *METHOD]
         for (title, *method), same in runs.groupby(keys, sort=False, dropna=False):
             candidate = compared.get(str(title))

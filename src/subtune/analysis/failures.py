@@ -27,10 +27,10 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import intervals
-from subtune.analysis.answer import find_answers
+from subtune.analysis.answer import ALL_TASKS, find_answers
 from subtune.analysis.candidates import are_scored_on_folds, select_scored_runs
 from subtune.analysis.judged_epochs import read_scored_predictions
-from subtune.analysis.run_scores import PART_COLUMNS, require_same_rows
+from subtune.analysis.run_scores import require_same_rows
 from subtune.core.errors import join_names, locate_errors
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
@@ -89,18 +89,16 @@ def read_method_predictions(
 
     Only classification and regression of whole texts are included.
     """
-    judged, found = select_scored_runs(chosen).dropna(subset=["value"]), []
+    found = []
     for answer in find_answers(chosen, row_scores):
+        if answer.task == ALL_TASKS:
+            continue
         named = answer.compared.full
         if answer.candidate and not str(answer.decision).endswith("everything"):
             named = answer.candidate.title
-        of_task = judged[(judged["task"] == answer.task) & (judged["metric"] == answer.metric)]
-        of_task = of_task[of_task["models"] == answer.models]
+        scored = answer.runs.dropna(subset=["value"])
         for title in dict.fromkeys(filter(None, [named, answer.compared.full])):
-            runs = of_task[of_task["title"] == title]
-            if runs.empty:
-                # The answer for all tasks together has no runs.
-                continue
+            runs = scored[scored["title"] == title]
             task = records.read_spec(store, runs["run"].iloc[0]).tokens.data.task
             if task.of_kind.head == SEQUENCE_CLASSIFICATION:
                 found.append(_read_method(task, runs, store, title == named))
@@ -252,27 +250,28 @@ def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame
     the seeds and folds that have runs on all sizes; ``gain``, ``low`` and ``high`` are NaN except
     for the largest size.
     """
-    by_run, found = row_scores.set_index("run"), list[pd.DataFrame]()
-    pseudo_values, rows_of_runs = by_run[PART_COLUMNS], by_run["rows"]
-    judged = select_scored_runs(best).dropna(subset=["value"])
-    judged = judged[judged["scope"].isna() & judged["run"].isin(row_scores["run"])]
+    found = list[pd.DataFrame]()
+    judged = select_scored_runs(best, row_scores).dropna(subset=["value"])
+    judged = judged[judged["scope"].isna() & (judged["rows"] > 0)]
     largest = judged.groupby("task")["train_rows"].max()
     for (task, title), runs in judged.groupby(["task", "title"], sort=False):
         every = runs.assign(fold=runs["fold"].fillna(-1))
         every = every.drop_duplicates(["seed", "fold", "train_rows"])
-        table = every.pivot(index=["seed", "fold"], columns="train_rows", values=["value", "run"])
-        table = table.dropna()
+        cells = ["value", "run", "rows", "rows_hash", "parts"]
+        table = every.pivot(index=["seed", "fold"], columns="train_rows", values=cells).dropna()
         numbers = [*table["value"].columns]
         if len(numbers) < 2 or table.empty or numbers[-1] < largest[task]:
             continue
+        of_size = [table.xs(n, axis="columns", level=1).to_dict("records") for n in numbers]
         with locate_errors(f"{title} with {join_names(map(str, numbers))} training examples"):
-            for number in numbers:
-                require_same_rows(by_run, table["run"][number], table["run"][numbers[-1]])
+            for compared in zip(*of_size, strict=True):
+                for run in compared:
+                    require_same_rows(run, compared[-1])
         weights = compute_gain_weights(numbers)
         gains = table["value"].to_numpy(float) @ weights
-        values = np.tensordot(weights, [pseudo_values.loc[table["run"][n]] for n in numbers], 1)
+        values = np.tensordot(weights, [[run["parts"] for run in same] for same in of_size], 1)
         folds = table.index.get_level_values("fold").nunique() if are_scored_on_folds(runs) else 0
-        counts = rows_of_runs.loc[table["run"][numbers[-1]]].tolist()
+        counts = [run["rows"] for run in of_size[-1]]
         study = intervals.estimate_study_of_runs(gains.tolist(), values, counts, folds)
         gain = intervals.mean_interval([study])
         scores = table["value"].astype(float).mean()

@@ -232,17 +232,17 @@ def score_external_predictions(
     return set_types(table, "scores"), pd.DataFrame(parts, columns=[*ROW_COLUMNS])
 
 
-def require_same_rows(
-    pseudo_values: pd.DataFrame, runs: Iterable[str], others: Iterable[str]
-) -> None:
-    """Raise a `SubtuneError` if compared runs are known to be scored on different rows."""
-    hashes = pseudo_values["rows_hash"].to_dict()
-    for run, other in zip(runs, others, strict=True):
-        if {run, other} <= hashes.keys() and hashes[run] != hashes[other]:
-            raise SubtuneError(
-                f"runs {run} and {other} are scored on different rows, so their scores cannot be "
-                "compared; train both with this version of subtune, in a new results directory"
-            )
+def require_same_rows(run: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+    """Raise a `SubtuneError` if two compared runs are known to be scored on different rows.
+
+    The runs are rows of `subtune.analysis.candidates.select_scored_runs`.
+    """
+    if len({run["rows_hash"], other["rows_hash"]} - {""}) > 1:
+        raise SubtuneError(
+            f"runs {run['run']} and {other['run']} are scored on different rows, so their scores "
+            "cannot be compared; train both with this version of subtune, in a new results "
+            "directory"
+        )
 
 
 def compute_with_evaluate(

@@ -136,11 +136,11 @@ def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set
     than the margin. Then method ``m`` is the answer with a probability of at most
     ``min(P(m), 1 - max_s P(s))``, where ``s`` ranges over all smaller methods.
     """
-    pseudo_values, found = row_scores.set_index("run"), set[Method]()
-    for model, same in select_scored_runs(chosen).groupby("model"):
+    found = set[Method]()
+    for model, same in select_scored_runs(chosen, row_scores).groupby("model"):
         methods = dict(same[["title", "method"]].itertuples(index=False))
         best_smaller = 0.0
-        for title, candidate in compare_with_reference(same, pseudo_values).methods.items():
+        for title, candidate in compare_with_reference(same).methods.items():
             if methods[title] != FULL and candidate.studies:
                 if min(candidate.chance, 1 - best_smaller) < LEAST_PROBABILITY:
                     found.add((str(model), methods[title]))
