@@ -47,13 +47,8 @@ def measure(
 
 def _train_with_subtune(setting: inputs.Setting, runs: list[Run]) -> list[Outcome]:
     """Train runs side by side, as a job does."""
-    named = {str(number): run for number, run in enumerate(runs)}
-    results = dict(
-        train_side_by_side(setting.model, setting.examples, setting.task, named, lambda line: None)
-    )
+    shared = setting.model, setting.examples, setting.task
     return [
-        Outcome(
-            results[name].best.first_score, sum(row["seconds"] for row in results[name].history)
-        )
-        for name in named
+        Outcome(run.best.first_score, sum(row["seconds"] for row in run.history))
+        for run in train_side_by_side(*shared, runs, lambda line: None)
     ]

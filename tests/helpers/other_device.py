@@ -109,8 +109,10 @@ def main(directory: str, task_name: str, kinds: str) -> None:
                     assert len(result.history) == 1
         for in_full in ((), there.parameters):
             fisher_information(there, tokens["train"], task, in_full=in_full)
-        pack = recipe.pack_batch
-        recipe.pack_batch = lambda *of: replace(pack(*of), labels=pack(*of).labels.cpu())
+        pack = recipe.pack_micro_batches
+        recipe.pack_micro_batches = lambda *of: [
+            (places, replace(packed, labels=packed.labels.cpu())) for places, packed in pack(*of)
+        ]
         with pytest.raises(RuntimeError, match=f"at least two devices, {DEVICE}:0 and cpu"):
             train(there, split_examples, task, runs)
 

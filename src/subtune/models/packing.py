@@ -13,13 +13,31 @@ the longest one, but only for attention. Here, a batch has two buckets::
                             b b ·          d d d d d
                             m = 2, l = 3   m = 2, l = 5
 
+For example, a head for token classification reads no word of the text ``2 3``, the word 7 of
+``2 7 3``, and three words of ``2 8 9 8 3``. All arrays of the batch are printed below; those with a
+fixed shape continue after the bar with the tail. The only bucket is that of a model with one
+attention head; each row of its ``padding`` belongs to one example::
+
+    ids               2 3  2 7 3  2 8 9 8 3  |  2
+    positions         0 1  0 1 2  0 1 2 3 4  |  0
+    example           0 0  1 1 1  2 2 2 2 2  |  3
+    starts            0    2      5          |  10
+    reads                    3      6 7 8    |
+    read_of                  1      2 2 2    |
+    labels                   1      0 1 0    |
+    padding           0 0 -inf -inf -inf, 0 0 0 -inf -inf, 0 0 0 0 0
+    padded_positions  0 1  5 6 7  10 11 12 13 14
+
+If a head reads more than 15 tokens of a batch with a fixed shape, their number is rounded up, too.
+Then ``reads`` ends with zeros, ``read_of`` with ``n`` (here: 3), and ``labels`` with `IGNORED`.
+
 Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads,
 ``o`` outputs, ``h`` = ``a·d`` hidden size, ``a`` attention heads, ``d`` size of a head; in one
 bucket ``m`` examples, ``s`` tokens, ``l`` tokens of the longest example.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -82,9 +100,8 @@ class PackedBatch:
         example: the index of each token's example, ``[t]``; ``n`` for tokens of the tail.
         starts: the index of the first token of each example and of the tail, if any, ``[n]`` or
             ``[n + 1]``.
-        reads: the indices of the tokens that the head reads, possibly in the tail, ``[q]``; None
-            for first tokens.
-        read_of: the example of each token that the head reads, ``[q]``; ``n`` for the tail.
+        reads: the indices of the tokens that the head reads, ``[q]``; None for first tokens.
+        read_of: the example of each token that the head reads, ``[q]``; ``n`` after the last one.
         labels: classes or numbers ``[n]``, positions ``[n, 2]``, zeros and ones ``[n, o]``, or for
             token classification ``[q]``, `IGNORED` in the tail.
         buckets: the buckets of attention on a CPU, which contain all examples in order, or none.
@@ -235,6 +252,20 @@ def average_logits_per_example(logits: Tensor, batch: PackedBatch) -> Tensor:
     lengths = (batch.read_of == numbers[:, None]).sum(1)
     means = torch.segment_reduce(by_token, "mean", lengths=lengths, unsafe=True)
     return means[: batch.examples].transpose(0, 1)
+
+
+def pack_micro_batches(
+    examples: Examples, index: np.ndarray, encoder: Encoder, fixed_shape: bool = False
+) -> Iterator[tuple[np.ndarray, PackedBatch]]:
+    """Sort a batch by length, split it into micro-batches, and pack each of them.
+
+    Yields:
+        The places in ``index`` of the examples of a micro-batch, and the packed micro-batch.
+    """
+    lengths = examples.lengths[index]
+    order = np.argsort(lengths, kind="stable")
+    for places in split_into_micro_batches(order, lengths[order], encoder):
+        yield places, pack_batch(examples, index[places], encoder, fixed_shape)
 
 
 def split_into_micro_batches(

@@ -10,7 +10,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,13 +52,9 @@ class Checkpoints:
     seconds: float
     stop_reason: Callable[[], str | None] = lambda: None
 
-    def group_by_step(self, runs: Iterable[str]) -> list[list[str]]:
-        """Group runs by the step of their newest checkpoint. Runs without one form a group."""
-        by_step: dict[str | None, list[str]] = {}
-        for run in runs:
-            newest = next((path.name for path in newest_first(self.folder / run)), None)
-            by_step.setdefault(newest, []).append(run)
-        return list(by_step.values())
+    def newest_name(self, run: str) -> str | None:
+        """Return the name of a run's newest checkpoint, which begins with its step, if any."""
+        return next((path.name for path in newest_first(self.folder / run)), None)
 
     def remove_recorded(self, store: Path) -> None:
         """Remove the checkpoints that a killed job left for runs recorded in ``store``."""

@@ -20,10 +20,10 @@ from subtune.methods.single_entries import DiffPruningSettings
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import compute_logits
 from subtune.models.operations import DropoutMasks
-from subtune.models.packing import pack_batch, split_into_micro_batches
+from subtune.models.packing import pack_micro_batches
 from subtune.runs.spec import Recipe
 from subtune.tasks import TaskSpec
-from subtune.tasks.examples import Examples, shuffled_batches, sort_by_length
+from subtune.tasks.examples import Examples, shuffled_batches
 from subtune.training.checkpoints import CheckpointStore, State
 from subtune.training.evaluation import autocast
 from subtune.training.training_set import draw_training_set
@@ -124,9 +124,8 @@ class GateTraining:
         """Update ``w`` and ``α`` with the next batch."""
         started = time.monotonic()
         train, recipe, kind = self._train, self._recipe, self._kind
-        index = sort_by_length(self.batches[self.step], train.lengths)
-        parts = split_into_micro_batches(index, train.lengths[index], self._model)
-        batches = [pack_batch(train, part, self._model) for part in parts]
+        parts = pack_micro_batches(train, self.batches[self.step], self._model)
+        batches = [packed for _, packed in parts]
         labels = sum(kind.loss_divisor(packed.labels, self._label_weights) for packed in batches)
         differences = self._draw_differences()
         loss = self._settings.penalty * self._expected_size()

@@ -8,7 +8,8 @@ size, ``f`` features, ``o`` outputs.
 import contextlib
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from subtune.core.process import log_line
 from subtune.data.subsets import divide_rows
 from subtune.models.encoder import Encoder
 from subtune.models.forward import compute_hidden_states
-from subtune.models.packing import pack_batch, split_into_micro_batches
+from subtune.models.packing import pack_micro_batches
 from subtune.runs.spec import FitRecipe, ModelSpec
 from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.examples import Examples, Reads, evaluation_batches
@@ -71,35 +72,36 @@ def fit_embedding_regression(
     Raises:
         SubtuneError: an embedding is not finite.
     """
+    from sklearn.exceptions import ConvergenceWarning
+
     started = time.monotonic()
     model = check_padding(model, examples.values(), compute_hidden_states)
     train = examples["train"]
     index = draw_training_indices(train, recipe, np.random.default_rng(seed))
     features = compute_features(model, train, index)
     first_texts = index[:: len(index) // len(features)]
-    labels = train.labels[first_texts]
     sets = train.row_sets[np.searchsorted(train.row_indices, train.row[first_texts])]
-    columns = labels.T if labels.ndim > 1 else [labels]
-    each = [_fit_regression(features, column, sets, task, recipe, seed) for column in columns]
-    if labels.ndim > 1:
-        # Each label is a binary task, whose logit is the difference of the two logits.
-        each = [tuple(yes - no for no, yes in part) for part in each]
-        weight, bias = (np.stack(part) for part in zip(*each, strict=True))
-    else:
-        [(weight, bias)] = each
-    computed = {}
-    for split in filter(examples.__contains__, task.evaluation):
-        every = np.arange(len(examples[split]))
-        computed[split] = compute_features(model, examples[split], every) @ weight.T + bias
+    choose = partial(_tune_regression, features, sets, task, recipe, seed)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        fitted = fit_regression(choose, features, train.labels[first_texts], task.outputs)
+    weight, bias = (values.astype("f") for values in fitted)
+    predict = partial(predict_embedded, model, weight, bias)
     logits = features @ weight.T + bias
-    result = make_fit_result(
-        weight, bias, task, examples, first_texts, recipe, logits, computed, started
+    result = evaluate_regression(
+        weight, bias, task, examples, first_texts, recipe, logits, predict, started
     )
     result.delta = dict(zip(result.changes, map(torch.from_numpy, (weight, bias)), strict=True))
     return result
 
 
-def make_fit_result(
+def predict_embedded(
+    model: Encoder, weight: np.ndarray, bias: np.ndarray, examples: Examples
+) -> np.ndarray:
+    """Compute the logits ``[n, o]`` of a regression on embeddings."""
+    return compute_features(model, examples, np.arange(len(examples))) @ weight.T + bias
+
+
+def evaluate_regression(
     weight: np.ndarray,
     bias: np.ndarray,
     task: TaskSpec,
@@ -107,7 +109,7 @@ def make_fit_result(
     index: np.ndarray,
     recipe: FitRecipe,
     logits: np.ndarray,
-    computed: Mapping[str, np.ndarray],
+    predict: Callable[[Examples], np.ndarray],
     started: float,
 ) -> TrainingResult:
     """Build the result of a regression: the training loss and the scores, with an empty delta.
@@ -115,7 +117,7 @@ def make_fit_result(
     Args:
         index: for each row of the training data, the index of one of its examples, ``[n]``.
         logits: the logits of the examples at ``index``, ``[n, o]``.
-        computed: the logits of each evaluation split, by the split's name.
+        predict: computes the logits of a split.
         started: the value of ``time.monotonic()`` when the run began.
     """
     train, weights = examples["train"], None
@@ -126,7 +128,10 @@ def make_fit_result(
     outputs, labels = torch.from_numpy(logits), torch.from_numpy(train.labels[index])
     losses = task.of_kind.losses(outputs[None], labels, torch.arange(len(index)), weights)
     train_loss = losses.item() / float(task.of_kind.loss_divisor(labels, weights))
-    scores, result = score_splits(task, examples, computed), TrainingResult(weight.size + bias.size)
+    splits = filter(examples.__contains__, task.evaluation)
+    scores = score_splits(task, examples, {split: predict(examples[split]) for split in splits})
+    result = TrainingResult()
+    result.trainable = weight.size + bias.size
     fitted = {"classifier.weight": weight, "classifier.bias": bias}
     result.changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
     result.end_epoch(1, train_loss, time.monotonic() - started, scores)
@@ -134,11 +139,9 @@ def make_fit_result(
 
 
 def compute_features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:
-    """Compute the features of examples, ``[n, f]``.
+    """Compute the features of examples, ``[n, f]``, from their embeddings.
 
-    The features of a single text are its embedding. The two texts of a pair are adjacent examples.
-    If their embeddings are u and v, the features of the pair are u, v, ``|u − v|``, the elementwise
-    product ``u·v``, and the cosine of u and v, multiplied by `COSINE_FACTOR`.
+    The two texts of a pair are adjacent examples. Their cosine is multiplied by `COSINE_FACTOR`.
 
     Raises:
         SubtuneError: an embedding is not finite.
@@ -151,10 +154,16 @@ def compute_features(model: Encoder, examples: Examples, index: np.ndarray) -> n
         )
     if len(examples) == len(examples.row_indices):
         return embedded
-    u, v = embedded[::2], embedded[1::2]
+    return np.hstack(list_pair_features(embedded[::2], embedded[1::2], COSINE_FACTOR))
+
+
+def list_pair_features(u: Any, v: Any, factor: int) -> list[Any]:
+    """List the features of pairs: u, v, ``|u − v|``, ``u * v``, and ``factor`` times u·v.
+
+    ``u`` and ``v`` are arrays or sparse arrays ``[n, h]`` with one vector for each text.
+    """
     product = u * v
-    cosine = product.sum(1, keepdims=True)
-    return np.hstack([u, v, np.abs(u - v), product, COSINE_FACTOR * cosine])
+    return [u, v, abs(u - v), product, factor * product.sum(1)[:, None]]
 
 
 def compute_embeddings(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:
@@ -169,55 +178,76 @@ def compute_embeddings(model: Encoder, examples: Examples, index: np.ndarray) ->
     parts, order = [], []
     with torch.inference_mode(), autocast(model.device, "fp32"):
         for batch in evaluation_batches(lengths):
-            for part in split_into_micro_batches(batch, lengths[batch], model):
-                states = compute_hidden_states(model, pack_batch(examples, index[part], model))
-                tokens = counts[part].to(states.device)
+            for places, packed in pack_micro_batches(examples, index[batch], model):
+                states = compute_hidden_states(model, packed)
+                tokens = counts[batch[places]].to(states.device)
                 # On a GPU, `index_add_` would sum in a different order each time.
                 means = torch.segment_reduce(states, "mean", lengths=tokens, axis=0)
                 parts.append(normalize(means).cpu().numpy())
-                order.append(part)
+                order.append(batch[places])
     vectors = np.concatenate(parts)
     embedded = np.zeros((texts, vectors.shape[1]), vectors.dtype)
     embedded[rows[np.concatenate(order)]] = vectors
     return embedded
 
 
-def _fit_regression(
+def fit_regression(
+    choose: Callable[[np.ndarray], Any], features: Any, labels: np.ndarray, outputs: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Fit a regression, and return its weight ``[o, f]`` and bias ``[o]``.
+
+    If all labels belong to one class, the weight is 0.
+
+    Args:
+        choose: returns an unfitted ridge or logistic regression for labels ``[n]``.
+        features: an array or a sparse array ``[n, f]``.
+        labels: numbers or classes ``[n]``. If they are ``[n, o]``, with 0 or 1 for each label, one
+            regression is fitted for each label.
+        outputs: the number of outputs ``o``.
+    """
+    if labels.ndim > 1:
+        # Each label is a binary task, whose logit is the difference of the two logits.
+        fitted = [fit_regression(choose, features, column, outputs=2) for column in labels.T]
+        weight, bias = (
+            np.stack([yes - no for no, yes in part]) for part in zip(*fitted, strict=True)
+        )
+        return weight, bias
+    if outputs == 1:
+        ridge = choose(labels).fit(features, labels)
+        return ridge.coef_[None], np.array([ridge.intercept_])
+    classes = np.unique(labels)
+    weight, bias = np.zeros((outputs, features.shape[1])), np.full(outputs, ABSENT)
+    bias[classes] = 0
+    if len(classes) > 1:
+        logistic = choose(labels).fit(features, labels)
+        # For two classes, scikit-learn returns one row of coefficients, which gives the difference
+        # of the two logits.
+        halves = np.array([[-0.5], [0.5]]) if len(classes) == 2 else np.eye(len(classes))
+        weight[classes], bias[classes] = halves @ logistic.coef_, halves @ logistic.intercept_
+    return weight, bias
+
+
+def _tune_regression(
     features: np.ndarray,
-    labels: np.ndarray,
     sets: np.ndarray,
     task: TaskSpec,
     recipe: FitRecipe,
     seed: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Fit a logistic or ridge regression, and return its weight ``[o, f]`` and bias ``[o]``.
+    labels: np.ndarray,
+) -> Any:
+    """Choose the penalty of a logistic or ridge regression, and return the unfitted regression.
 
-    For one label of a multi-label task, ``o`` is 2 and labels are 0 and 1. The rows of a set
-    (``sets``) are in the same fold.
+    For one label of a multi-label task, labels are 0 and 1. The rows of a set (``sets``) are in the
+    same fold.
     """
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression, Ridge
 
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        if task.labels is None:
-            alpha = _choose_penalty(Ridge(), features, labels, sets, task, seed) or 1
-            ridge = Ridge(alpha=alpha).fit(features, labels)
-            return np.asarray(ridge.coef_[None], "f"), np.array([ridge.intercept_], "f")
-        outputs = 2 if task.of_kind.has_label_columns else task.outputs
-        weight, bias = np.zeros((outputs, features.shape[1]), "f"), np.full(outputs, ABSENT, "f")
-        classes = np.unique(labels)
-        bias[classes] = 0
-        if len(classes) == 1:
-            return weight, bias
-        logistic = LogisticRegression(class_weight=recipe.class_weights, max_iter=SEARCH_STEPS)
-        penalty = _choose_penalty(logistic, features, labels, sets, task, seed)
-        settings = {"max_iter": SOLVER_STEPS} | ({"C": 1 / penalty} if penalty else {})
-        logistic.set_params(**settings).fit(features, labels)
-    # For two classes, scikit-learn returns one row of coefficients, which gives the difference of
-    # the two logits.
-    halves = np.array([[-0.5], [0.5]]) if len(classes) == 2 else np.eye(len(classes))
-    weight[classes], bias[classes] = halves @ logistic.coef_, halves @ logistic.intercept_
-    return weight, bias
+    if task.labels is None:
+        return Ridge(alpha=_choose_penalty(Ridge(), features, labels, sets, task, seed) or 1)
+    logistic = LogisticRegression(class_weight=recipe.class_weights, max_iter=SEARCH_STEPS)
+    penalty = _choose_penalty(logistic, features, labels, sets, task, seed)
+    settings = {"max_iter": SOLVER_STEPS} | ({"C": 1 / penalty} if penalty else {})
+    return logistic.set_params(**settings)
 
 
 def _choose_penalty(

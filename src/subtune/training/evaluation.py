@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from subtune.methods.roles import is_embedding
+from subtune.methods.selection import Entries
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import PackedBatch, compute_logits
 from subtune.models.operations import PerRun, Weight
-from subtune.models.packing import pack_batch, split_into_micro_batches
+from subtune.models.packing import pack_batch, pack_micro_batches
 from subtune.runs.spec import Precision, Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import (
@@ -117,9 +118,9 @@ def compute_split_logits(
     parts, order = [], []
     with torch.inference_mode(), autocast(model.device, precision):
         for batch in evaluation_batches(examples.lengths, tokens):
-            for index in split_into_micro_batches(batch, examples.lengths[batch], model):
-                parts.append(compute_logits(model, pack_batch(examples, index, model), trained))
-                order += [np.arange(ends[n] - counts[n], ends[n]) for n in index]
+            for places, packed in pack_micro_batches(examples, batch, model):
+                parts.append(compute_logits(model, packed, trained))
+                order += [np.arange(ends[n] - counts[n], ends[n]) for n in batch[places]]
         # Copying all logits from the GPU at once is faster than copying them batch by batch.
         merged = torch.cat(parts, 1).cpu()
     return merged.numpy()[:, np.concatenate(order).argsort()]
@@ -190,7 +191,7 @@ def make_nan_evaluation(task: TaskSpec) -> Evaluation:
     return Evaluation({split: dict.fromkeys(task.metrics, math.nan) for split in task.evaluation})
 
 
-@dataclass
+@dataclass(eq=False)
 class TrainingResult:
     """The result of a run, or of its epochs so far.
 
@@ -211,12 +212,12 @@ class TrainingResult:
         changes: maps each tensor to its mean absolute change and its size, when the run ends.
     """
 
-    trainable: int
-    history: list[dict[str, float]] = field(default_factory=list)
-    evaluations: list[Evaluation] = field(default_factory=list)
-    best_epoch: int | None = None
-    delta: Delta = field(default_factory=dict)
-    changes: dict[str, tuple[float, int]] = field(default_factory=dict)
+    trainable: int = field(default=0, init=False)
+    history: list[dict[str, float]] = field(default_factory=list, init=False)
+    evaluations: list[Evaluation] = field(default_factory=list, init=False)
+    best_epoch: int | None = field(default=None, init=False)
+    delta: Delta = field(default_factory=dict, init=False)
+    changes: dict[str, tuple[float, int]] = field(default_factory=dict, init=False)
 
     @property
     def best(self) -> Evaluation:
@@ -227,13 +228,6 @@ class TrainingResult:
     def diverged(self) -> bool:
         """True if a training loss or a score is not finite."""
         return bool(self.history) and self.best_epoch is None
-
-    def has_ended(self, recipe: Recipe) -> bool:
-        """Return whether the run diverged, completed its epochs, or used up its ``patience``."""
-        epochs, best, patience = len(self.history), self.best_epoch, recipe.patience
-        if self.diverged or epochs == (recipe.refit or recipe.epochs):
-            return True
-        return patience is not None and best is not None and epochs - best >= patience
 
     def end_epoch(
         self, epoch: int, train_loss: float, seconds: float, evaluation: Evaluation
@@ -248,6 +242,40 @@ class TrainingResult:
             self.best_epoch = epoch
         self.history.append(row)
         self.evaluations.append(evaluation)
+
+
+@dataclass(eq=False)
+class Run(TrainingResult):
+    """A run in training: its settings, and its result so far.
+
+    ``dataclasses.replace(run)`` returns a copy that has not been trained.
+
+    Attributes:
+        entries: the trained entries of each tensor, by tensor name.
+        seed: the seed of all random numbers.
+        start: maps the names of tensors to initial values that replace the pretrained ones. Only
+            trained entries may differ from their pretrained values.
+        seconds: the seconds that it took to find ``entries`` and ``start``. They are part of the
+            first epoch's time.
+        name: the name of the run in the log.
+        id: the id of the run's spec, which names the folder of its checkpoints.
+    """
+
+    entries: Entries
+    recipe: Recipe
+    seed: int
+    start: Mapping[str, Tensor] = field(default_factory=dict)
+    seconds: float = 0.0
+    name: str = ""
+    id: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the run diverged, completed its epochs, or used up its ``patience``."""
+        epochs, best, patience = len(self.history), self.best_epoch, self.recipe.patience
+        if self.diverged or epochs == (self.recipe.refit or self.recipe.epochs):
+            return True
+        return patience is not None and best is not None and epochs - best >= patience
 
     def state(self) -> State:
         """Return the state from which `restore` continues."""

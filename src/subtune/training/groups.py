@@ -11,7 +11,7 @@ from subtune.core.errors import SubtuneError, error_reason
 from subtune.core.process import is_out_of_memory
 from subtune.data.subsets import split_off_fold
 from subtune.methods.added import Adapters, Peft
-from subtune.methods.selection import Entries, WholeTensors
+from subtune.methods.selection import WholeTensors
 from subtune.methods.single_entries import DiffPruning
 from subtune.models.dimensions import bytes_per_run
 from subtune.models.encoder import Encoder, add_adapters, with_new_classifier
@@ -24,8 +24,14 @@ from subtune.tasks.examples import CPU_TRAINING_TOKENS, Examples
 from subtune.training import embeddings, tf_idf
 from subtune.training.checkpoints import Checkpoints, CheckpointStore
 from subtune.training.diff_pruning import GateTraining
-from subtune.training.evaluation import TrainingResult, autocast, check_padding, epoch_line
-from subtune.training.recipe import Run, train
+from subtune.training.evaluation import (
+    Run,
+    TrainingResult,
+    autocast,
+    check_padding,
+    epoch_line,
+)
+from subtune.training.recipe import train
 from subtune.training.values import TrainedValues, is_matrix
 
 # A function that writes a line to the log. If a key is given as well, the line is also stored under
@@ -45,20 +51,20 @@ GRADIENT_TOLERANCE = 1e-4
 
 
 def split_into_groups(
-    model: Encoder, train: Examples, runs: Mapping[str, Run], report: Report
-) -> list[list[str]]:
-    """Split runs into groups of runs that train side by side, and return the ids of each group.
+    model: Encoder, train: Examples, runs: Sequence[Run], report: Report
+) -> list[Sequence[Run]]:
+    """Split runs into groups of runs that train side by side.
 
     If the model's code does not support several runs in one pass, each run is a group of its own,
     and the reason is reported.
     """
-    ids, size = [*runs], runs_at_once(model, train, [*runs.values()])
+    size = runs_at_once(model, train, runs)
     if model.transformers is not None and size > 1:
-        reason = reason_to_train_alone(model, train, [*runs.values()][:2])
+        reason = reason_to_train_alone(model, train, runs[:2])
         if reason:
             report(f"these runs train one by one: {reason}", ONE_BY_ONE)
             size = 1
-    return [ids[start : start + size] for start in range(0, len(ids), size)]
+    return [runs[start : start + size] for start in range(0, len(runs), size)]
 
 
 def runs_at_once(model: Encoder, train: Examples, runs: Sequence[Run]) -> int:
@@ -136,19 +142,16 @@ def train_side_by_side(
     model: Encoder,
     examples: Mapping[str, Examples],
     task: TaskSpec,
-    runs: Mapping[str, Run],
+    runs: Sequence[Run],
     report: Report,
     checkpoints: Checkpoints | None = None,
-) -> Iterator[tuple[str, TrainingResult]]:
+) -> Iterator[Run]:
     """Train runs that can share training steps, as many side by side as fit into memory.
 
     The result of a run depends neither on the other runs nor on their order, except for rounding
     and, on a GPU, for the dropout of attention weights. Runs whose newest checkpoints are from the
     same step continue together. If a group does not fit into memory, it is split in half, and each
-    half continues from its last checkpoint.
-
-    Yields:
-        The id and the result of each run, when all runs of its group have ended.
+    half continues from its last checkpoint. A run is yielded when all runs of its group have ended.
 
     Raises:
         StoppedError: the job was asked to stop.
@@ -158,40 +161,44 @@ def train_side_by_side(
     if model.transformers is not None and model.transformers.sees_padding:
         why = "padding changes this model's results"
         report(f"{why}, so each forward pass gets texts of equal length", WITHOUT_PADDING)
-    waiting: list[list[str]] = []
-    for ids in checkpoints.group_by_step(runs) if checkpoints else [runs]:
-        same_step = {run_id: runs[run_id] for run_id in ids}
+    by_step: dict[str | None, list[Run]] = {}
+    for run in runs:
+        newest = checkpoints.newest_name(run.id) if checkpoints else None
+        by_step.setdefault(newest, []).append(run)
+    waiting: list[Sequence[Run]] = []
+    for same_step in by_step.values():
         waiting += split_into_groups(model, examples["train"], same_step, report)
     while waiting:
-        ids = waiting.pop(0)
-        keeper = CheckpointStore(checkpoints, ids, report) if checkpoints else None
+        group = waiting.pop(0)
+        keeper = None
+        if checkpoints:
+            keeper = CheckpointStore(checkpoints, [run.id for run in group], report)
         try:
-            results = train(model, examples, task, [runs[run_id] for run_id in ids], report, keeper)
+            trained = train(model, examples, task, group, report, keeper)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            waiting = [*_split_in_half(ids, runs, error, report), *waiting]
+            waiting = [*_split_in_half(group, error, report), *waiting]
             continue
-        yield from zip(ids, results, strict=True)
+        yield from trained
         if keeper:
             keeper.remove()
 
 
 def _split_in_half(
-    ids: list[str], runs: Mapping[str, Run], error: Exception, report: Report
-) -> tuple[list[str], list[str]]:
+    group: Sequence[Run], error: Exception, report: Report
+) -> tuple[Sequence[Run], Sequence[Run]]:
     """Split a group that does not fit into memory, or raise a `SubtuneError` for a single run."""
-    if len(ids) == 1:
-        batch_size = runs[ids[0]].recipe.batch_size
+    if len(group) == 1:
         raise SubtuneError(
-            f"run {ids[0]}: this run alone does not fit into memory with batch_size {batch_size}; "
-            "use a smaller batch_size or max_length, or a device with more memory "
-            f"({error_reason(error)})"
+            f"run {group[0].id}: this run alone does not fit into memory with batch_size "
+            f"{group[0].recipe.batch_size}; use a smaller batch_size or max_length, or a device "
+            f"with more memory ({error_reason(error)})"
         ) from None
-    half = len(ids) // 2
-    sizes = f"so they are split into groups of {half} and {len(ids) - half}"
-    report(f"{len(ids)} runs side by side do not fit into memory, {sizes}")
-    return ids[:half], ids[half:]
+    half = len(group) // 2
+    sizes = f"so they are split into groups of {half} and {len(group) - half}"
+    report(f"{len(group)} runs side by side do not fit into memory, {sizes}")
+    return group[:half], group[half:]
 
 
 def train_runs(
@@ -210,7 +217,7 @@ def train_runs(
     ranked = {id: WholeTensors(parameters=tuple(ranks)) for id, ranks in rankings.items()}
     # Folds are cached, because splitting off a fold takes as long as a short training.
     split_off = cache(partial(split_off_fold, examples["train"]))
-    by_step: dict[Hashable, dict[str, tuple[str, RunSpec]]] = {}
+    by_step: dict[Hashable, dict[str, RunSpec]] = {}
     for name, spec in specs.items():
         if isinstance(spec.recipe, FitRecipe):
             task, splits = spec.tokens.data.task, _select_examples(spec, examples, split_off)
@@ -224,19 +231,20 @@ def train_runs(
             yield name, result, splits
         else:
             key = spec.sharing_key(ranked, model.device.type == "cuda")
-            by_step.setdefault(key, {})[spec.id] = name, spec
+            by_step.setdefault(key, {})[name] = spec
     for named in by_step.values():
-        _, first = next(iter(named.values()))
-        initial, runs = add_adapter_modules(first, model), {}
-        splits = _select_examples(first, examples, split_off)
-        for id, (name, spec) in named.items():
-            entries, start, seconds = _resolve_entries(
-                spec, initial, splits, rankings, checkpoints, report
-            )
-            runs[id] = Run(entries, spec.training_recipe, spec.seed, start, seconds, name)
+        first = next(iter(named.values()))
+        initial, splits = (
+            add_adapter_modules(first, model),
+            _select_examples(first, examples, split_off),
+        )
+        runs = [
+            _build_run(name, spec, initial, splits, rankings, checkpoints, report)
+            for name, spec in named.items()
+        ]
         task = first.tokens.data.task
-        for id, result in train_side_by_side(initial, splits, task, runs, report, checkpoints):
-            yield runs[id].name, result, splits
+        for run in train_side_by_side(initial, splits, task, runs, report, checkpoints):
+            yield run.name, run, splits
 
 
 def _select_examples(
@@ -257,28 +265,29 @@ def _select_examples(
     return {**examples, "train": others, task.evaluation[0]: held_out}
 
 
-def _resolve_entries(
+def _build_run(
+    name: str,
     spec: RunSpec,
     model: Encoder,
     examples: Mapping[str, Examples],
     rankings: Mapping[str, Mapping[str, np.ndarray]],
     checkpoints: Checkpoints | None,
     report: Report,
-) -> tuple[Entries, Mapping[str, Tensor], float]:
-    """Return a run's trained entries, initial tensors by name, and the seconds that this took.
-
-    The initial tensors replace pretrained tensors. Only runs of Diff pruning have any.
-    """
-    if isinstance(spec.selection, DiffPruning):
-        # The first training has its own subfolder in the run's folder of checkpoints, so that its
-        # checkpoints are removed together with those of the run.
-        keeper = CheckpointStore(checkpoints, [f"{spec.id}/first"], report) if checkpoints else None
-        task, settings = spec.tokens.data.task, spec.selection.diff_pruning
-        model, train = check_padding(model, examples.values()), examples["train"]
-        recipe, seed = spec.training_recipe, spec.seed
-        return GateTraining(model, train, task, recipe, seed, settings).run(keeper)
-    ranks = rankings[spec.selection.ranking] if spec.selection.ranking else None
-    return spec.selection.resolve(model.shapes, spec.seed, ranks), {}, 0.0
+) -> Run:
+    """Build a run with its trained entries. For Diff pruning, take the first training's steps."""
+    recipe, seed = spec.training_recipe, spec.seed
+    if not isinstance(spec.selection, DiffPruning):
+        ranks = rankings[spec.selection.ranking] if spec.selection.ranking else None
+        entries = spec.selection.resolve(model.shapes, seed, ranks)
+        return Run(entries, recipe, seed, name=name, id=spec.id)
+    # The first training has its own subfolder in the run's folder of checkpoints, so that its
+    # checkpoints are removed together with those of the run.
+    keeper = CheckpointStore(checkpoints, [f"{spec.id}/first"], report) if checkpoints else None
+    task, settings = spec.tokens.data.task, spec.selection.diff_pruning
+    model = check_padding(model, examples.values())
+    training = GateTraining(model, examples["train"], task, recipe, seed, settings)
+    entries, start, seconds = training.run(keeper)
+    return Run(entries, recipe, seed, start, seconds, name, spec.id)
 
 
 def add_adapter_modules(spec: RunSpec, pretrained: Encoder) -> Encoder:

@@ -3,28 +3,26 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.methods.selection import Entries, count_trained_parameters
+from subtune.methods.selection import count_trained_parameters
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import compute_logits
 from subtune.models.operations import DropoutMasks, compile_operations
 from subtune.models.packing import (
     PackedBatch,
     embedding_rows_read,
-    pack_batch,
-    split_into_micro_batches,
+    pack_micro_batches,
 )
-from subtune.runs.spec import Recipe
 from subtune.tasks import TaskSpec
-from subtune.tasks.examples import Examples, shuffled_batches, sort_by_length
+from subtune.tasks.examples import Examples, shuffled_batches
 from subtune.training.checkpoints import CheckpointStore, State
 from subtune.training.evaluation import (
-    TrainingResult,
+    Run,
     autocast,
     cast_frozen_weights,
     epoch_line,
@@ -42,28 +40,6 @@ TOKENS_WORTH_COMPILING = 20_000_000
 DIVERGED_MESSAGE = "the loss or a prediction is not finite: training of this run stops"
 
 
-@dataclass(frozen=True)
-class Run:
-    """The settings and initial values of a run for the training loop.
-
-    Attributes:
-        entries: the trained entries of each tensor, by tensor name.
-        seed: the seed of all random numbers.
-        start: maps the names of tensors to initial values that replace the pretrained ones. Only
-            trained entries may differ from their pretrained values.
-        seconds: the seconds that it took to find ``entries`` and ``start``. They are part of the
-            first epoch's time.
-        name: the name of the run in the log.
-    """
-
-    entries: Entries
-    recipe: Recipe
-    seed: int
-    start: Mapping[str, Tensor] = field(default_factory=dict)
-    seconds: float = 0.0
-    name: str = ""
-
-
 def train(
     model: Encoder,
     examples: Mapping[str, Examples],
@@ -71,7 +47,7 @@ def train(
     runs: Sequence[Run],
     report: Callable[[str], None] = lambda line: None,
     keeper: CheckpointStore | None = None,
-) -> list[TrainingResult]:
+) -> list[Run]:
     """Fine-tune a pretrained model in several runs side by side.
 
     The runs share batches, frozen weights and the seed. Their recipes differ only in the learning
@@ -102,26 +78,39 @@ def train(
             if keeper:
                 keeper.write_if_due(group.states)
         for positions in group.passes_left():
-            for number in group.evaluate(positions):
-                name, result = runs[number].name, group.results[number]
-                report(f"{name}  {epoch_line(result.history[-1], group.last_epoch, task)}")
-                if result.diverged:
-                    report(f"{name}  {DIVERGED_MESSAGE}")
+            for run in group.evaluate(positions):
+                report(f"{run.name}  {epoch_line(run.history[-1], group.last_epoch, task)}")
+                if run.diverged:
+                    report(f"{run.name}  {DIVERGED_MESSAGE}")
             if keeper:
                 keeper.write_if_due(group.states)
         group.end_epoch()
-    return group.results
+    return group.runs
 
 
 class _Group:
     """The state of a group of runs between two steps.
 
-    A *position* is an index among the ``k`` unfinished runs. A *number* is an index among all runs
-    of the group.
+    Here, three runs train for at most two epochs of two steps, and the run b diverges. The
+    *position* of a run is its index in ``running``. Trained values, optimizers, losses and CUDA
+    graphs contain only the ``k`` runs in ``running``::
+
+        method called           epoch  step  running  evaluations of a, b, c    k
+                                  1      0   a b c    0 0 0                     3
+        train_batch               1      1   a b c    0 0 0                     3
+        train_batch               1      2   a b c    0 0 0                     3
+        evaluate([0, 1, 2])       1      2   a b c    1 1 1  b has ended        3
+        end_epoch                 2      2   a c      1 1 1                     2
+        train_batch, twice        2      4   a c      1 1 1                     2
+        evaluate([0, 1])          2      4   a c      2 1 2  a and c have ended 2
+        end_epoch                 3      4            2 1 2                     0
+
+    Checkpoints are written between any two of these calls. On a CPU, `evaluate` is called for one
+    position at a time.
 
     Attributes:
-        results: the result of each run so far, by the number of the run.
-        running: the number of the unfinished run at each position.
+        runs: all runs of the group, in the given order.
+        running: the ``k`` unfinished runs.
         values: the trained values of the unfinished runs.
         graphs: the CUDA graphs that replay steps of the unfinished runs; None on a CPU.
         epoch: the current epoch, from 1 to ``last_epoch``.
@@ -136,7 +125,10 @@ class _Group:
         runs: Sequence[Run],
         report: Callable[[str], None],
     ):
-        self._model, self._examples, self._task, self._runs = model, examples, task, runs
+        self._model, self._examples, self._task = model, examples, task
+        self.runs = [replace(run) for run in runs]
+        for run in self.runs:
+            run.trainable = count_trained_parameters(run.entries, model.shapes)
         recipe, seed = runs[0].recipe, runs[0].seed
         self._recipe, self._seed, self.device = recipe, seed, model.device
         self._order_generator = np.random.default_rng(seed)
@@ -152,18 +144,16 @@ class _Group:
         self._batches = self._draw_batches()
         self._masks = DropoutMasks(seed, model.device)
         self._frozen = self._training_model = cast_frozen_weights(model, recipe.precision)
-        self.results = [
-            TrainingResult(count_trained_parameters(run.entries, model.shapes)) for run in runs
-        ]
         self.steps = len(self._batches) * recipe.epochs
         self.last_epoch = recipe.refit or recipe.epochs
         self.epoch, self.step = 1, 0
         # The seconds that the steps of this epoch took, divided by the number of runs.
         self._seconds = sum(run.seconds for run in runs) / len(runs)
-        self.running = [*range(len(runs))]
+        self.running = self.runs
         self.values = self._build_values()
         self._optimizers = [
-            AdamW(self.values.leaves(position), recipe.weight_decay) for position in self.running
+            AdamW(self.values.leaves(position), recipe.weight_decay)
+            for position in range(len(runs))
         ]
         # The losses of each unfinished run, summed over the current epoch, [k].
         self._losses = torch.zeros(len(runs), device=self.device)
@@ -175,19 +165,19 @@ class _Group:
     def _build_values(self) -> TrainedValues:
         initial = with_new_classifier(self._model, self._seed)
         # A run that replaces initial values is alone in its group, so it is the first run.
-        initial = replace(initial, parameters={**initial.parameters, **self._runs[0].start})
+        initial = replace(initial, parameters={**initial.parameters, **self.runs[0].start})
         rows = {}
         # Without weight decay, only the embeddings of tokens in the training set change.
         if not self._recipe.weight_decay:
             rows = embedding_rows_read(self._training.examples, self._training.index, self._model)
-        entries = [run.entries for run in self._runs]
+        entries = [run.entries for run in self.runs]
         return TrainedValues(initial, entries, self._seed, self._frozen, rows)
 
     def _compile_operations(self, report: Callable[[str], None]) -> None:
         """Compile operations of subtune's forward pass, if compiled operations save enough time."""
         training = self._training
         tokens = int(training.examples.lengths[training.index].sum()) * self._recipe.epochs
-        if self._model.transformers is None and tokens * len(self._runs) >= TOKENS_WORTH_COMPILING:
+        if self._model.transformers is None and tokens * len(self.runs) >= TOKENS_WORTH_COMPILING:
             model = self._frozen
             fused = compile_operations(model.config, model.parameters, report)
             self._training_model = replace(model, fused=fused)
@@ -201,15 +191,14 @@ class _Group:
         """Take one step of every run with the examples ``TrainingSet.index[batch]``."""
         started = time.monotonic()
         train = self._training.examples
-        index = sort_by_length(self._training.index[batch], train.lengths)
-        parts = split_into_micro_batches(index, train.lengths[index], self._model)
         module = self._model.transformers
         sees_padding = module is not None and module.sees_padding
         # CUDA graphs need batches of a fixed shape, which end with padding.
         fixed_shape = self.graphs is not None and not sees_padding
-        batches = [pack_batch(train, part, self._model, fixed_shape) for part in parts]
-        recipes = [self._runs[number].recipe for number in self.running]
-        rates = [learning_rate_at(self.step, self.steps, recipe) for recipe in recipes]
+        index = self._training.index[batch]
+        parts = pack_micro_batches(train, index, self._model, fixed_shape)
+        batches = [packed for _, packed in parts]
+        rates = [learning_rate_at(self.step, self.steps, run.recipe) for run in self.running]
         if self.graphs is None:
             self._update_values(batches, rates)
         else:
@@ -243,15 +232,16 @@ class _Group:
     def passes_left(self) -> list[list[int]]:
         """List the positions of the runs in each remaining evaluation pass of this epoch."""
         # After a checkpoint is read, some runs may have been evaluated in this epoch already.
-        epochs = [len(self.results[number].history) for number in self.running]
-        left = [position for position, done in enumerate(epochs) if done < self.epoch]
+        left = [
+            position for position, run in enumerate(self.running) if len(run.history) < self.epoch
+        ]
         # On a CPU, evaluating several runs in one pass saves no time.
         size = 1 if self.device.type == "cpu" else len(self.running)
         return [left[start : start + size] for start in range(0, len(left), size)]
 
     @torch.no_grad()
-    def evaluate(self, positions: Sequence[int]) -> list[int]:
-        """Evaluate the runs at these positions at the end of an epoch, and return their numbers."""
+    def evaluate(self, positions: Sequence[int]) -> list[Run]:
+        """Evaluate the runs at these positions at the end of an epoch, and return them."""
         started = time.monotonic()
         unit = self._training.unit
         # Reading the losses waits for the GPU, so the measured time includes all work of the GPU.
@@ -259,22 +249,22 @@ class _Group:
         shared = self._frozen, self._examples, self._task, self._recipe.precision
         evaluations = evaluate_runs(*shared, self.values.weights(positions), unit)
         seconds = self._seconds + (time.monotonic() - started) / len(positions)
-        numbers = [self.running[position] for position in positions]
-        for position, number, evaluation in zip(positions, numbers, evaluations, strict=True):
-            result, mean = self.results[number], means[position] * unit.standard_deviation**2
+        evaluated = [self.running[position] for position in positions]
+        for position, run, evaluation in zip(positions, evaluated, evaluations, strict=True):
+            mean = means[position] * unit.standard_deviation**2
             if not math.isfinite(mean):
                 evaluation = make_nan_evaluation(self._task)
-            result.end_epoch(self.epoch, mean, seconds, evaluation)
-            if result.best_epoch == self.epoch:
-                result.delta = self.values.delta(position)
-            if result.has_ended(self._runs[number].recipe):
+            run.end_epoch(self.epoch, mean, seconds, evaluation)
+            if run.best_epoch == self.epoch:
+                run.delta = self.values.delta(position)
+            if run.has_ended:
                 parameters = self._model.parameters
                 # After a checkpoint is read, the delta is on the CPU.
-                delta = {key: values.to(self.device) for key, values in result.delta.items()}
-                delta = restore_label_unit({} if result.diverged else delta, parameters, unit)
-                result.changes = mean_changes(parameters, delta)
-                result.delta = {key: values.cpu() for key, values in delta.items()}
-        return numbers
+                delta = {key: values.to(self.device) for key, values in run.delta.items()}
+                delta = restore_label_unit({} if run.diverged else delta, parameters, unit)
+                run.changes = mean_changes(parameters, delta)
+                run.delta = {key: values.cpu() for key, values in delta.items()}
+        return evaluated
 
     def end_epoch(self) -> None:
         """Drop runs that have ended, and begin the next epoch."""
@@ -286,11 +276,7 @@ class _Group:
         self._batches = self._draw_batches()
 
     def _drop_ended_runs(self) -> None:
-        left = [
-            position
-            for position, number in enumerate(self.running)
-            if not self.results[number].has_ended(self._runs[number].recipe)
-        ]
+        left = [position for position, run in enumerate(self.running) if not run.has_ended]
         if len(left) == len(self.running):
             return
         self.running = [self.running[position] for position in left]
@@ -306,11 +292,11 @@ class _Group:
     def states(self) -> list[State]:
         shared: State = {"epoch": self.epoch, "step": self.step, "seconds": self._seconds}
         shared |= {"order": self._order_state, "masks": self._masks.state()}
-        states = [shared | result.state() for result in self.results]
-        for position, number in enumerate(self.running):
-            states[number]["optimizer"] = self._optimizers[position].state()
-            states[number]["loss"] = self._losses[position]
-        return states
+        states = {run: shared | run.state() for run in self.runs}
+        for position, run in enumerate(self.running):
+            states[run]["optimizer"] = self._optimizers[position].state()
+            states[run]["loss"] = self._losses[position]
+        return [*states.values()]
 
     def restore(self, states: Sequence[State]) -> str:
         """Continue from the states of all runs at the same step, and return a line for the log.
@@ -322,12 +308,13 @@ class _Group:
         self._seconds = shared["seconds"]
         self._order_generator.bit_generator.state = shared["order"]
         self._batches = self._draw_batches()
-        for result, state in zip(self.results, states, strict=True):
-            result.restore(state)
+        by_run = dict(zip(self.runs, states, strict=True))
+        for run, state in by_run.items():
+            run.restore(state)
         self._drop_ended_runs()
-        for position, number in enumerate(self.running):
-            self._optimizers[position].restore(states[number]["optimizer"])
-            self._losses[position] = states[number]["loss"]
+        for position, run in enumerate(self.running):
+            self._optimizers[position].restore(by_run[run]["optimizer"])
+            self._losses[position] = by_run[run]["loss"]
         self.values.copy_leaves()
         line = f"continues from step {self.step} of {self.steps}"
         self._masks.restore(*shared["masks"])

@@ -29,7 +29,7 @@ from subtune.runs.spec import FitRecipe, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples, Reads
 from subtune.training.checkpoints import Checkpoints
-from subtune.training.embeddings import compute_features, pooled_tokens
+from subtune.training.embeddings import pooled_tokens, predict_embedded
 from subtune.training.evaluation import (
     TrainingResult,
     check_padding,
@@ -258,6 +258,6 @@ def _compute_logits(
         # A regression on embeddings uses the pretrained model without changes.
         bias, weight = (np.asarray(values) for _, values in sorted(delta.items()))
         model = check_padding(model, [examples], compute_hidden_states)
-        return compute_features(model, examples, np.arange(len(examples))) @ weight.T + bias
+        return predict_embedded(model, weight, bias, examples)
     trained = check_padding(with_delta(spec, model, delta), [examples])
     return compute_split_logits(trained, examples, spec.recipe.precision)[0]

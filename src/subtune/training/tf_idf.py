@@ -17,7 +17,12 @@ from subtune.runs.spec import FitRecipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.tasks.sentences import TEXT_COLUMNS
-from subtune.training.embeddings import ABSENT, SOLVER_STEPS, make_fit_result
+from subtune.training.embeddings import (
+    SOLVER_STEPS,
+    evaluate_regression,
+    fit_regression,
+    list_pair_features,
+)
 from subtune.training.evaluation import TrainingResult
 from subtune.training.training_set import draw_training_indices
 
@@ -83,12 +88,14 @@ def fit_tf_idf(
     """Fit a regression to the texts of the training set, and evaluate it."""
     started = time.monotonic()
     regression, features, index = fit_texts(examples["train"], task, recipe, seed)
-    computed = {
-        split: regression.predict_logits(read_text_columns(examples[split], task))
-        for split in filter(examples.__contains__, task.evaluation)
-    }
+
+    def predict(split: Examples) -> np.ndarray:
+        return regression.predict_logits(read_text_columns(split, task))
+
     weight, bias, logits = regression.weight, regression.bias, regression.logits(features)
-    return make_fit_result(weight, bias, task, examples, index, recipe, logits, computed, started)
+    return evaluate_regression(
+        weight, bias, task, examples, index, recipe, logits, predict, started
+    )
 
 
 def fit_texts(
@@ -106,17 +113,9 @@ def fit_texts(
     vectors = vectorizer.fit_transform([text for column in texts for text in column])
     starts = range(0, vectors.shape[0], len(index))
     features = build_features([vectors[start : start + len(index)] for start in starts])
-    if task.labels is None:
-        from sklearn.linear_model import Ridge
-
-        ridge = Ridge().fit(features, targets[:, 0])
-        weight, bias = ridge.coef_[:, None], np.array([ridge.intercept_])
-    else:
-        regression = choose_logistic_solver(
-            features.nnz * targets.shape[1], len(index), recipe, seed
-        )
-        fitted = [_fit_logistic(regression, features, target) for target in targets.T]
-        weight, bias = (np.stack(part, -1) for part in zip(*fitted, strict=True))
+    regression = _choose_solver(features, targets, task, recipe, seed)
+    weight, bias = fit_regression(lambda _: regression, features, targets, task.outputs)
+    weight = np.ascontiguousarray(weight.T)
     return TextRegression(task, vectorizer, characters, weight, bias), features, index
 
 
@@ -135,27 +134,21 @@ def make_vectorizer() -> Any:
 
 
 def build_features(vectors: Sequence[Any]) -> Any:
-    """Build sparse features ``[n, f]`` of rows from one TF-IDF matrix per text column.
-
-    The features of a single text are its TF-IDF vector. For a pair with vectors u and v, they are
-    u, v, ``|u − v|``, the elementwise product ``u * v``, and the dot product of u and v.
-    """
+    """Build sparse features ``[n, f]`` of rows from one TF-IDF matrix per text column."""
     from scipy import sparse
 
     if len(vectors) == 1:
         return vectors[0]
-    u, v = vectors
-    product = u.multiply(v)
-    similarity = sparse.csr_matrix(product.sum(1))
-    return sparse.hstack([u, v, abs(u - v), product, similarity], format="csr")
+    u, v = map(sparse.csr_array, vectors)
+    return sparse.hstack(list_pair_features(u, v, 1), format="csr")
 
 
 def _regression_targets(task: TaskSpec, labels: np.ndarray) -> np.ndarray:
-    """Convert labels to targets ``[n, k]``. The targets of logistic regressions are 0 and 1."""
+    """Convert classes to targets ``[n, k]``, which are 0 and 1. Other labels do not change."""
     from sklearn.preprocessing import label_binarize
 
     if task.labels is None or labels.ndim > 1:
-        return labels.reshape(len(labels), -1)
+        return labels
     return label_binarize(labels, classes=np.arange(task.outputs))
 
 
@@ -171,26 +164,20 @@ def _find_cut(lengths: Sequence[int]) -> int | None:
     return max(1, rest // (len(lengths) - short))
 
 
-def choose_logistic_solver(work: int, rows: int, recipe: FitRecipe, seed: int) -> Any:
-    """Choose the solver of a logistic regression, where ``work`` is ``non-zero features * k``."""
-    from sklearn.linear_model import LogisticRegression, SGDClassifier
+def _choose_solver(
+    features: Any, targets: np.ndarray, task: TaskSpec, recipe: FitRecipe, seed: int
+) -> Any:
+    """Choose the solver of a ridge or logistic regression, and return the unfitted regression."""
+    from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier
 
+    if task.labels is None:
+        return Ridge()
     weights = {"class_weight": recipe.class_weights}
+    work = features.nnz * targets.shape[1]
     if work <= MOST_SOLVED:
         return LogisticRegression(C=INVERSE_PENALTY, max_iter=SOLVER_STEPS, **weights)
     passes = max(1, min(PASSES, int(MOST_PASSED / work)))
     log_line(f"TF-IDF: fitted by stochastic gradient descent in {passes} passes, to save time")
-    alpha = 1 / (INVERSE_PENALTY * rows)
+    alpha = 1 / (INVERSE_PENALTY * features.shape[0])
     settings = {"max_iter": passes, "tol": None, "random_state": seed}
     return SGDClassifier(loss="log_loss", alpha=alpha, **settings, **weights)
-
-
-def _fit_logistic(regression: Any, features: Any, target: np.ndarray) -> tuple[np.ndarray, float]:
-    """Fit a binary logistic regression, and return its weight ``[f]`` and bias.
-
-    If all targets are equal, the weight is 0 and the bias alone predicts them.
-    """
-    if len(set(target)) == 1:
-        return np.zeros(features.shape[1]), -ABSENT if target[0] else ABSENT
-    regression.fit(features, target)
-    return regression.coef_[0].copy(), regression.intercept_[0]

@@ -1,26 +1,30 @@
 """The trained values of runs that train side by side.
 
 The part of a tensor that a run trains is called the tensor's *entry*. The entry determines which
-class keeps the trained values, what the forward pass reads, and which keys the values have in a
-file::
+class keeps the trained values. A *leaf* is a tensor of trained values that the optimizer of one run
+updates. The forward pass reads a *weight* with the values of all runs. A *delta* maps the keys of
+the saved file to the tensors that one run changed. Their shapes are::
 
-    entry                    class          leaf of a run         weight in forward   keys in a file
-    Whole: a vector, the     FlatTensors    a part of one flat    PerRun              NAME
-      classifier, an adapter                  vector
-    Whole: a matrix          StackedMatrix  the matrix            PerRun              NAME
-    Whole: embeddings,       StackedMatrix  the rows of tokens    PerRun              NAME
-      without weight decay                    in the texts
-    Indices of a vector      FlatTensors    a part of one flat    PerRun              NAME,
-                                              vector                                    NAME.index
-    Indices of a matrix      StackedMatrix  the entries           PerRun              NAME,
-                                                                                        NAME.index
-    LowRank                  FlatTensors    parts of one flat     LowRankUpdate       NAME.lora_A,
-                                              vector                                    NAME.lora_B,
-                                                                                        NAME.lora_scale
+    entry                          elements  weight                       delta
+    Whole                                                                 key NAME
+      vector, added module  [s]    s         PerRun [k, s]                [s]
+      classifier            [o, i] o·i       PerRun [k, o, i]             [o, i]
+      matrix                [o, i] o·i    *  PerRun [k, o, i]             [o, i]
+      embeddings            [v, h] u·h    *  PerRun [k, u, h], rows [u]   [v, h]
+    Indices                                                               keys NAME, NAME.index
+      vector                [s]    e         PerRun [k, s]                [e], [e]
+      matrix                [o, i] e      *  PerRun [k, o, i]             [e], [e]
+    LowRank                                                               keys NAME.lora_A, .lora_B,
+      matrix                [o, i] r·(i+o)   LowRankUpdate [k, r, i],       .lora_scale
+                                               [k, o, r]                  [r, i], [o, r], [1]
 
-A *leaf* is a tensor of trained values that the optimizer of one run updates. A *delta* maps the
-keys of the saved file to the tensors that one run changed. Shapes: ``k`` runs, ``p`` elements of a
-flat vector, ``e`` trained entries.
+A tensor marked with ``*`` has a `StackedMatrix`, which has one leaf per run, ``[o, i]``, ``[u, h]``
+or ``[e]``. All other tensors share one `FlatTensors`, whose leaf concatenates the elements of a
+run. With weight decay, embeddings are stored like any other matrix.
+
+Shapes: ``k`` runs, ``p`` elements of a flat vector, ``e`` trained entries, ``s`` elements of a
+tensor, ``o`` outputs and ``i`` inputs of a matrix, ``r`` rank; ``v`` rows of an embedding table,
+``u`` of which are read in training, ``h`` columns.
 """
 
 import copy

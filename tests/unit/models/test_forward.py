@@ -1,6 +1,7 @@
 """The forward pass of runs side by side, beside transformers' code run by run."""
 
 import copy
+import re
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -322,6 +323,23 @@ def test_a_batch_of_a_fixed_shape_has_the_logits_losses_and_gradients_of_its_exa
         gradients = torch.autograd.grad(mean.sum(), list(leaves.values()), materialize_grads=True)
         found.append((logits[:, : len(pack_batch(rows, ALL, model).read_of)], mean, gradients))
     torch.testing.assert_close(found[1], found[0])
+
+
+def test_the_docstring_of_packing_prints_the_arrays_of_three_texts(tiny_bert):
+    model = load_encoder(tiny_bert, TOKEN_CLASSIFICATION, 2)
+    model.config.num_attention_heads = 1
+    labels, reads = [[], [1], [0, 1, 0]], [[], [1], [1, 2, 3]]
+    rows = examples.packable([[2, 3], [2, 7, 3], [2, 8, 9, 8, 3]], labels, reads=reads)
+    packed, fixed = (pack_batch(rows, np.arange(3), model, is_fixed) for is_fixed in (False, True))
+    printed = dict(re.findall(r"^    ([a-z_]+) {2,}([-0-9].*)$", packing.__doc__, re.M))
+    [bucket] = packed.buckets
+    assert len(printed) == 9
+    for name, line in printed.items():
+        values, _, tail = line.partition("|")
+        found = getattr(bucket if name.startswith("padd") else packed, name).flatten().tolist()
+        assert found == [*map(float, values.replace(",", " ").split())], name
+        if hasattr(fixed, name):
+            assert getattr(fixed, name).tolist() == [*found, *map(int, tail.split())], name
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 15, 16, 17, 100, 1040, 4097])

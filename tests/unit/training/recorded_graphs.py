@@ -16,6 +16,8 @@ from torch.utils._pytree import tree_leaves
 
 from subtune.models import forward
 from subtune.models.operations import DropoutMasks
+from subtune.models.packing import pack_batch
+from subtune.tasks.examples import sort_by_length
 from subtune.training import recipe, training_step
 
 # A CPU waits for the values or the shapes of their results.
@@ -103,14 +105,19 @@ def is_captured():
 
 def train_with_batches_of_a_gpu(monkeypatch):
     """Let training use batches, attention, dropout and learning rates as on a GPU."""
-    pack, rate_at = recipe.pack_batch, recipe.learning_rate_at
+    rate_at = recipe.learning_rate_at
 
-    monkeypatch.setattr(recipe, "pack_batch", lambda *of: replace(pack(*of[:3], True), buckets=()))
-    monkeypatch.setattr(recipe, "split_into_micro_batches", lambda index, lengths, model: [index])
+    monkeypatch.setattr(recipe, "pack_micro_batches", pack_as_on_a_gpu)
     monkeypatch.setattr(forward, "jagged_attention", attention)
     monkeypatch.setattr(recipe, "DropoutMasks", Masks)
     # Rates are float32 tensors.
     monkeypatch.setattr(recipe, "learning_rate_at", lambda *of: torch.tensor(rate_at(*of)).item())
+
+
+def pack_as_on_a_gpu(examples, index, encoder, fixed_shape):
+    """Pack a batch with a tail, and with attention within examples."""
+    index = sort_by_length(index, examples.lengths)
+    return [(index, replace(pack_batch(examples, index, encoder, True), buckets=()))]
 
 
 def train_with_graphs(monkeypatch):

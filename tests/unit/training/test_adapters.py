@@ -37,11 +37,10 @@ def test_training_ends_where_plain_adapters_and_adamw_end(of_type, family, direc
     rows = examples.examples_of(TASK, examples.tokens(TASK, directory))
     entries = selection.resolve(model.shapes, SEED)
     constant = {"epochs": 1, "schedule": "constant", "warmup": 0.0}
-    members = {
-        str(rate): Run(entries, examples.recipe(**constant, learning_rate=rate), SEED)
-        for rate in (1e-3, 1e-2)
-    }
-    for run, result in train_side_by_side(model, rows, TASK, members, lambda report: None):
+    members = [
+        Run(entries, examples.recipe(**constant, learning_rate=rate), SEED) for rate in (1e-3, 1e-2)
+    ]
+    for run in train_side_by_side(model, rows, TASK, members, lambda report: None):
         theirs = AutoModelForSequenceClassification.from_pretrained(
             directory, num_labels=2, dtype=torch.float64
         )
@@ -50,12 +49,12 @@ def test_training_ends_where_plain_adapters_and_adamw_end(of_type, family, direc
         trained = insert(theirs, **size, values=values)
         theirs.double()
         assert set(trained) == set(values)
-        plain_training.train(theirs, rows["train"], members[run].recipe, SEED)
-        for name, values in result.delta.items():
+        plain_training.train(theirs, rows["train"], run.recipe, SEED)
+        for name, values in run.delta.items():
             expected = trained[theirs_of(name, base)].detach()
             assert (values - expected).abs().max() < TOLERANCE, name
         predicted = plain_training.logits(theirs, rows["validation"])
-        assert np.abs(result.best.predictions["validation"] - predicted).max() < 1e-6
+        assert np.abs(run.best.predictions["validation"] - predicted).max() < 1e-6
 
 
 def theirs_of(name, base):

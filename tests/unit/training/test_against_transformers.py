@@ -242,10 +242,10 @@ def last_is_best(monkeypatch):
 def assert_ends_there(model, rows, task, members, weights=None):
     """Check that every member's parameters equal the loop's."""
     atol = TOLERANCE_OF_ROUNDED if model.config.model_type in ROUNDED else TOLERANCE
-    for run, result in train_side_by_side(model, rows, task, members, lambda report: None):
-        assert result.best_epoch == members[run].recipe.epochs > 1
-        expected = parameters_after(model, rows, task, members[run], weights)
-        trained = model.parameters | changed_tensors(model.parameters, result.delta)
+    for run in train_side_by_side(model, rows, task, members, lambda report: None):
+        assert run.best_epoch == run.recipe.epochs > 1
+        expected = parameters_after(model, rows, task, run, weights)
+        trained = model.parameters | changed_tensors(model.parameters, run.delta)
         parameters = {name: trained[name] for name in expected}
         torch.testing.assert_close(parameters, expected, rtol=0, atol=atol)
 
@@ -261,10 +261,7 @@ def test_training_ends_where_transformers_and_adamw_end(family, case, runs, dire
     task, kind = examples.TASKS[case[0]], case[1]
     rows = examples.examples_of(task, examples.tokens(task, directory, rows=ROWS[task.kind]))
     model = pretrained(directory, task)
-    members = {
-        str(number): member(kind, model, seed=3, **settings)
-        for number, settings in enumerate(SETTINGS[-runs:])
-    }
+    members = [member(kind, model, seed=3, **settings) for settings in SETTINGS[-runs:]]
     assert_ends_there(model, rows, task, members)
 
 
@@ -288,8 +285,5 @@ def test_training_with_class_weights_ends_where_torchs_weighted_losses_end(task,
         weights = compute_class_weight("balanced", classes=np.arange(3), y=labels)
     model = pretrained(tiny_bert, task)
     settings = {"train_rows": 12, "class_weights": "balanced"}
-    members = {
-        str(number): member(kind, model, seed=3, **SETTINGS[number], **settings)
-        for number in range(2)
-    }
+    members = [member(kind, model, seed=3, **of, **settings) for of in SETTINGS[:2]]
     assert_ends_there(model, rows, task, members, torch.from_numpy(weights))

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -128,7 +129,8 @@ def test_runs_go_on_from_the_newest_step_that_all_of_them_have(tmp_path):
         keeper.write([{"step": step}, {"step": step}])
     (tmp_path / "b" / f"{2:012d}{checkpoints.ENDING}").unlink()
     assert keeper.read_newest() == [{"step": 1}, {"step": 1}]
-    assert Checkpoints(tmp_path, 0).group_by_step("abcd") == [["a"], ["b"], ["c", "d"]]
+    newest = [keeper.checkpoints.newest_name(run) for run in "abc"]
+    assert newest == [f"{step:012d}{checkpoints.ENDING}" for step in (2, 1)] + [None]
 
 
 def test_what_another_version_has_kept_is_left_aside(tmp_path, monkeypatch):
@@ -256,20 +258,21 @@ class Sweep:
 
     def __init__(self, model, rows, folder, group):
         self.model, self.rows, self.folder = model, rows, folder
-        self.group = dict(zip(IDS, group, strict=False))
+        named = zip(group, IDS, strict=False)
+        self.group = [replace(run, id=run_id, name=run_id) for run, run_id in named]
         self.reports = []
 
     def results(self, size=None, kept=True, runs=IDS):
         """Train some runs, at most ``size`` side by side; return their results in order."""
         checkpoints = Checkpoints(self.folder, 3600) if kept is True else kept
-        named = {run: self.group[run] for run in runs if run in self.group}
+        chosen = sorted(self.group, key=lambda run: runs.find(run.id))
+        chosen = [run for run in chosen if run.id in runs]
         self.reports.clear()
         with pytest.MonkeyPatch.context() as patch:
             if size:
                 patch.setattr(groups, "runs_at_once", lambda *of: size)
-            shared = self.model, self.rows, TASK, named, self.reports.append, checkpoints
-            results = dict(train_side_by_side(*shared))
-        return [results[run] for run in sorted(results)]
+            shared = self.model, self.rows, TASK, chosen, self.reports.append, checkpoints
+            return sorted(train_side_by_side(*shared), key=lambda run: run.id)
 
     def cut(self, count, size=None):
         """Train for ``count`` opportunities to stop."""
@@ -412,14 +415,14 @@ directory, runs, extra = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 model = load_encoder(directory, SEQUENCE_CLASSIFICATION, 2)
 rows = examples.examples_of(task, examples.tokens(task, directory, rows=32))
 recipe = examples.recipe(batch_size=32, epochs=1)
-members = {str(n): Run(examples.entries_of("bitfit", model), recipe, 0) for n in range(runs)}
+members = [Run(examples.entries_of("bitfit", model), recipe, 0) for _ in range(runs)]
 # Once as it is, so that what is loaded late is there before memory is limited.
-list(groups.train_side_by_side(model, rows, task, {"0": members["0"]}, print))
+list(groups.train_side_by_side(model, rows, task, members[:1], print))
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + extra * 2**20, resource.RLIM_INFINITY))
-groups.split_into_groups = lambda model, train, runs, report: [list(runs)]
-results = dict(groups.train_side_by_side(model, rows, task, members, print))
-print(len(results), "done", {round(r.history[0]["train_loss"], 4) for r in results.values()})
+groups.split_into_groups = lambda model, train, runs, report: [runs]
+results = list(groups.train_side_by_side(model, rows, task, members, print))
+print(len(results), "done", {round(r.history[0]["train_loss"], 4) for r in results})
 """
 
 

@@ -181,7 +181,7 @@ def test_a_table_of_the_words_in_training_also_evaluates_other_words(model, rows
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_run_that_diverges_later_has_no_best_epoch(loss):
-    result = TrainingResult(trainable=2)
+    result = TrainingResult()
     good = Evaluation({"validation": {"accuracy": 0.9}}, {"validation": np.zeros((3, 2))})
     result.end_epoch(1, 0.5, 1.0, good)
     assert not result.diverged

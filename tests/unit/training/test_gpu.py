@@ -335,7 +335,7 @@ def test_padding_is_not_seen_on_a_gpu_after_training_with_short_products(directo
     rows = examples.examples_of(TASKS["sst2"], tokens)
     lines = []
     for _ in range(2):
-        one = {"a": member("layernorm", model, precision="tf32")}
+        one = [member("layernorm", model, precision="tf32")]
         list(train_side_by_side(model, rows, TASKS["sst2"], one, listed_in(lines)))
     assert not any("padding" in line for line in lines)
 
@@ -367,14 +367,13 @@ def test_runs_that_do_not_fit_into_a_gpu_train_in_smaller_groups(
         return compute(frozen, batch, weights, masks)
 
     monkeypatch.setattr(recipe, "compute_logits", greedy)
-    by_name, lines = dict(zip("abcd", members, strict=True)), []
-    found = dict(train_side_by_side(model, rows, TASKS["sst2"], by_name, listed_in(lines)))
+    lines = []
+    found = list(train_side_by_side(model, rows, TASKS["sst2"], members, listed_in(lines)))
     assert (
         "4 runs side by side do not fit into memory, so they are split into groups of 2 and 2"
         in lines
     )
-    deltas = [found[name].delta for name in by_name]
-    assert_same_values(deltas, expected)
+    assert_same_values([run.delta for run in found], expected)
 
 
 @pytest.mark.slow

@@ -79,27 +79,26 @@ def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, m
     model = inject_peft(base, selection.peft, SEED)
     rows = examples.examples_of(TASK, examples.tokens(TASK, directory))
     entries = selection.resolve(model.shapes, SEED)
-    rates = {"slow": 3e-4, "fast": 1e-3}
-    members = {
-        name: Run(entries, examples.recipe(epochs=1, **CONSTANT, learning_rate=rate), SEED)
-        for name, rate in rates.items()
-    }
+    members = [
+        Run(entries, examples.recipe(epochs=1, **CONSTANT, learning_rate=rate), SEED)
+        for rate in (3e-4, 1e-3)
+    ]
     lines, report = [], lambda *told: lines.append(told[0])
-    for run, result in train_side_by_side(model, rows, TASK, members, report):
+    for run in train_side_by_side(model, rows, TASK, members, report):
         theirs = model_of_peft(directory, base, selection.peft)
         heads = [base.exported_name(n).rpartition(".")[0] for n in draw_classifier(base, SEED)]
         own = {n for n, v in theirs.named_parameters() if v.requires_grad}
         for name, value in theirs.named_parameters():
             if any(f"model.{head}." in name for head in heads) and "original_module" not in name:
                 value.requires_grad_(True)
-        plain_training.train(theirs, rows["train"], members[run].recipe, SEED)
+        plain_training.train(theirs, rows["train"], run.recipe, SEED)
         held = dict(theirs.named_parameters())
-        trained = {model.exported_name(n): values for n, values in result.delta.items()}
+        trained = {model.exported_name(n): values for n, values in run.delta.items()}
         assert own <= set(trained)
         for name, values in trained.items():
             assert (values - held[name].detach()).abs().max() < TOLERANCE, name
         predicted = plain_training.logits(theirs, rows["validation"])
-        assert np.abs(result.best.predictions["validation"] - predicted).max() < TOLERANCE
+        assert np.abs(run.best.predictions["validation"] - predicted).max() < TOLERANCE
     alone = any("one by one" in line for line in lines)
     assert alone == (of_type in ALONE), lines
 

@@ -33,6 +33,7 @@ from subtune.training.values import (
     changed_tensors,
 )
 from tests.helpers import examples
+from tests.unit.training.recorded_graphs import pack_as_on_a_gpu
 from tests.unit.training.results import in_double, member
 
 EXACT = {"rtol": 0, "atol": 0}
@@ -181,9 +182,7 @@ def test_runs_side_by_side_are_the_runs_alone(kind, task, decay, norm, tiny_bert
         for rate in (1e-3, 3e-3, 1e-2)
     ]
     alone = [deltas(model, rows, [one], task)[0] for one in members]
-    # Batches as on a GPU, with a tail, and with attention within examples.
-    pack = recipe.pack_batch
-    monkeypatch.setattr(recipe, "pack_batch", lambda *of: replace(pack(*of[:3], True), buckets=()))
+    monkeypatch.setattr(recipe, "pack_micro_batches", pack_as_on_a_gpu)
     together = deltas(model, rows, members, task)
     torch.testing.assert_close(together, alone, **TO_ROUNDING)
 
