@@ -140,7 +140,7 @@ def build_features(vectors: Sequence[Any]) -> Any:
     if len(vectors) == 1:
         return vectors[0]
     u, v = map(sparse.csr_array, vectors)
-    # The solvers sum in the order of a row's entries, which depends on the formats that are stacked.
+    # Solvers sum in the order of a row's entries, which depends on the formats of the parts.
     parts = [sparse.csr_array(part) for part in list_pair_features(u, v, 1)]
     return sparse.hstack(parts, format="csr")
 
