@@ -53,12 +53,17 @@ def load_glue(
     task = TASKS[name]
     minilm = package_directory(MINILM)
     directory = directory or minilm
-    splits = load_rows(_data_spec(task), official_files(str(glue_dir), task, "tsv"))
+    splits = load_task_data(name, glue_dir)
     for split, examples in splits.items():
         limit = rows.get("train" if split == "train" else "others") or len(examples)
         splits[split] = examples.select(range(min(limit, len(examples))))
     model = load_encoder(directory, task.of_kind.head, task.outputs).to(device())
     return Setting(directory, model, task, tokenize(task, splits, minilm, MAX_LENGTH))
+
+
+def load_task_data(name: str, glue_dir: Path) -> datasets.DatasetDict:
+    """Read the examples of a GLUE task from its official files."""
+    return load_rows(_data_spec(TASKS[name]), official_files(str(glue_dir), TASKS[name], "tsv"))
 
 
 def runs_of_method(

@@ -1,12 +1,18 @@
 """Benchmarks of steps, on a tiny model."""
 
 import json
+import re
 
 import pytest
-from benchmarks import inputs, kernels, measurements, report, scaling, values
+from benchmarks import full_size, inputs, kernels, measurements, report, scaling, values
 from benchmarks.scaling import Cell
 from transformers import BertConfig
 
+from subtune.methods import METHODS
+from subtune.methods.selection import require_whole
+from subtune.models.encoder import load_encoder
+from subtune.models.families import MEAN_CLASSIFICATION
+from subtune.models.model_files import package_directory
 from tests.helpers.examples import sentences
 
 TINY = BertConfig(
@@ -120,3 +126,12 @@ def test_measurements_are_printed_and_written(tmp_path, capsys):
     measurements.write_lines(tmp_path / "lines.jsonl", [{"way": "a", "seconds": 1 / 3}])
     assert json.loads(capsys.readouterr().out) == {"way": "a", "seconds": 0.33333}
     assert (tmp_path / "lines.jsonl").read_text() == '{"way": "a", "seconds": 0.33333}\n'
+
+
+@pytest.mark.parametrize("method", ["full", "bitfit", "layernorm"])
+def test_cells_that_transformers_repeats_train_the_parameters_of_the_method(method):
+    model = load_encoder(package_directory(inputs.MINILM), MEAN_CLASSIFICATION, 2)
+    [pattern] = [pattern for (_, name), pattern in full_size.CELLS.items() if name == method]
+    trained = require_whole(METHODS[method]).names(model.shapes)
+    encoder = [name for name in model.shapes if not name.startswith("classifier")]
+    assert [n for n in trained if n in encoder] == [n for n in encoder if re.search(pattern, n)]
