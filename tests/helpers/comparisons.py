@@ -43,7 +43,7 @@ def progress(
     """
     planned = []
     for model in models:
-        names = {"model_name": model, "train_rows": 8}
+        names = {"model_name": model, "train_rows": 8, "seed": 0}
         for method in SEARCHED:
             search = search_of(method, model)
             planned += [

@@ -106,8 +106,7 @@ def rank_missing_runs(
 
     for planned in progress.planned:
         method = planned.model_name, planned.method
-        own = *method, planned.train_rows, planned.fraction, planned.scope
-        position = positions[own] = positions.get(own, -1) + 1
+        position = positions[planned.setting] = positions.get(planned.setting, -1) + 1
         if method in progress.left_out:
             continue
         model = 1 if planned.spec.reads_texts else 1 + order.index(planned.model_name)

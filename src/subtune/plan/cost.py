@@ -296,12 +296,13 @@ class Estimates:
         """Map each run's key to the number of runs, with ``rates`` each, that share its steps."""
         sharing, on_gpu = dict[str, int](), self.plan.config.assumptions.on_gpu
         for group in self.plan.group_runs({run.key: run for run in runs}.values()):
-            [first, *_] = group
+            spec = group[0].spec
             # On a CPU, runs of models that use transformers' code are trained one at a time.
             # `Plan.sweeps` cannot consider this, because the family of a model is unknown until the
             # model is downloaded.
-            is_packed = isinstance(self.dimensions[first.spec.model.id], Dimensions)
-            is_alone = self.plan.sharing_key(first) == first.spec.id or not (on_gpu or is_packed)
+            is_packed = isinstance(self.dimensions[spec.model.id], Dimensions)
+            shares_none = spec.sharing_key(self.plan.ranked_tensors, on_gpu) == spec.id
+            is_alone = shares_none or not (on_gpu or is_packed)
             number = 1 if is_alone else rates * len(group)
             sharing |= {run.key: number for run in group}
         return sharing

@@ -215,11 +215,9 @@ class Plan:
         return self.task_size(tokens).examples_per_row(tokens.max_length, tokens.doc_stride)
 
     def group_runs(self, runs: Iterable[PlannedRun]) -> list[list[PlannedRun]]:
-        return _group_by_key(runs, self.sharing_key)
-
-    def sharing_key(self, run: PlannedRun) -> Hashable:
-        """Return a run's `RunSpec.sharing_key`, which is equal for runs that share steps."""
-        return run.spec.sharing_key(self.ranked_tensors, self.config.assumptions.on_gpu)
+        """Group runs that share steps, which have equal `RunSpec.sharing_key`s."""
+        on_gpu = self.config.assumptions.on_gpu
+        return _group_by_key(runs, lambda run: run.spec.sharing_key(self.ranked_tensors, on_gpu))
 
     def find_sweeps(self, experiment: str) -> list[str]:
         return [

@@ -38,7 +38,6 @@ from pyarrow.parquet import ParquetFile
 
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout, hash_bytes, new_directory
-from subtune.core.ids import content_id
 from subtune.runs.spec import RunSpec
 from subtune.tasks import TaskSpec
 
@@ -102,12 +101,11 @@ def read_spec(store: Path, run_id: str) -> RunSpec:
     """Read the spec of a recorded run."""
     path = store / run_id / "spec.json"
     try:
-        data = json.loads(_read_file(path))
-        written, spec = content_id(data), RunSpec.model_validate(data)
+        spec = RunSpec.model_validate_json(_read_file(path))
     except ValueError:
         raise _damage_error(store, f"{path} is not a run spec") from None
-    if written != run_id:
-        raise _damage_error(store, f"{path} is the spec of run {written}")
+    if spec.id != run_id:
+        raise _damage_error(store, f"{path} is the spec of run {spec.id}")
     return spec
 
 

@@ -282,8 +282,8 @@ class PlannedRun(HashableModel):
         spec: the run's spec. If a search chooses the learning rate, the spec has the first of the
             search's ``rates``.
         search: the search that chooses the learning rate.
-        model_name: the model's name in the configuration; empty for a run that a search trains.
-        method: the method's name; empty for a run that a search trains.
+        model_name: the model's name in the configuration.
+        method: the method's name.
         train_rows: the number of training examples, even if the recipe does not limit it.
         seed: the experiment's seed. If a method does not depend on the seed, ``spec`` has seed 0,
             and the result of this run is used for all seeds.
@@ -293,10 +293,10 @@ class PlannedRun(HashableModel):
 
     spec: RunSpec
     search: SearchSpec | None = None
-    model_name: str = ""
-    method: str = ""
-    train_rows: int = 0
-    seed: int = 0
+    model_name: str
+    method: str
+    train_rows: int
+    seed: int
     fraction: float | None = None
     scope: Scope | None = None
 

@@ -58,15 +58,7 @@ FIXED_DEFAULTS: dict[type[HashableModel], dict[str, Any]] = {
     },
     spec.RunSpec: {"recipe_version": 5},
     spec.SearchSpec: {"search_version": 1},
-    spec.PlannedRun: {
-        "search": None,
-        "model_name": "",
-        "method": "",
-        "train_rows": 0,
-        "seed": 0,
-        "fraction": None,
-        "scope": None,
-    },
+    spec.PlannedRun: {"search": None, "fraction": None, "scope": None},
     WholeTensors: {"without": None},
     single_entries.RandomEntries: {"as_many_as": None, "count": None, "within": ("**",)},
     single_entries.Lines: {"whole": None},
@@ -161,6 +153,7 @@ RECIPES = [
 EMBEDDINGS = METHODS["embeddings"]
 FITTED = run_spec().replace(selection=EMBEDDINGS, recipe=spec.FitRecipe(train_rows=5))
 SEARCHES = [spec.SearchSpec(run=run_spec(), rates=rates) for rates in ((0.01, 0.1), (0.01, 0.2))]
+NAMES = {"model_name": "tiny", "method": "full", "train_rows": 8, "seed": 0}
 SPECS = [
     *(MODEL, MODEL.replace(pooling="mean"), MODEL.replace(version="2")),
     MODEL.replace(initial_classifier="transformers"),
@@ -170,7 +163,7 @@ SPECS = [
     *(spec.RankingSpec(of=WHOLE, fishers=fishers) for fishers in ((FISHER,), (FISHER, FISHER))),
     *(*RECIPES, *(run_spec().replace(recipe=recipe) for recipe in RECIPES)),
     *(run_spec(), run_spec(task="cola"), run_spec(WHOLE), FITTED, FITTED.make_refit(3)),
-    *(spec.PlannedRun(spec=run_spec(), search=search) for search in (None, *SEARCHES)),
+    *(spec.PlannedRun(spec=run_spec(), search=search, **NAMES) for search in (None, *SEARCHES)),
     *SEARCHES,
 ]
 SELECTIONS = [

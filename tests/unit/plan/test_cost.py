@@ -188,7 +188,13 @@ def cost_of(model, method, rows, epochs, tokens, runs, assumptions) -> dict[str,
     spec = examples.run_spec(METHODS[method], epochs=epochs, batch_size=16)
     spec = spec.replace(tokens=spec.tokens.replace(tokenizer=spec.model.id, max_length=512))
     planned = [
-        PlannedRun(spec=spec.with_learning_rate(rate), method=method, train_rows=rows)
+        PlannedRun(
+            spec=spec.with_learning_rate(rate),
+            model_name=model,
+            method=method,
+            train_rows=rows,
+            seed=0,
+        )
         for rate in rates
     ]
     size = TaskSize(train_rows=rows, evaluation_rows=100, test_rows=0, tokens=tokens)

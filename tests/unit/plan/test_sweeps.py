@@ -35,7 +35,8 @@ def plans(draw):
         spec = examples.run_spec(kind, task, **{name: draw(of) for name, of in changes.items()})
         spec = spec.replace(seed=draw(st.integers(0, 2)))
         search = draw(st.sampled_from([None, SearchSpec(run=spec, rates=(1e-4, 1e-2))]))
-        return PlannedRun(spec=spec, search=search, method="a method", train_rows=ROWS)
+        names = {"model_name": "a model", "method": "a method", "train_rows": ROWS, "seed": 0}
+        return PlannedRun(spec=spec, search=search, **names)
 
     numbers = draw(st.lists(st.integers(1, 12), min_size=1, max_size=3))
     made = {f"e{of}": [planned() for _ in range(number)] for of, number in enumerate(numbers)}
@@ -126,7 +127,7 @@ def test_diff_pruning_trains_alone_on_every_machine():
     for machine in (CPU, GPU):
         methods = {"diff-prune": [1e-5, 2e-5]}
         made = plan(machine, methods=methods, tasks=["cola"], fractions=None)
-        assert [made.sharing_key(run) for run in made.runs.values()] == [*made.runs]
+        assert made.group_runs(made.runs.values()) == [[run] for run in made.runs.values()]
 
 
 def test_sweeps_do_not_depend_on_other_methods_searches():
