@@ -13,6 +13,7 @@ from subtune.core.errors import SubtuneError
 from subtune.steps.context import plan_and_check
 from tests.helpers.messages import assert_message
 from tests.helpers.project import table
+from tests.unit.config.test_config import GOOD, MOOD
 
 NUMBERS = st.one_of(
     st.integers(), st.floats(), st.sampled_from([0, -1, 1e-3, 2**64, 10**400, 1e308, True])
@@ -67,35 +68,25 @@ def directory(tmp_path_factory):
 
 
 def good(model) -> dict:
-    return {
-        "results": "results",
-        "source": "builtin",
+    """A configuration with all sections and few runs."""
+    files = {split: f"mood-{split}.csv" for split in ("train", "validation")}
+    experiment = GOOD["experiments"]["layernorm"] | {
+        "models": ["tiny"],
+        "tasks": ["mood", "rte"],
+        "by_task": {"rte": {"epochs": 2}},
+        "by_method": {"mine": {"epochs": 3}},
+        "methods": {"full": [1e-3], "mine": [1e-2], "layernorm": "search"},
+        "fractions": {"values": [0.25], "scopes": ["cv"]},
+        "fisher_rows": 8,
+        "seeds": [0, 1],
+        "max_length": 16,
+        "train_rows": [4, "all"],
+    }
+    return GOOD | {
         "models": {"tiny": {"path": str(model)}},
-        "tasks": {
-            "mood": {
-                "files": {"train": "mood-train.csv", "validation": "mood-validation.csv"},
-                "text": ["text"],
-                "labels": ["sad", "happy"],
-                "metrics": ["accuracy"],
-            }
-        },
+        "tasks": {"mood": MOOD | {"files": files}},
         "selections": {"mine": {"parameters": ["encoder.layer.0.**.bias"]}},
-        "experiments": {
-            "layernorm": {
-                "models": ["tiny"],
-                "tasks": ["mood", "rte"],
-                "by_task": {"rte": {"epochs": 2}},
-                "by_method": {"mine": {"epochs": 3}},
-                "methods": {"full": [1e-3], "mine": [1e-2], "layernorm": "search"},
-                "fractions": {"values": [0.25], "scopes": ["cv"]},
-                "fisher_rows": 8,
-                "seeds": [0, 1],
-                "epochs": 1,
-                "batch_size": 8,
-                "max_length": 16,
-                "train_rows": [4, "all"],
-            }
-        },
+        "experiments": {"layernorm": experiment},
         "runs_per_job": 8,
     }
 

@@ -40,6 +40,8 @@ GOOD = {
     },
 }
 MOOD = GOOD["tasks"]["mood"]
+SPANS = {"files": MOOD["files"], "kind": "span"}
+TOKENS = {"files": MOOD["files"], "kind": "tokens", "text": ["form"], "label": "upos"}
 NO_LONGER = object()
 
 
@@ -112,6 +114,15 @@ MISTAKES = {
          "found bad, good, expected one column"),
         ("tasks.mood", {**MOOD, "kind": "multilabel", "metrics": ["f1"]}, ".metrics",
          "found f1, expected metrics for 'multilabel' tasks: f1_micro, f1_macro, accuracy"),
+    ],
+    "words and spans": [
+        ("tasks.mood", TOKENS, ".labels", "found none, expected label words"),
+        ("tasks.mood", {**TOKENS, "labels": ["B", "O"], "text": ["form", "lemma"]}, ".text",
+         "found form, lemma, expected 1 column"),
+        ("tasks.mood", {**SPANS, "text": ["context", "question"]}, ".text",
+         "found context, question, expected question, context, or no `text`"),
+        ("tasks.mood", {**SPANS, "label": "answer"}, ".label",
+         "found 'answer', expected 'answers', or no `label`"),
     ],
     "another type": [
         ("selections.pooler", {"random": 3}, ".random", "found 3, expected a mapping (key: value)"),
