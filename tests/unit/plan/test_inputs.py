@@ -69,15 +69,10 @@ def test_a_pooling_of_a_decoder_is_refused(pooling, directory_of):
 
 def test_labels_are_standardised_where_they_are_numbers(base):
     other = plan(tasks=["rte", "stsb"], labels="standard", methods={"full": [1e-5]}, fractions=None)
-    of_task = {planned.task_name: planned.spec.recipe for planned in other.experiments["layernorm"]}
-    assert {task: recipe.labels for task, recipe in of_task.items()} == {
-        "rte": "raw",
-        "stsb": "standard",
-    }
-    of_fishers = {
-        fisher.tokens.data.task.name: fisher.labels for fisher in other.fisher_specs.values()
-    }
-    assert of_fishers == {"rte": "raw", "stsb": "standard"}
+    expected = {"rte": "raw", "stsb": "standard"}
+    assert {p.task_name: p.spec.recipe.labels for p in other.experiments["layernorm"]} == expected
+    of_fishers = other.fisher_specs.values()
+    assert {spec.tokens.data.task.name: spec.labels for spec in of_fishers} == expected
     rte = {p.spec.id for p in other.experiments["layernorm"] if p.task_name == "rte"}
     assert rte <= set(base.runs)
 

@@ -131,22 +131,13 @@ def test_one_search_serves_all_seeds_of_a_method():
     made = plan(methods=methods, tasks=["cola"], fractions=None, seeds=[3, 1, 2])
     found = Counter((p.method, p.search) for p in made.experiments["layernorm"])
     searches = {spec.rates: spec for spec in made.searches.values()}
-    assert found == {
-        ("bitfit", searches[SEARCHED]): 3,
-        ("layernorm", searches[1e-3, 1e-2]): 3,
-        ("full", None): 3,
-    }
-    assert {(s.run.seed, s.run.recipe.learning_rate) for s in made.searches.values()} == {
-        (3, 1e-5),
-        (3, 1e-3),
-    }
+    bitfit, layernorm = searches[SEARCHED], searches[1e-3, 1e-2]
+    assert found == {("bitfit", bitfit): 3, ("layernorm", layernorm): 3, ("full", None): 3}
+    for search, rate in ((bitfit, 1e-5), (layernorm, 1e-3)):
+        assert (search.run.seed, search.run.recipe.learning_rate) == (3, rate)
     assert len(made.runs) == 9
-
-
-def test_the_key_of_a_run_is_its_id_unless_a_search_finds_its_rate():
-    made = plan(methods={"bitfit": "search", "full": [1e-5]}, tasks=["cola"], fractions=None)
-    is_id = {p.method: p.key == p.spec.id for p in made.experiments["layernorm"]}
-    assert is_id == {"bitfit": False, "full": True}
+    # The key of a run is its id, unless a search finds its learning rate.
+    assert {p.method for p in made.runs.values() if p.key == p.spec.id} == {"full"}
 
 
 def test_runs_of_several_models_are_apart_and_their_rows_are_not():
@@ -197,6 +188,8 @@ def test_every_number_of_training_rows_trains_every_method(base):
     assert limits(made) == {10: 10, 100: 100, ROWS: None}
     whole = [p for p in made if p.scope is None]
     assert len(whole) == 3 * len([p for p in base.experiments["layernorm"] if p.scope is None])
+    # Fractions train on the largest number.
+    assert {p.train_rows for p in made if p.scope is not None} == {ROWS}
 
 
 def test_a_method_may_train_on_fewer_rows_alone(base):
@@ -209,11 +202,6 @@ def test_a_method_may_train_on_fewer_rows_alone(base):
     # More rows than all other methods have would leave these out of the tables.
     many = plan(train_rows=100, by_method={"layernorm": {"train_rows": ["all", 100, 50]}})
     assert {p.train_rows for p in many.experiments["layernorm"]} == {100, 50}
-
-
-def test_fractions_train_on_the_largest_number_of_rows(base):
-    made = plan(train_rows=[100, 10]).experiments["layernorm"]
-    assert {p.train_rows for p in made if p.scope is not None} == {100}
 
 
 def test_a_number_that_is_no_smaller_than_the_training_set_is_all_of_it(base):
@@ -263,25 +251,22 @@ def test_embeddings_leave_out_tasks_of_words_and_spans():
     assert {p.task_name for p in planned} == {"cola"}
 
 
-def test_tf_idf_reads_no_model_and_is_planned_once():
+def test_tf_idf_reads_no_model_and_is_planned_once_for_the_first_model_that_has_it():
     models = ["minilm", "bert-base-cased"]
-    methods = {"full": [1e-5], "tf-idf": None}
-    made = plan(methods=methods, models=models, tasks=["sst2"], fractions=None)
-    planned = made.experiments["layernorm"]
-    assert [p.model_name for p in planned if p.method == "full"] == models
-    [fitted] = [p for p in planned if p.method == "tf-idf"]
-    assert fitted.spec.tokens in {p.spec.tokens for p in planned if p.method == "full"}
-
-
-def test_tf_idf_is_planned_for_the_first_model_that_has_it():
-    models = ["minilm", "bert-base-cased"]
-    methods = {"full": [1e-5]}
-    with_words = {"bert-base-cased": {"methods": methods | {"words": None}}}
-    settings = {"methods": methods, "by_model": with_words, "models": models}
-    selections = {"selections": {"words": {"tf_idf": {}}}}
-    made = plan(of_all=selections, **settings, tasks=["sst2"], fractions=None)
-    fitted = [p for p in made.experiments["layernorm"] if p.method == "words"]
-    assert [p.model_name for p in fitted] == ["bert-base-cased"]
+    settings = {"models": models, "tasks": ["sst2"], "fractions": None}
+    made = plan(methods={"full": [1e-5], "tf-idf": None}, **settings).experiments["layernorm"]
+    trained = [p for p in made if p.method == "full"]
+    assert [p.model_name for p in trained] == models
+    [fitted] = [p for p in made if p.method == "tf-idf"]
+    assert fitted.spec.tokens in {p.spec.tokens for p in trained}
+    with_words = {"bert-base-cased": {"methods": {"words": None}}}
+    made = plan(
+        {"selections": {"words": {"tf_idf": {}}}},
+        methods={"full": [1e-5]},
+        by_model=with_words,
+        **settings,
+    ).experiments["layernorm"]
+    assert [p.model_name for p in made if p.method == "words"] == ["bert-base-cased"]
 
 
 EXPERIMENT = {
@@ -308,10 +293,8 @@ def plan_table(tmp_path):
                 csv.writer(file).writerows([("text", "label"), *rows[number:]])
         models, experiment = BASE["models"], EXPERIMENT | changes
         tasks = {"mood": task | {"files": paths}}
-        checked = check_config(
-            {"models": models, "tasks": tasks, "experiments": {"mine": experiment}}
-        )
-        return checked, make_plan(checked)
+        data = {"models": models, "tasks": tasks, "experiments": {"mine": experiment}}
+        return make_plan(check_config(data))
 
     return planned
 
@@ -349,7 +332,7 @@ def test_weights_of_a_label_that_no_other_fold_has_are_one_line(plan_table, sett
 
 
 def test_every_run_of_label_words_has_the_class_weights(plan_table):
-    _, planned = plan_table(class_weights="balanced")
+    planned = plan_table(class_weights="balanced")
     runs = [of.spec for of in planned.experiments["mine"]]
     assert {run.recipe.class_weights for run in runs} == {"balanced"}
     [search] = planned.searches.values()
@@ -357,7 +340,7 @@ def test_every_run_of_label_words_has_the_class_weights(plan_table):
 
 
 def test_the_fold_follows_from_the_place_of_the_seed(plan_table):
-    _, planned = plan_table()
+    planned = plan_table()
     runs = planned.experiments["mine"]
     trained = {of.seed: of.spec.recipe.fold for of in runs if of.method == "bitfit"}
     first, second, third, fourth = [
@@ -373,13 +356,13 @@ def test_the_fold_follows_from_the_place_of_the_seed(plan_table):
 
 
 def test_numbers_of_training_rows_are_of_those_outside_the_fold(plan_table):
-    _, planned = plan_table(train_rows=[5, "all"])
+    planned = plan_table(train_rows=[5, "all"])
     limits = {(of.train_rows, of.spec.recipe.train_rows) for of in planned.experiments["mine"]}
     assert limits == {(5, 5), (10, None)}
 
 
 def test_a_test_file_judges_with_folds_too(plan_table):
-    _, planned = plan_table(files=("train", "test"))
+    planned = plan_table(files=("train", "test"))
     task = planned.experiments["mine"][0].spec.tokens.data.task
     assert task.evaluation == ("validation", "test")
     assert planned.experiments["mine"][0].spec.tokens.data.splits == ("train", "test")
@@ -388,8 +371,7 @@ def test_a_test_file_judges_with_folds_too(plan_table):
 def test_a_search_leaves_the_dev_rows_to_judge_where_it_can(plan_table):
     def fold(**changes):
         settings = {"folds": None, "files": ("train", "validation")} | changes
-        _, planned = plan_table(**settings)
-        [search] = planned.searches.values()
+        [search] = plan_table(**settings).searches.values()
         return search.run.recipe.fold
 
     apart = Fold(of=5, number=0, version=2)
@@ -404,7 +386,7 @@ def test_a_search_leaves_the_dev_rows_to_judge_where_it_can(plan_table):
 def test_at_most_as_many_rows_judge_a_search_as_train(plan_table):
     def judged(train_rows):
         files = ("train", "validation")
-        _, planned = plan_table(folds=None, files=files, train_rows=train_rows)
+        planned = plan_table(folds=None, files=files, train_rows=train_rows)
         [search] = planned.searches.values()
         fold = search.run.recipe.fold
         return fold.rows, planned.task_size(search.run.tokens, fold).evaluation_rows
@@ -416,16 +398,14 @@ def test_at_most_as_many_rows_judge_a_search_as_train(plan_table):
 
 
 def test_costs_are_of_the_rows_that_train_and_judge(plan_table):
-    _, with_folds = plan_table(seeds=[0, 1])
-    of_folds = Estimates(with_folds)
-    _, with_dev = plan_table(seeds=[0, 1], files=("train", "validation"), folds=None)
-    whole = Estimates(with_dev)
-    costs = [
-        estimates.run_costs[planned.experiments["mine"][1].key].tokens
-        for estimates, planned in ((of_folds, with_folds), (whole, with_dev))
-    ]
+    with_folds = plan_table(seeds=[0, 1])
+    with_dev = plan_table(seeds=[0, 1], files=("train", "validation"), folds=None)
+    of_folds, whole = (
+        Estimates(planned).run_costs[planned.experiments["mine"][1].key].tokens
+        for planned in (with_folds, with_dev)
+    )
     # Two folds train on 10 rows and judge by 10; dev rows: 20 and 19.
-    assert costs[0] / costs[1] == pytest.approx(20 / 39, rel=0.02)
+    assert of_folds / whole == pytest.approx(20 / 39, rel=0.02)
 
 
 @pytest.mark.parametrize(
