@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -137,23 +138,21 @@ def read_columns(
     ``tables`` contains the rows of files that `subtune.data.table_files.read_rows` has read.
     """
     if source == "builtin":
-        mini, name = mini_rows(task.name), f"mini task {task.name}"
+        convert = partial(make_columns, task, source=f"mini task {task.name}")
         return {
-            split: make_columns(
-                task, pair_with_places(rows), labelled=split in task.labelled_splits, source=name
-            )
-            for split, rows in mini.items()
+            split: convert(pair_with_places(rows), labelled=split in task.labelled_splits)
+            for split, rows in mini_rows(task.name).items()
         }
     key = task, tuple(paths.items()), source, files_version(paths)
     if key not in LAST_READ:
         columns, read = {}, read_glue_rows if source == "tsv" else task_reader(task).read
         for split, path in paths.items():
             labelled = split in task.labelled_splits
-            rows: Iterable[PlacedRow] = (
-                use_rows(task, tables[split], path, labelled)
-                if tables
-                else read(task, path, labelled)
-            )
+            rows: Iterable[PlacedRow]
+            if tables:
+                rows = use_rows(task, tables[split], path, labelled)
+            else:
+                rows = read(task, path, labelled)
             columns[split] = make_columns(task, rows, labelled=labelled, source=str(path))
             task.of_kind.require_different_labels(task, split, path, columns[split])
         LAST_READ.clear()

@@ -121,6 +121,8 @@ def test_cells_that_are_missing():
         (["Positive", "positive", "negative"], [], [["Positive", "positive"]]),
         (["FALSE", "False", "TRUE", "true"], [], [["FALSE", "False"], ["TRUE", "true"]]),
         (["good", "go\xadod\u200b", "bad"], [["good", "go\xadod\u200b"]], []),
+        (["good", "\ufeffgood", "bad"], [["good", "\ufeffgood"]], []),
+        (["no\u2764", "no\u2764\ufe0f", "yes"], [["no\u2764", "no\u2764\ufe0f"]], []),
         (["caf\xe9", "cafe\u0301", "bar"], [["cafe\u0301", "caf\xe9"]], []),
         (["1", "1.0", "2", "not good"], [["1", "1.0"]], []),
         (
@@ -141,6 +143,8 @@ def test_cells_that_are_missing():
 def test_labels_that_look_alike(labels, joined, alike):
     found = look(labelled([*labels, *labels]), kind="classification")
     assert (found.joined, found.alike) == (joined, alike)
+    lines = [f"labels that are merged into one: {', '.join(map(ascii, group))}" for group in joined]
+    assert [line for line in look_lines(found) if "merged" in line] == lines
     merged = sum(len(spellings) - 1 for spellings in joined)
     assert len(found.parts["train"].labels) == len(labels) - merged
 

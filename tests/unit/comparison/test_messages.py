@@ -60,11 +60,6 @@ SAID = {
             "comparing methods; choose a model for the language of these texts",
         ],
     ),
-    "Excel's CSV": (
-        "t.csv",
-        lambda path: frame().to_csv(path, index=False, sep=";", encoding="utf-8-sig"),
-        ["text: column 'text'", TWO],
-    ),
     "titles with ids and dates": (
         "t.csv",
         lambda path: titles().to_csv(path, index=False),
@@ -72,11 +67,6 @@ SAID = {
             "text: column 'title'",
             "label: column 'genre', the only column that can be the label",
         ],
-    ),
-    "decimal commas": (
-        "t.csv",
-        lambda path: frame([f"{n},5" for n in range(2, 9)]).to_csv(path, index=False, sep=";"),
-        ["label: column 'label'", "regression: numbers from 2.5 to 8.5"],
     ),
     "the index of pandas": (
         "t.csv",
@@ -136,27 +126,6 @@ def test_a_first_line_that_is_a_row_is_refused(said, header, labels, line):
     rows = frame(labels, rows=30).to_csv(index=False, header=False)
     Path("t.csv").write_text(f"{header}\n{rows}")
     assert said("t.csv")[0].startswith(line)
-
-
-@pytest.mark.parametrize(
-    ("word", "other"),
-    [
-        ("good", "good\u200b"),
-        ("good", "\ufeffgo\xadod"),
-        ("caf\xe9", "cafe\u0301"),
-        ("no\u2764", "no\u2764\ufe0f"),
-    ],
-)
-@pytest.mark.fault(
-    "data", "labels differ only in white space or invisible characters", "one class, with a message"
-)
-def test_labels_that_differ_in_invisible_characters_are_one(said, word, other):
-    frame([word, "yes"] * 20 + [other, "yes"], rows=42).to_csv("t.csv", index=False)
-    found = said("t.csv")
-    [classes] = [line for line in found if " classes: " in line]
-    assert f"{word} (21)" in classes
-    spellings = ", ".join(map(ascii, sorted([word, other])))
-    assert f"labels that are merged into one: {spellings}" in found
 
 
 def test_more_than_200_classes_are_accepted_if_asked_for(said):

@@ -23,16 +23,6 @@ def read(tmp_path, task, text, label="bad", rows=None):
     return read_external_predictions(task, tmp_path / "rows.csv", {"gpt": str(path)})["gpt"]
 
 
-def test_labels_are_read(tmp_path):
-    found = read(tmp_path, SENTIMENT, "row,prediction\n1,bad\n2,good \n")
-    assert found.argmax(1).tolist() == [0, 1]
-
-
-def test_columns_of_probabilities_are_in_the_order_of_the_labels(tmp_path):
-    found = read(tmp_path, SENTIMENT, "row,p_good,p_bad\n1,0.9,0.1\n2,0.2,0.8\n")
-    assert found.argmax(1).tolist() == [1, 0]
-
-
 def test_numbers_are_read(tmp_path):
     found = read(tmp_path, SCORES, 'row,prediction\n1,2.5\n2,"-3,5"\n', "1")
     assert found.tolist() == [[2.5], [-3.5]]
@@ -89,11 +79,6 @@ def test_an_empty_row_lacks_a_prediction_unless_there_are_rows_enough(tmp_path):
     for text in ("\nbad\n\n\ngood\n", "bad\ngood\n\n\n", "bad\n\ngood\n"):
         found = read(tmp_path, SENTIMENT, f"prediction\n{text}", rows=2)
         assert found.argmax(1).tolist() == [0, 1]
-
-
-def test_a_column_that_has_predictions_is_expected(tmp_path):
-    with refused(f"{tmp_path / 'gpt.csv'}: found columns a, b", "expected one named 'prediction'"):
-        read(tmp_path, SENTIMENT, "a,b\nbad,good\ngood,bad\n")
 
 
 def test_as_many_predictions_as_labelled_rows_are_expected(tmp_path):

@@ -17,6 +17,9 @@ from subtune.tasks.metrics import (
 )
 
 LABELS = np.array([0, 1, 1, 1])
+# By label: 2 of 2 found; one false and one missed; none expected.
+FOUND_SETS = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0], [0, 0, 0]])
+LABEL_SETS = np.array([[1, 0, 0], [1, 0, 0], [0, 0, 0], [0, 1, 0]])
 SCORES = np.array([0.0, 2.5, 5.0])
 
 
@@ -39,6 +42,9 @@ SCORES = np.array([0.0, 2.5, 5.0])
         ("numbers", "pearsonr", [1.0], [2.5], 0.0),
         ("classes", "matthews_correlation", [1], [1], 0.0),
         ("classes", "f1", [1], [0], 0.0),
+        ("label_sets", "f1_micro", FOUND_SETS, LABEL_SETS, 2 / 3),
+        ("label_sets", "f1_macro", FOUND_SETS, LABEL_SETS, 1 / 3),
+        ("label_sets", "accuracy", FOUND_SETS, LABEL_SETS, 1 / 2),
         ("answers", "exact_match", ["cat", "dog"], [["the cat"], ["dogs"]], 0.5),
         ("answers", "f1", ["cat", "dog"], [["old cat", "cat"], ["red dog"]], (1 + 2 / 3) / 2),
     ],
