@@ -198,10 +198,7 @@ class Paper:
         )
 
     def check_scores(self) -> None:
-        """Raise a `SubtuneError` for a mistake in the printed scores.
-
-        pandas is not used, so that jobs can be planned without it.
-        """
+        """Raise a `SubtuneError` for a mistake in the printed scores, which names its line."""
         path, seen = self.folder / "scores.csv", set[tuple[str, ...]]()
         if not path.is_file():
             return
