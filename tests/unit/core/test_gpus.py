@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from unittest.mock import Mock
 
 import pytest
 
@@ -48,6 +49,14 @@ def start():
         process.stdout.close()
 
 
+@pytest.fixture
+def other(start):
+    """Another process that holds the GPU."""
+    process = start(["GPU-a"])
+    assert process.stdout.readline() == "0\n"
+    return process
+
+
 def held(names, use=lambda number: None, report=lambda line: None) -> int:
     with reserve_gpu(names, use, report) as number:
         return number
@@ -59,9 +68,8 @@ def test_eight_processes_hold_eight_gpus(start):
     assert sorted(int(process.stdout.readline()) for process in processes) == [*range(8)]
 
 
-def test_a_gpu_that_is_in_use_is_waited_for(start):
-    other, lines = start(["GPU-a"]), []
-    assert other.stdout.readline() == "0\n"
+def test_a_gpu_that_is_in_use_is_waited_for(other):
+    lines = []
 
     def report(line):
         lines.append(line)
@@ -71,9 +79,7 @@ def test_a_gpu_that_is_in_use_is_waited_for(start):
     assert lines == ["waiting for a free GPU: all 1 GPU(s) are in use by other jobs"]
 
 
-def test_a_process_that_is_killed_frees_its_gpu(start):
-    other = start(["GPU-a"])
-    assert other.stdout.readline() == "0\n"
+def test_a_process_that_is_killed_frees_its_gpu(other):
     other.kill()
     began = time.monotonic()
     assert held(["GPU-a"]) == 0
@@ -95,32 +101,18 @@ def test_a_gpu_that_fails_is_left_for_another_one():
 
 
 def test_without_any_gpu_that_works_a_job_ends_in_one_line():
-    def use(number):
-        raise RuntimeError("CUDA error")
-
     with refused("GPU GPU-a: ", "unusable"):
-        held(["GPU-a"], use)
+        held(["GPU-a"], Mock(side_effect=RuntimeError("CUDA error")))
 
 
-def test_a_wait_ends_when_the_job_is_asked_to_stop(start):
-    other = start(["GPU-a"])
-    assert other.stdout.readline() == "0\n"
-
-    def stop():
-        raise StoppedError("stopped")
-
-    with (
-        pytest.raises(StoppedError),
-        reserve_gpu(["GPU-a"], lambda number: None, lambda line: None, stop),
-    ):
+def test_a_wait_ends_when_the_job_is_asked_to_stop(other):
+    stop, ignore = Mock(side_effect=StoppedError("stopped")), lambda _: None
+    with pytest.raises(StoppedError), reserve_gpu(["GPU-a"], ignore, ignore, stop):
         pass
 
 
 def test_a_folder_without_locks_is_named(monkeypatch, tmp_path):
-    def fail(*of):
-        raise OSError(37, "No locks available")
-
-    monkeypatch.setattr(fcntl, "flock", fail)
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(37, "No locks available")))
     with refused(f"TMPDIR: {tmp_path}/subtune-gpus: ", "No locks available"):
         held(["GPU-a"])
 

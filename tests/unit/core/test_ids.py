@@ -212,13 +212,7 @@ def test_two_values_have_one_id_only_if_they_are_equal():
         assert (one.id == other.id) == (one == other)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"title": "Semantic similarity"},
-        {"test": ()},
-    ],
-)
+@pytest.mark.parametrize("change", [{"title": "Semantic similarity"}, {"test": ()}])
 def test_an_id_ignores_how_a_task_is_shown(change):
     task = TASKS["stsb"].model_copy(update=change)
     assert spec.DataSpec(task=task, source="hub", version="1").id == DATA[1].id

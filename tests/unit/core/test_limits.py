@@ -12,54 +12,44 @@ from subtune.core import process
 from subtune.core.limits import read_cpu_quota, read_free_memory, read_process_memory
 
 
-def write_files(root: Path, **files: str) -> Path:
-    """Write files below a directory, which stands for the root of a file system of Linux."""
-    for name, text in files.items():
+def write_files(root: Path, groups: str | None, files: dict[str, str], memory: str = "") -> Path:
+    """Write the files of Linux below a directory.
+
+    Args:
+        groups: the control groups of the process; None on other systems.
+        files: the contents of files of control groups.
+        memory: the memory of the machine.
+    """
+    found = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
+    found |= {} if groups is None else {"proc/self/cgroup": groups}
+    for name, text in (found | ({"proc/meminfo": memory} if memory else {})).items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n")
     return root
 
 
-CGROUP, MEMINFO = "proc/self/cgroup", "proc/meminfo"
+QUOTA, PERIOD = "cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"
+USED, LIMIT = "memory/memory.usage_in_bytes", "memory/memory.limit_in_bytes"
 MACHINE = "MemTotal:       24105000 kB\nMemAvailable:   8000000 kB"
 
 
 @pytest.mark.parametrize(
-    ("files", "cores"),
+    ("groups", "files", "cores"),
     [
-        ({}, math.inf),
-        ({CGROUP: "0::/", "sys/fs/cgroup/cpu.max": "max 100000"}, math.inf),
-        ({CGROUP: "0::/", "sys/fs/cgroup/cpu.max": "150000 100000"}, 1.5),
+        (None, {}, math.inf),
+        ("0::/", {"cpu.max": "max 100000"}, math.inf),
+        ("0::/", {"cpu.max": "150000 100000"}, 1.5),
         # A quota of an outer group holds for all groups within.
-        (
-            {
-                CGROUP: "0::/pod/one",
-                "sys/fs/cgroup/pod/one/cpu.max": "max 100000",
-                "sys/fs/cgroup/pod/cpu.max": "200000 100000",
-            },
-            2,
-        ),
-        (
-            {
-                CGROUP: "4:cpu,cpuacct:/docker/1\n0::/",
-                "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "300000",
-                "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000",
-            },
-            3,
-        ),
-        (
-            {
-                CGROUP: "1:cpu:/",
-                "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1",
-                "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000",
-            },
-            math.inf,
-        ),
+        ("0::/pod/one", {"pod/one/cpu.max": "max 100000", "pod/cpu.max": "200000 100000"}, 2),
+        ("4:cpu,cpuacct:/docker/1\n0::/", {QUOTA: "300000", PERIOD: "100000"}, 3),
+        ("1:cpu:/", {QUOTA: "-1", PERIOD: "100000"}, math.inf),
     ],
 )
-def test_a_quota_of_cores_is_read_from_all_control_groups_of_the_process(tmp_path, files, cores):
-    assert read_cpu_quota(write_files(tmp_path, **files)) == cores
+def test_a_quota_of_cores_is_read_from_all_control_groups_of_the_process(
+    tmp_path, groups, files, cores
+):
+    assert read_cpu_quota(write_files(tmp_path, groups, files)) == cores
 
 
 @pytest.mark.parametrize(("quota", "cores"), [(math.inf, 64), (2.5, 2), (0.5, 1)])
@@ -69,45 +59,29 @@ def test_a_quota_of_cores_is_rounded_down(monkeypatch, quota, cores):
     assert process.count_cores() == cores
 
 
+# Memory that caches files can be freed.
+CACHES = {"memory.max": "6000000000", "memory.current": "3000000000"}
+CACHES |= {"memory.stat": "anon 1\ninactive_file 1000000000"}
+
+
 @pytest.mark.parametrize(
-    ("files", "megabytes"),
+    ("groups", "files", "megabytes"),
     [
-        ({}, math.inf),
-        ({MEMINFO: MACHINE}, 8000000 * 1024 / 1e6),
-        ({MEMINFO: MACHINE, CGROUP: "0::/", "sys/fs/cgroup/memory.max": "max"}, 8192),
-        # Memory that caches files can be freed.
-        (
-            {
-                MEMINFO: MACHINE,
-                CGROUP: "0::/job",
-                "sys/fs/cgroup/job/memory.max": "6000000000",
-                "sys/fs/cgroup/job/memory.current": "3000000000",
-                "sys/fs/cgroup/job/memory.stat": "anon 1\ninactive_file 1000000000",
-            },
-            4000,
-        ),
-        (
-            {
-                MEMINFO: MACHINE,
-                CGROUP: "4:memory:/docker/1",
-                "sys/fs/cgroup/memory/memory.limit_in_bytes": "6000000000",
-                "sys/fs/cgroup/memory/memory.usage_in_bytes": "5000000000",
-            },
-            1000,
-        ),
-        (
-            {
-                MEMINFO: MACHINE,
-                CGROUP: "4:memory:/",
-                "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
-                "sys/fs/cgroup/memory/memory.usage_in_bytes": "5000000000",
-            },
-            8192,
-        ),
+        (None, {}, 8192),
+        ("0::/", {"memory.max": "max"}, 8192),
+        ("0::/job", {f"job/{name}": text for name, text in CACHES.items()}, 4000),
+        ("4:memory:/docker/1", {LIMIT: "6000000000", USED: "5000000000"}, 1000),
+        ("4:memory:/", {LIMIT: "9223372036854771712", USED: "5000000000"}, 8192),
     ],
 )
-def test_free_memory_is_the_least_of_the_machine_and_the_control_groups(tmp_path, files, megabytes):
-    assert read_free_memory(write_files(tmp_path, **files)) == megabytes * 1e6
+def test_free_memory_is_the_least_of_the_machine_and_the_control_groups(
+    tmp_path, groups, files, megabytes
+):
+    assert read_free_memory(write_files(tmp_path, groups, files, MACHINE)) == megabytes * 1e6
+
+
+def test_free_memory_is_not_limited_where_no_limit_is_known(tmp_path):
+    assert read_free_memory(tmp_path) == math.inf
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux")

@@ -24,11 +24,20 @@ from subtune.core.process import (
 )
 
 
-def test_the_message_of_a_full_disk_names_the_file_that_was_written():
-    full = OSError(errno.ENOSPC, "No space left on device", "here/weights", None, "results/weights")
-    assert message_for_user(full) == "the disk is full (results/weights); free some space"
-    full = OSError(errno.ENOSPC, "No space left on device", "results/scores.csv")
-    assert message_for_user(full) == "the disk is full (results/scores.csv); free some space"
+def run_program(program: str, **variables: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env=os.environ | variables,
+    )
+
+
+@pytest.mark.parametrize("names", [("results/file",), ("here/file", None, "results/file")])
+def test_the_message_of_a_full_disk_names_the_file_that_was_written(names):
+    full = OSError(errno.ENOSPC, "No space left on device", *names)
+    assert message_for_user(full) == "the disk is full (results/file); free some space"
 
 
 def test_on_a_full_disk_a_log_loses_lines_and_the_job_goes_on():
@@ -104,17 +113,15 @@ def test_an_end_runs_exit_handlers_and_frees_no_module():
         "sys.kept = Reports()\natexit.register(print, 'handler')\n"
         "print('answer')\nend_process(3)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run_program(program)
     assert (done.returncode, done.stdout, done.stderr) == (3, "answer\nhandler\n", "")
 
 
 def test_the_age_of_a_process_counts_from_its_start():
     program = "import time; time.sleep(0.5)\nfrom subtune.core.process import process_age\n"
     began = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-c", f"{program}print(process_age())"], capture_output=True, text=True
-    )
-    assert 0.5 <= float(done.stdout) <= time.monotonic() - began + 0.1
+    age = float(run_program(f"{program}print(process_age())").stdout)
+    assert 0.5 <= age <= time.monotonic() - began + 0.1
 
 
 def test_a_process_that_is_late_ends_with_one_line_even_while_it_imports(tmp_path):
@@ -125,19 +132,13 @@ def test_a_process_that_is_late_ends_with_one_line_even_while_it_imports(tmp_pat
         "with end_late_process(0.2, 'too late'):\n"
         "    try:\n        import slow\n    except BaseException:\n        pass\n"
     )
-    env = os.environ | {"PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, env=env
-    )
+    done = run_program(program, PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stdout, done.stderr) == (1, "in time\n", "too late\n")
 
 
 def test_a_user_id_without_a_name_gets_one(monkeypatch):
-    def no_entry(uid):
-        raise KeyError(f"getpwuid(): uid not found: {uid}")
-
     for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.setenv(variable, "")
-    monkeypatch.setattr(pwd, "getpwuid", no_entry)
+    monkeypatch.setattr(pwd, "getpwuid", Mock(side_effect=KeyError("uid not found")))
     ensure_user_name()
     assert getpass.getuser() == str(os.getuid())

@@ -236,16 +236,7 @@ def test_every_damage_to_a_record_is_found(results, capsys, name, damage):
 
 @pytest.mark.parametrize(
     "content",
-    [
-        b"",
-        b"ran\n1\n",
-        b"\xff\x00\xfe",
-        b"run\n../../victim\n",
-        b"key,run\n1\n",
-        b"[1]",
-        b"{",
-        b'{"s": 1}',
-    ],
+    [b"", b"ran\n1\n", b"a,run\n1\n", b"\xff\x00\xfe", b"run\n../../victim\n", b"[1]", b'{"s": 1}'],
 )
 @pytest.mark.parametrize("name", ["sweeps/one.csv", "searches/s.json"])
 def test_a_damaged_output_names_no_runs(results, capsys, name, content):
