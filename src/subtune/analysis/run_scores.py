@@ -2,6 +2,7 @@
 
 import math
 import os
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -260,9 +261,12 @@ def compute_with_evaluate(
 def _load_metric(name: str) -> Any:
     # The metric's module is a local file, so nothing has to be downloaded from the hub.
     os.environ["HF_EVALUATE_OFFLINE"] = "1"
-    # Importing evaluate takes seconds.
+    # Evaluate's pipelines are not used. Importing those of transformers would take five seconds.
+    is_absent = sys.modules.setdefault("transformers", None) is None  # type: ignore[arg-type]
     import evaluate
 
+    if is_absent:
+        del sys.modules["transformers"]
     return evaluate.load(
         str(MODULE), config_name=name, keep_in_memory=True, experiment_id=str(os.getpid())
     )
