@@ -5,15 +5,10 @@ rule scores:
     input:
         needs("scores/{experiment}"),
     output:
-        scores=PATHS.data("{experiment}", "scores"),
-        chosen=PATHS.data("{experiment}", "chosen"),
-        row_scores=PATHS.data("{experiment}", "row_scores"),
-        sizes=PATHS.data("{experiment}", "sizes"),
-        learning_curves=PATHS.data("{experiment}", "learning_curves"),
-        changes=PATHS.data("{experiment}", "changes"),
-        parameter_changes=PATHS.data("{experiment}", "parameter_changes"),
+        [PATHS.data("{experiment}", table) for table in SCORE_TABLES],
     log:
         PATHS.log("{experiment}", "scores"),
+    priority: SHORT
     localrule: True
     conda:
         CPU

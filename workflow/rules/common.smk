@@ -33,6 +33,7 @@ with absent_packages():
     from subtune.core.process import ensure_user_name
     from subtune.steps.jobs import list_files
     from subtune.steps.plan_file import PASSED, pass_plan, read_passed_plan, write_plan
+    from subtune.steps.scores import SCORE_TABLES
     from subtune.steps.snakemake_calls import CallEvents
 
 EXECUTABLE = re.sub(r"([^\w@%+=:,./-])", r"\\\1", sys.executable)
@@ -100,9 +101,9 @@ if MOVED != PATHS.report():
     )
 # There is one job of the step `exhibits` for each experiment.
 EXPERIMENTS = [*PLAN.jobs["exhibits"]]
-# The priority of the jobs for Fisher information and for its inputs. They run before training, because a mask
-# may need the information of all tasks.
-BEFORE_TRAINING = 1
+# The priority of short jobs. They run before training: a mask may need the Fisher information of all tasks, and
+# the tables of an experiment need not wait for the runs of another one.
+SHORT = 1
 
 CPU, COMPUTES = "../../envs/cpu.yaml", f"../../envs/{SETTINGS['environment']}.yaml"
 
@@ -175,6 +176,14 @@ def minutes(name):
         name,
         lambda job, attempt: min(job.resources["minutes"] * 2 ** (attempt - 1), most),
     )
+
+
+def longest_first(name):
+    """Return a function that looks up the priority of a training job, between 0 and `SHORT`.
+
+    Long jobs start first, so that none of them is left at the end, when other cores or GPUs are idle.
+    """
+    return lookup_job(name, lambda job, attempt: 1 - 1 / (1 + job.resources["seconds"]))
 
 
 def gpus(name):

@@ -15,6 +15,7 @@ rule exhibits:
         ),
     log:
         PATHS.log("{experiment}", "exhibits"),
+    priority: SHORT
     localrule: True
     conda:
         CPU

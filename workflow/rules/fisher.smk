@@ -9,7 +9,7 @@ rule fisher:
     log:
         PATHS.log("fisher", "{fisher}"),
     cache: True
-    priority: BEFORE_TRAINING
+    priority: SHORT
     conda:
         COMPUTES
     threads: 1
@@ -30,6 +30,7 @@ rule ranking:
         PATHS.ranking("{ranking}"),
     log:
         PATHS.log("ranking", "{ranking}"),
+    priority: SHORT
     localrule: True
     conda:
         CPU

@@ -7,7 +7,7 @@ rule dataset:
     log:
         PATHS.log("dataset", "{dataset}"),
     cache: True
-    priority: BEFORE_TRAINING
+    priority: SHORT
     retries: retries("dataset")
     localrule: True
     conda:
@@ -24,7 +24,7 @@ rule model:
     log:
         PATHS.log("model", "{model}"),
     cache: True
-    priority: BEFORE_TRAINING
+    priority: SHORT
     retries: retries("model")
     localrule: True
     conda:
@@ -43,7 +43,7 @@ rule tokens:
     log:
         PATHS.log("tokens", "{tokens}"),
     cache: True
-    priority: BEFORE_TRAINING
+    priority: SHORT
     conda:
         CPU
     threads: 1

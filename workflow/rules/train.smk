@@ -14,6 +14,7 @@ rule search:
         PATHS.log("search", "{searches}"),
     benchmark:
         PATHS.benchmark("search", "{searches}")
+    priority: longest_first("search/{searches}")
     conda:
         COMPUTES
     threads: 1
@@ -36,6 +37,7 @@ rule train:
         PATHS.log("train", "{sweep}"),
     benchmark:
         PATHS.benchmark("train", "{sweep}")
+    priority: longest_first("train/{sweep}")
     conda:
         COMPUTES
     threads: 1

@@ -49,8 +49,13 @@ class Context:
         return {"tokens": tokens, "model": model}
 
     def model_job_resources(self, spec: RunSpec | FisherSpec, cost: Cost) -> dict[str, Any]:
-        memory, minutes = self.estimates.job_memory(spec), self.estimates.job_minutes(cost)
-        return {"mem_mb": memory, "minutes": minutes, "gpu": 1, "store": self.layout.records()}
+        return {
+            "mem_mb": self.estimates.job_memory(spec),
+            "minutes": self.estimates.job_minutes(cost),
+            "seconds": round(cost.seconds),
+            "gpu": 1,
+            "store": self.layout.records(),
+        }
 
     def training_inputs(self, runs: Sequence[PlannedRun]) -> Paths:
         rankings = {run.spec.selection.ranking for run in runs}
@@ -68,12 +73,11 @@ class Context:
             "scored_selections": sorted({run.spec.selection.id for run in scored}),
         }
 
-    def sweep_inputs(self, sweeps: Iterable[str]) -> Paths:
+    def finished_jobs(self, sweeps: Iterable[str]) -> list[str]:
+        """Return the outputs of the jobs of some sweeps, and of the searches that they need."""
         sweeps = [*sweeps]
-        return {
-            "sweeps": [*map(self.layout.sweep, sweeps)],
-            "searches": [*map(self.layout.searches, self.plan.find_search_jobs(*sweeps))],
-        }
+        searches = self.plan.find_search_jobs(*sweeps)
+        return [*map(self.layout.sweep, sweeps), *map(self.layout.searches, searches)]
 
     @cached_property
     def scored_on_training_set(self) -> set[str]:

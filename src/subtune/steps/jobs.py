@@ -48,9 +48,10 @@ class Job(NamedTuple):
         spec: the values that affect the result, and names that tables show.
         inputs: maps names to the path or paths of input files.
         outputs: maps names to the path or paths of output files.
-        resources: ``mem_mb`` and ``minutes`` of the first attempt, the number of GPUs ``gpu``, and
-            paths such as ``store``. A job does not run again if its resources change: additional
-            ids in ``scored_selections`` do not add training scores to recorded runs.
+        resources: ``mem_mb`` and ``minutes`` of the first attempt, the expected ``seconds``, the
+            number of GPUs ``gpu``, and paths such as ``store``. A job does not run again if its
+            resources change: additional ids in ``scored_selections`` do not add training scores to
+            recorded runs.
     """
 
     step: str

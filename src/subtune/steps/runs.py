@@ -18,7 +18,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     meanings = hash_text(read_package_text("subtune.analysis", "columns.csv"))
     costs = context.estimates.run_costs
     outputs = {"csv": layout.table_of_runs(), "columns": layout.columns_of_runs()}
-    inputs, resources = context.sweep_inputs(plan.sweeps), {"store": layout.records()}
+    inputs, places = {"finished": context.finished_jobs(plan.sweeps)}, {"store": layout.records()}
     spec = {
         "experiments": {
             name: [run.json_types for run in runs] for name, runs in plan.experiments.items()
@@ -26,7 +26,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         "flops": {key: cost.flops for key, cost in costs.items()},
         "meanings": meanings,
     }
-    yield Job("runs", "runs", spec, inputs, outputs, resources)
+    yield Job("runs", "runs", spec, inputs, outputs, places)
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
@@ -34,11 +34,11 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     from subtune.analysis.tables import column_meanings, table_of_runs
     from subtune.runs.learning_rates import read_finished_runs
 
-    store, made = Path(job.resources["store"]), [*job.inputs["sweeps"], *job.inputs["searches"]]
+    store, finished = Path(job.resources["store"]), job.inputs["finished"]
     rows = [
         {**row, "experiment": name, "flops": job.spec["flops"][row["key"]]}
         for name, described in job.spec["experiments"].items()
-        for row in read_finished_runs(described, store, made)
+        for row in read_finished_runs(described, store, finished)
     ]
     table = table_of_runs(store, rows)
     table.to_csv(outputs["csv"], index=False)

@@ -68,7 +68,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         }
         outputs = {table: context.layout.data(name, table) for table in SCORE_TABLES}
         models = [context.layout.model(context.plan.model_ids[m]) for m in experiment.models]
-        inputs = context.sweep_inputs(context.plan.find_sweeps(name)) | {"models": models}
+        finished = context.finished_jobs(context.plan.find_sweeps(name))
         # These paths are not in the spec. Its run keys and hashes of predictions already depend on
         # the contents of the files.
         files = {
@@ -76,6 +76,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             for task in predicted
         }
         places = {"store": context.layout.records(), "files": files}
+        inputs = {"finished": finished, "models": models}
         yield Job("scores", name, spec, inputs, outputs, places)
 
 
@@ -85,8 +86,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     from subtune.runs.learning_rates import read_finished_runs
 
     store, columns = Path(job.resources["store"]), _score_columns(job)
-    made = [*job.inputs["sweeps"], *job.inputs["searches"]]
-    finished = read_finished_runs(job.spec["runs"], store, made)
+    finished = read_finished_runs(job.spec["runs"], store, job.inputs["finished"])
     every, best, chosen, row_scores = collect_run_scores(job, finished)
     run_scores.require_scores_of_predictions(best["run"], store)
     drawn = {(method, task) for method, task in job.spec["drawn"]}
