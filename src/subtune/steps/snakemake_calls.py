@@ -126,17 +126,16 @@ class CallEvents(logging.Handler):
         from subtune.exhibits.answer_tables import format_answers
         from subtune.exhibits.finding_tables import format_claim_counts
 
+        every, claims = layout.summary("answers", "csv"), dict[str, list[Path]]()
         has_report = layout.report() in self._made
-        claims: dict[str, list[Path]] = {}
-        for name, citation in papers.items():
+        made = [name for name in papers if has_report or layout.exhibits(name) in self._made]
+        for name in made:
             path = Path(layout.exhibits(name), "data", "claims.csv")
-            if (has_report or layout.exhibits(name) in self._made) and path.exists():
-                claims.setdefault(citation, []).append(path)
+            if path.exists():
+                claims.setdefault(papers[name], []).append(path)
         if claims:
             print(f"\n{format_claim_counts(claims)}", file=sys.stderr)
-        every = layout.summary("answers", "csv")
-        folders = sorted(path for path in self._made if path.startswith(layout.exhibits("")))
-        single = [f"{folder}/answers.csv" for folder in folders]
+        single = [f"{layout.exhibits(name)}/answers.csv" for name in sorted(made)]
         wanted = [every] if has_report or every in self._made else single
         for answers in filter(Path.exists, map(Path, wanted)):
             print(format_answers(answers), file=sys.stderr)

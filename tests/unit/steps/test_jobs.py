@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import time
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -133,16 +132,12 @@ def test_nothing_that_is_planned_beside_a_call_changes_its_plan(settings, passed
     assert read_passed_plan("") == passed_plan
 
 
-def test_each_module_of_a_call_has_its_own_plan(settings, passed_plan):
+@pytest.mark.parametrize("module", ["", "other"])
+def test_calls_from_jobs_and_modules_of_a_call_have_their_own_plans(settings, passed_plan, module):
     other = write_plan(settings | {"results": "other"})
-    pass_plan(other, "other")
-    assert read_passed_plan("") == passed_plan and read_passed_plan("other") == other
-
-
-def test_a_call_from_a_job_of_another_call_has_its_own_plan(settings, passed_plan):
-    other = write_plan(settings | {"results": "other"})
-    pass_plan(other, "")
-    assert read_passed_plan("") == other
+    pass_plan(other, module)
+    assert read_passed_plan(module) == other
+    assert read_passed_plan("") == (passed_plan if module else other)
 
 
 def test_a_job_without_environment_variables_says_what_it_lacks(passed_plan, monkeypatch):
@@ -315,12 +310,6 @@ def test_a_job_that_fails_leaves_nothing(settings):
     with pytest.raises(SubtuneError, match="changed since the plan was made"):
         run_job(rows)
     assert not list(Path("results/datasets").iterdir())
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_every_step_plans_and_does_its_jobs(step):
-    module = import_module(f"subtune.steps.{step}")
-    assert callable(module.jobs) and callable(module.run)
 
 
 def test_a_job_whose_script_does_not_fit_an_updated_library_says_so(tmp_path, monkeypatch):
