@@ -228,21 +228,19 @@ def columns(labels, texts=None, groups=None) -> dict:
     "too many rows or too long texts for the time limit",
     "rows are sampled by class, texts are truncated; both are reported",
 )
-def test_each_class_keeps_its_share():
-    labels = [0] * 900 + [1] * 100
-    drawn = draw_rows(CLASSES, columns(labels), 100, np.arange(1000))
-    assert np.bincount(np.array(labels)[drawn]).tolist() == [90, 10]
-    assert sorted(drawn) == [*drawn]
-
-
-def test_a_rare_class_keeps_a_row():
-    drawn = draw_rows(CLASSES, columns([0] * 999 + [1]), 50, np.arange(1000))
-    assert 999 in drawn
-
-
-def test_large_and_small_numbers_keep_their_shares():
-    drawn = draw_rows(NUMBERS, columns(np.linspace(0, 1, 1000)), 100, np.arange(1000))
-    assert np.histogram(drawn, bins=10, range=(0, 1000))[0].tolist() == [10] * 10
+@pytest.mark.parametrize(
+    ("task", "labels", "drawn"),
+    [
+        (CLASSES, [0] * 900 + [1] * 100, [90, 10]),
+        # A rare class keeps a row.
+        (CLASSES, [0] * 999 + [1], [100, 1]),
+        (NUMBERS, [*range(1000)], [10] * 10),
+    ],
+)
+def test_each_class_and_each_range_of_numbers_keeps_its_share(task, labels, drawn):
+    rows = draw_rows(task, columns(labels), 100, np.arange(1000))
+    bins, _ = np.histogram(np.array(labels)[rows], len(drawn), (0, labels[-1]))
+    assert sorted(rows) == [*rows] and bins.tolist() == drawn
 
 
 @pytest.mark.parametrize(
