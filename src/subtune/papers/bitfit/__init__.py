@@ -81,17 +81,14 @@ def _format_gap(rows: pd.DataFrame, name: str) -> str:
 
 def learning_rates_table(results: ExperimentResults) -> pd.DataFrame:
     """Tabulate BitFit's best learning rates by task, reproduced and printed."""
-    task_titles, runs = results.task_titles, drop_runs_with_mask(results["chosen"])
+    runs = drop_runs_with_mask(results["chosen"])
     runs = runs[runs["method"] == "bitfit"].drop_duplicates(["model", "task"])
-    table = pd.DataFrame({"task": [*task_titles.values()]})
-    for model in runs["model"].unique():
-        model_runs = runs[runs["model"] == model].set_index("task")
-        rates = model_runs["learning_rate"].map(format_rate)
-        rates = rates.where(model_runs["value"].notna(), DIVERGED)
-        table[f"this run: {model}"] = [rates.get(task) for task in task_titles]
-    papers = results.printed("table6").set_index("task").map(format_rate)
-    for model in papers:
-        table[f"paper: {model}"] = [papers[model].get(task) for task in task_titles]
+    rates = runs["learning_rate"].map(format_rate).where(runs["value"].notna(), DIVERGED)
+    reproduced = runs.assign(rate=rates).pivot(index="task", columns="model", values="rate")
+    reproduced = reproduced[runs["model"].unique()].add_prefix("this run: ")
+    printed = results.printed("table6").set_index("task").map(format_rate).add_prefix("paper: ")
+    table = pd.concat([reproduced, printed], axis="columns").reindex(results.task_titles)
+    table.insert(0, "task", [*results.task_titles.values()])
     return table
 
 

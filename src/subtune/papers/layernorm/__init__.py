@@ -49,18 +49,18 @@ def kruskal_wallis_table(results: ExperimentResults) -> pd.DataFrame:
     tables = [results.tables[name] for name in ("chosen", "test_scores") if name in results.tables]
     reproduced = [pivot_methods(table).reindex(columns=TESTED).dropna() for table in tables]
     reproduced += [pd.concat(reproduced)] if len(reproduced) > 1 else []
-    tested: list[tuple[str, Mapping[str, pd.Series] | pd.DataFrame, float | None]] = [
+    tested: list[tuple[str, pd.DataFrame, float | None]] = [
         (f"this run's {name.replace('table', 'table ')}", scores, None)
         for name, scores in zip(printed["scores"], reproduced, strict=False)
         if len(scores)
     ]
     for name, p_value in zip(printed["scores"], printed["p_value"], strict=True):
         rows = select_printed_scores(printed_scores, re.findall(r"table\d+", name))
-        scores_of = {m: rows.loc[rows["method"] == m, "value"] for m in TESTED}
-        tested.append((f"paper's {name}", scores_of, p_value))
+        scores = rows.pivot(index=["exhibit", "task"], columns="method", values="value")
+        tested.append((f"paper's {name}", scores, p_value))
     tests = []
     for name, scores, reported in tested:
-        first, second = (scores[m].reset_index(drop=True) for m in TESTED)
+        first, second = (scores[method] for method in TESTED)
         p_values = kruskal_wallis(first, second), wilcoxon(first - second)
         tests.append((name, len(first), len(second), *p_values, reported))
     counts = [f"n_{method}" for method in TESTED]
