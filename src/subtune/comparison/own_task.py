@@ -29,8 +29,8 @@ from subtune.core.errors import (
 )
 from subtune.core.files import Layout
 from subtune.data import sources
-from subtune.data.subsets import WholeTable, draw_dev_set, write_drawn_rows, write_table_description
-from subtune.data.table_files import INCOMPLETE_SHARE, fill_empty_flags
+from subtune.data.subsets import WholeTable, draw_dev_set, write_table_description
+from subtune.data.table_files import INCOMPLETE_SHARE, fill_empty_flags, write_rows
 from subtune.tasks import Task
 from subtune.tasks.sentences import parse_flag, parse_number
 from subtune.tasks.task import TEST, TaskSize
@@ -145,7 +145,9 @@ class ChosenRows(NamedTuple):
 
     def write(self, numbers: Mapping[str, np.ndarray], folder: Path) -> "ChosenRows":
         """Write the rows with these indices to new files, and return a copy that refers to them."""
-        files = write_drawn_rows(self.rows, numbers, folder)
+        files = {split: str(folder / f"{split}.jsonl") for split in self.rows}
+        for split, rows in self.rows.items():
+            write_rows(Path(files[split]), (rows[number] for number in numbers[split]))
         whole = WholeTable(
             path=str(Path(self.files["train"]).resolve()),
             version=sources.files_version({"train": Path(self.files["train"])}),

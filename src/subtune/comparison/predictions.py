@@ -21,8 +21,7 @@ from subtune.data.predictions import (
     parse_predictions,
     read_prediction_rows,
 )
-from subtune.data.subsets import write_drawn_rows
-from subtune.data.table_files import FORMATS, is_file
+from subtune.data.table_files import FORMATS, is_file, write_rows
 from subtune.methods import is_built_in
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import Cells, PlacedRow, pair_with_places
@@ -53,8 +52,8 @@ def write_predictions(
     for system, cells in predictions.items():
         by_folder = {layout.given_predictions(): cells, layout.predictions(): places}
         for folder, chosen in by_folder.items():
-            rows = [(place, cells[place]) for place in chosen]
-            files |= write_drawn_rows({system: rows}, {system: range(len(rows))}, Path(folder))
+            files[system] = str(Path(folder, f"{system}.jsonl"))
+            write_rows(Path(files[system]), ((place, cells[place]) for place in chosen))
     return files
 
 

@@ -237,20 +237,22 @@ def to_frame(rows: Any, source: str) -> pd.DataFrame:
     the same name raise a `SubtuneError`, which begins with ``source``.
     """
     # A DataFrame has an attribute for each column, which may be called "features".
-    if isinstance(rows, pd.DataFrame) or not hasattr(rows, "features"):
+    if isinstance(rows, pd.DataFrame):
         frame = rows
-        if not isinstance(rows, pd.DataFrame):
-            table = pyarrow.table(rows)
-            frame = pd.DataFrame(table.to_pylist(), columns=table.column_names, dtype=object)
-        require_unique_columns([*map(str, frame.columns)], source)
-        return frame
-    frame = rows.to_pandas()
-    for column, feature in rows.features.items():
-        # In a multi-label dataset, a cell is a list of class indices.
-        is_list, cell_feature = hasattr(feature, "feature"), getattr(feature, "feature", feature)
-        if names := getattr(cell_feature, "names", None):
-            name_of = dict(enumerate(names)).get
-            frame[column] = [[*map(name_of, n)] if is_list else name_of(n) for n in frame[column]]
+    elif hasattr(rows, "features"):
+        frame = rows.to_pandas()
+        for column, feature in rows.features.items():
+            # In a multi-label dataset, a cell is a list of class indices.
+            is_list = hasattr(feature, "feature")
+            if names := getattr(feature.feature if is_list else feature, "names", None):
+                name_of = dict(enumerate(names)).get
+                frame[column] = [
+                    [*map(name_of, cell)] if is_list else name_of(cell) for cell in frame[column]
+                ]
+    else:
+        table = pyarrow.table(rows)
+        frame = pd.DataFrame(table.to_pylist(), columns=table.column_names, dtype=object)
+    require_unique_columns([*map(str, frame.columns)], source)
     return frame
 
 

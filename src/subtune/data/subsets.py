@@ -7,7 +7,7 @@ the data, so all methods, models and tokenizers have the same folds.
 
 import json
 import unicodedata
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -16,11 +16,10 @@ import numpy as np
 
 from subtune.core.errors import SubtuneError, convert_errors
 from subtune.core.files import write_text
-from subtune.data.table_files import PLACE_KEY
 from subtune.runs.spec import Fold
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import SET, Examples
-from subtune.tasks.task_kind import Columns, PlacedRow
+from subtune.tasks.task_kind import Columns
 
 # The file in a sample's directory that describes the table from which the sample was drawn.
 WHOLE = "drawn_from.json"
@@ -175,21 +174,3 @@ def read_table_description(folder: Path) -> WholeTable | None:
     """Read the description of the table from which the sample in a directory was drawn, if any."""
     path = folder / WHOLE
     return WholeTable(**json.loads(path.read_text("utf-8"))) if path.is_file() else None
-
-
-def write_drawn_rows(
-    tables: Mapping[str, Sequence[PlacedRow]], drawn: Mapping[str, Iterable[int]], folder: Path
-) -> dict[str, str]:
-    """Write the drawn rows of each split to a JSON-lines file, with their places in the table.
-
-    ``drawn`` maps each split to the indices of its rows; the result maps each split to its file.
-    """
-    files = {}
-    for split, rows in tables.items():
-        chosen = (
-            {PLACE_KEY: place} | dict(cells) for place, cells in map(rows.__getitem__, drawn[split])
-        )
-        lines = (json.dumps(row, ensure_ascii=False, default=str) for row in chosen)
-        files[split] = str(folder / f"{split}.jsonl")
-        write_text(Path(files[split]), "".join(f"{line}\n" for line in lines))
-    return files

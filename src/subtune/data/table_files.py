@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from subtune.core.errors import SubtuneError, join_names, quote
+from subtune.core.files import write_text
 from subtune.data.binary_files import (
     cell_text,
     excel_rows,
@@ -370,3 +371,10 @@ def _parse_json(content: str, line: int, broken: str) -> Any:
     except RecursionError:
         mistake = f"line {line}: too deeply nested"
     raise SubtuneError(f"{broken}: {mistake}, expected an object")
+
+
+def write_rows(path: Path, rows: Iterable[PlacedRow]) -> None:
+    """Write rows to a JSON-lines file, with their places in the user's file."""
+    named = ({PLACE_KEY: place} | dict(cells) for place, cells in rows)
+    lines = (json.dumps(row, ensure_ascii=False, default=str) for row in named)
+    write_text(path, "".join(f"{line}\n" for line in lines))

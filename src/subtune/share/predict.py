@@ -20,8 +20,8 @@ from subtune.core.gpus import hold_gpu
 from subtune.core.process import prepare_device, print_line
 from subtune.data.load import read_examples, row_encoder
 from subtune.data.sources import files_version, make_columns, read_columns, task_reader
-from subtune.data.subsets import draw_rows, read_table_description, write_drawn_rows
-from subtune.data.table_files import is_file
+from subtune.data.subsets import draw_rows, read_table_description
+from subtune.data.table_files import is_file, write_rows
 from subtune.models.encoder import load_spec_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
@@ -91,12 +91,12 @@ def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[Ru
     # Only the columns that the task reads are written.
     names = task.columns_read(labelled=True)
     rows = [(place, {name: row[name] for name in names}) for place, row in placed]
-    split = f"train-{len(chosen)}"
-    [file] = write_drawn_rows({split: rows}, {split: chosen}, folder).values()
-    data = data.replace(version=files_version({"train": Path(file)}), splits=("train",))
+    file = folder / f"train-{len(chosen)}.jsonl"
+    write_rows(file, (rows[number] for number in chosen))
+    data = data.replace(version=files_version({"train": file}), splits=("train",))
     tokens = spec.tokens.replace(data=data)
     read, made = {"rows": layout.dataset(data.key)}, {"tokens": layout.tokens(tokens.key)}
-    inputs, files = read | {"model": layout.model(spec.model.id)}, {"files": {"train": file}}
+    inputs, files = read | {"model": layout.model(spec.model.id)}, {"files": {"train": str(file)}}
     jobs = (
         Job("dataset", data.key, data.json_types, {}, read, files),
         Job("tokens", tokens.key, tokens.json_types, inputs, made, {}),

@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from itertools import chain, repeat
-from pathlib import Path
 
 import datasets
 import numpy as np
@@ -18,9 +17,7 @@ from subtune.data.subsets import (
     find_sets,
     fold_rows,
     split_off_fold,
-    write_drawn_rows,
 )
-from subtune.data.table_files import read_rows
 from subtune.models.families import HEADS
 from subtune.runs.spec import Fold
 from subtune.tasks import TASKS, Task
@@ -308,9 +305,3 @@ def test_more_rows_contain_fewer():
         for number in (100, 200)
     )
     assert few < many
-
-
-def test_drawn_rows_are_written_with_all_their_columns_and_their_places(tmp_path):
-    rows = [("line 3", {"text": "é", "label": "a"}), ("line 7", {"text": "b", "place": "x"})]
-    files = write_drawn_rows({"train": rows}, {"train": [1, 0]}, tmp_path / "sample")
-    assert [*read_rows(Path(files["train"]))] == rows[::-1]

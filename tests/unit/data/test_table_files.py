@@ -23,7 +23,7 @@ from subtune.core.errors import SubtuneError
 from subtune.data.binary_files import NO_ZIP, sheet_names
 from subtune.data.corpora import read_questions, read_words
 from subtune.data.sources import make_columns
-from subtune.data.table_files import find_incomplete_rows, json_rows, read_rows
+from subtune.data.table_files import find_incomplete_rows, json_rows, read_rows, write_rows
 from subtune.tasks import TASKS
 
 ROWS = [{"text": "one", "label": "1"}, {"text": "two\nlines", "label": "0"}]
@@ -273,6 +273,12 @@ def test_a_sheet_that_is_not_there_is_refused(tmp_path):
     workbook(tmp_path / "t.xlsx")
     with pytest.raises(SubtuneError, match=r"sheet: found 'review'.*did you mean 'reviews'"):
         read(tmp_path / "t.xlsx", sheet="review")
+
+
+def test_rows_are_written_with_all_their_columns_and_their_places(tmp_path):
+    rows = [("line 7", {"text": "é", "label": "a"}), ("line 3", {"text": "b", "place": "x"})]
+    write_rows(tmp_path / "sample" / "train.jsonl", rows)
+    assert [*read_rows(tmp_path / "sample" / "train.jsonl")] == rows
 
 
 @pytest.mark.parametrize(("rows", "left_out"), [(400, 4), (399, 0)])

@@ -14,8 +14,8 @@ from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout
 from subtune.data.sources import files_version
-from subtune.data.subsets import WholeTable, write_drawn_rows, write_table_description
-from subtune.data.table_files import read_rows
+from subtune.data.subsets import WholeTable, write_table_description
+from subtune.data.table_files import read_rows, write_rows
 from subtune.methods import METHODS, SELECTION
 from subtune.runs import records
 from subtune.runs.spec import DataSpec, Fold
@@ -405,7 +405,7 @@ def write_sample(folder, task, number):
     lines = [f"{text} {n},{label}" for n, (text, label) in enumerate(rows)]
     table.write_text("\n".join([f"{task.text[0]},{task.label}", *lines]))
     sample = Path(Layout(str(folder)).sample())
-    write_drawn_rows({"train": [*read_rows(table)]}, {"train": range(number)}, sample)
+    write_rows(sample / "train.jsonl", [*read_rows(table)][:number])
     version = files_version({"train": table})
     whole = WholeTable(str(table), version, rows=30, encoding=None, sheet=None)
     write_table_description(sample, whole)
