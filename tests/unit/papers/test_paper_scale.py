@@ -72,11 +72,49 @@ def test_every_method_that_a_claim_asks_after_is_trained(paper, planned, plan_of
     assert named_methods or families
 
 
+def test_methods_are_searched_over_the_learning_rates_of_their_papers(planned):
+    full = {1e-5, 2e-5, 3e-5, 5e-5}
+    spafit = {2e-3, 6e-3, 2e-5, 6e-5}
+
+    def rates(paper, method, task="rte"):
+        runs = [run.spec for run in planned[paper] if (run.method, run.task_name) == (method, task)]
+        return {run.recipe.learning_rate for run in runs}
+
+    assert [rates(paper, "full") for paper in PAPERS] == [full, full, full, spafit]
+    assert rates("bitfit_plus", "bitfit") == {1e-3}
+    assert rates("bitfit_plus", "bitfit", "cola") == {7e-4}
+    assert rates("layernorm", "layernorm") == rates("bitfit", "bitfit") == {1e-4, 4e-4, 7e-4, 1e-3}
+
+
+@pytest.mark.parametrize(
+    ("paper", "recipe"),
+    [
+        ("layernorm", ("constant", 0, 0, 20)),
+        ("bitfit", ("constant", 0, 0, 20)),
+        ("bitfit_plus", ("constant", 0, 0, 16)),
+        # The Trainer's schedule; the rest is in appendix A.2.
+        ("spafit", ("linear", 0, 0.01, 10)),
+        # Values of the paper's published code.
+        ("beft_roberta", ("constant", 0, 0, 30)),
+    ],
+)
+def test_experiments_train_as_their_papers_say(paper, recipe, planned):
+    recipes = [run.spec.recipe for run in planned[paper]]
+    assert {(r.schedule, r.warmup, r.weight_decay, r.epochs) for r in recipes} == {recipe}
+
+
 def test_parts_of_speech_are_tagged_with_the_printed_methods_and_models(planned):
     printed = select_printed_scores(find_paper("bitfit").read_printed("scores"), ["pos"])
     expected = set(zip(printed["model"], printed["method"], strict=True))
     assert {(run.model_name, run.method) for run in planned["bitfit_pos"]} == expected
     assert {run.task_name for run in planned["bitfit_pos"]} <= {"ptb", "ud_ewt"}
+
+
+def test_the_size_curve_is_of_nested_parts_of_squad(planned):
+    sizes = sorted({run.train_rows for run in planned["bitfit_squad"]})
+    assert sizes[:-1] == [1000 * 4**n for n in range(4)]
+    assert sizes[-1] > 64000
+    assert {run.method for run in planned["bitfit_squad"]} == {"full", "bitfit"}
 
 
 def test_little_data_is_as_little_as_in_the_code_of_beft(planned):
