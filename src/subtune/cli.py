@@ -351,10 +351,9 @@ def export(
     require_new(to)
     layout, found = _find_run(results, run)
     # Importing transformers takes seconds.
-    from subtune.share.export import export_adapter, export_model
+    from subtune.share.export import export_model
 
-    write = export_adapter if adapter else export_model
-    exported = write(layout, found, to, minutes)
+    exported = export_model(layout, found, to, minutes, adapter)
     print(f"run {exported} was exported to {to}")
 
 

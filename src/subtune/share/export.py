@@ -57,35 +57,52 @@ POOLING_MODES: dict[Reads, str] = {
 REGRESSION = "regression"
 
 
-def export_model(layout: Layout, run: str, target: Path, minutes: float = DEFAULT_MINUTES) -> str:
+def export_model(
+    layout: Layout,
+    run: str,
+    target: Path,
+    minutes: float = DEFAULT_MINUTES,
+    adapter: bool = False,
+) -> str:
     """Export the model of a run: configuration, tokenizer, and float32 weights as safetensors.
 
     The export is loaded with ``from_pretrained(target)`` of the transformers class for the task,
     such as ``AutoModelForSequenceClassification``. The loaded model makes the same predictions as
     the run. Models with mean pooling, and regressions on embeddings, are exported in the format of
     sentence-transformers. The loaded model's ``encode`` method returns the logits or, for a
-    regression on pairs, the embedding of each text. A run of a PEFT method is exported by
-    `export_adapter`, because only PEFT implements the modules of these methods.
+    regression on pairs, the embedding of each text.
+
+    An adapter is loaded with ``PeftModel.from_pretrained(base, target)``, where ``base`` is the
+    pretrained model with an untrained classifier. The adapter contains the trained classifier and,
+    if a run trained whole tensors in addition to LoRA, the modules of these tensors. It refers to
+    the base by name and commit on the hub or, if the base is not on the hub, by its path in the
+    results. All values are float32, because a base in half precision would round them.
 
     Args:
         layout: the paths of the results that contain the run.
         run: the run's id. If it is a cross-validation run, its refit is trained and exported.
         target: the new folder.
         minutes: the time limit for a refit.
+        adapter: whether to export a PEFT adapter instead of the whole model, for a run that trained
+            LoRA, norms, or modules of the PEFT library. A run of a PEFT method is always exported
+            as an adapter, because only PEFT implements the modules of these methods.
 
     Returns:
         The id of the exported run.
 
     Raises:
-        SubtuneError: the run diverged, the record or the pretrained model is missing, or ``target``
-            cannot be written.
+        SubtuneError: the run diverged, the record or the pretrained model is missing, ``target``
+            cannot be written, or an adapter cannot store the parameters of the run.
     """
-    if isinstance(records.read_spec(Path(layout.records()), run).selection, Peft):
-        return export_adapter(layout, run, target, minutes)
-    spec, delta, model = _load_run(layout, run, minutes)
+    given = records.read_spec(Path(layout.records()), run)
+    adapter = adapter or isinstance(given.selection, Peft)
+    _require_exportable(layout, given, adapter)
+    spec, delta, model = _read_run(layout, run_to_export(layout, run, minutes))
     length, pretrained = spec.tokens.max_length, Path(layout.model(spec.model.id))
     with new_directory(target) as draft, silence_transformers():
-        if isinstance(spec.recipe, FitRecipe):
+        if adapter:
+            _write_adapter(draft, layout, spec, delta, model)
+        elif isinstance(spec.recipe, FitRecipe):
             _write_encoder(draft, pretrained, model.config, {})
             bias, weight = (value for _, value in sorted(delta.items()))
             read, texts = pooled_tokens(spec.model, model), len(spec.tokens.data.task.text)
@@ -100,12 +117,12 @@ def export_model(layout: Layout, run: str, target: Path, minutes: float = DEFAUL
                 _write_sentence_transformer(draft, length, model.tokens_read, weight, bias)
             else:
                 whole.save_pretrained(draft)
-        _write_other_files(draft, layout, spec, model, target.name)
+        _write_other_files(draft, layout, spec, model, target.name, adapter)
     return spec.id
 
 
 def _write_other_files(
-    draft: Path, layout: Layout, spec: RunSpec, model: Encoder, place: str, adapter: bool = False
+    draft: Path, layout: Layout, spec: RunSpec, model: Encoder, place: str, adapter: bool
 ) -> None:
     """Write the run's spec, the tokenizer and the model card to the folder of an export."""
     text = json.dumps(spec.json_types, indent=2, ensure_ascii=False)
@@ -140,37 +157,25 @@ def _complete_tokenizer(directory: Path, config: PretrainedConfig, head: str) ->
     path.write_text(json.dumps(fields | {"padding_side": side}, indent=2) + "\n")
 
 
-def export_adapter(layout: Layout, run: str, target: Path, minutes: float = DEFAULT_MINUTES) -> str:
-    """Export the PEFT adapter of a run that trained LoRA, norms, or modules of the PEFT library.
-
-    The adapter is loaded with ``PeftModel.from_pretrained(base, target)``, where ``base`` is the
-    pretrained model with an untrained classifier. The adapter contains the trained classifier and,
-    if a run trained whole tensors in addition to LoRA, the modules of these tensors. The adapter
-    refers to the base by name and commit on the hub or, if the base is not on the hub, by its path
-    in the results. All values are float32, because a base in half precision would round them.
-    Arguments, result and errors are the same as in `export_model`. In addition, a run whose
-    parameters PEFT cannot store raises a `SubtuneError`.
-    """
+def _write_adapter(
+    draft: Path, layout: Layout, spec: RunSpec, delta: Delta, model: Encoder
+) -> None:
     from subtune.models.peft import make_peft_model
 
-    spec, delta, model = _load_run(layout, run, minutes, as_adapter=True)
-    settings = _choose_peft_settings(run, spec, delta, model)
+    settings = _choose_peft_settings(spec, delta, model)
     module, names = make_peft_model(model, settings, spec.seed)
     _fill_adapter(module, names, delta, model)
     module.peft_config["default"].base_model_name_or_path = layout.model(spec.model.id)
-    with new_directory(target) as draft, silence_transformers():
-        module.save_pretrained(str(draft))
-        name, revision = find_on_hub(spec.model)
-        if name:  # The name is set after saving, because PEFT would access the hub otherwise.
-            path = draft / ADAPTER
-            base = {"base_model_name_or_path": name, "revision": revision}
-            fields = json.loads(path.read_text()) | base
-            path.write_text(json.dumps(fields, indent=2) + "\n")
-        _write_other_files(draft, layout, spec, model, target.name, adapter=True)
-    return spec.id
+    module.save_pretrained(str(draft))
+    name, revision = find_on_hub(spec.model)
+    if name:  # The name is set after saving, because PEFT would access the hub otherwise.
+        path = draft / ADAPTER
+        fields = json.loads(path.read_text())
+        fields |= {"base_model_name_or_path": name, "revision": revision}
+        path.write_text(json.dumps(fields, indent=2) + "\n")
 
 
-def _choose_peft_settings(run: str, spec: RunSpec, delta: Delta, model: Encoder) -> PeftSettings:
+def _choose_peft_settings(spec: RunSpec, delta: Delta, model: Encoder) -> PeftSettings:
     """Choose the settings of a PEFT config that can store a run's trained values.
 
     If PEFT cannot store them, a `SubtuneError` is raised.
@@ -190,7 +195,7 @@ def _choose_peft_settings(run: str, spec: RunSpec, delta: Delta, model: Encoder)
         fields = {"type": "LN_TUNING", "target_modules": modules}
     else:
         raise SubtuneError(
-            f"run {run} trained parameters other than PEFT modules, LoRA or norms; export the "
+            f"run {spec.id} trained parameters other than PEFT modules, LoRA or norms; export the "
             "whole model, without --adapter"
         )
     return PeftSettings.model_validate(fields)
@@ -225,29 +230,21 @@ def _module_name(name: str, model: Encoder) -> str:
     return model.exported_name(name).rpartition(".")[0]
 
 
-def _load_run(
-    layout: Layout, run: str, minutes: float, as_adapter: bool = False
-) -> tuple[RunSpec, Delta, Encoder]:
-    """Load spec, delta and pretrained model of a run or, after cross-validation, of its refit.
-
-    With ``as_adapter``, a run that PEFT cannot store is rejected before its refit is trained.
-    """
-    store = Path(layout.records())
-    spec = records.read_spec(store, run)
+def _require_exportable(layout: Layout, spec: RunSpec, adapter: bool) -> None:
+    """Raise a `SubtuneError` for a run that cannot be exported, before its refit is trained."""
     if spec.reads_texts:
         raise SubtuneError(
-            f"run {run} has no pretrained model to export; to fit its regression, use the code in "
-            "docs/methods.md, section TF-IDF (unless the log says that texts were truncated or "
+            f"run {spec.id} has no pretrained model to export; to fit its regression, use the code "
+            "in docs/methods.md, section TF-IDF (unless the log says that texts were truncated or "
             "mentions stochastic gradient descent)"
         )
     if isinstance(spec.selection, Adapters):
         raise SubtuneError(
-            f"run {run} trained Houlsby or Pfeiffer adapters, which neither transformers nor PEFT "
-            "supports; choose a run of another method"
+            f"run {spec.id} trained Houlsby or Pfeiffer adapters, which neither transformers nor "
+            "PEFT supports; choose a run of another method"
         )
-    if as_adapter and not records.read_outcome(store, run)["diverged"]:
-        _choose_peft_settings(run, *_read_run(layout, run))
-    return _read_run(layout, run_to_export(layout, run, minutes))
+    if adapter and not records.read_outcome(Path(layout.records()), spec.id)["diverged"]:
+        _choose_peft_settings(*_read_run(layout, spec.id))
 
 
 def _read_run(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:

@@ -18,7 +18,7 @@ from subtune.methods import METHODS
 from subtune.runs import records
 from subtune.runs.spec import ModelSpec
 from subtune.share.card import MINILM_ON_HUB, model_card
-from subtune.share.export import export_adapter, export_model
+from subtune.share.export import export_model
 from subtune.tasks import TASKS
 from tests.helpers import examples
 from tests.helpers.records import (
@@ -35,9 +35,7 @@ NASTY = "# a\n---\n| b | ![c](d) <img src=x> `e` *f*: {g}\n```\n'\"\\\x1b"
 
 def exported(results, spec, adapter=False) -> str:
     """Return the card of an export in the folder `out` beside the results."""
-    layout = Layout(str(results))
-    write = export_adapter if adapter else export_model
-    write(layout, spec.id, results / "out")
+    export_model(Layout(str(results)), spec.id, results / "out", adapter=adapter)
     return (results / "out" / "README.md").read_text(encoding="utf-8")
 
 
@@ -187,7 +185,7 @@ def test_a_base_on_the_hub_is_linked_and_hands_down_licence_and_language(
     assert (data.license, data.language, data.library_name) == ("mit", ["en"], "peft")
     assert f"revision='{version}'" in code_of(card) and "place = 'me/mine'" in code_of(card)
     shutil.copytree(results / "runs" / spec.id, results / "runs" / from_hub.id)
-    export_adapter(Layout(str(results)), from_hub.id, tmp_path / "out")
+    export_model(Layout(str(results)), from_hub.id, tmp_path / "out", adapter=True)
     written = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
     assert (written["base_model_name_or_path"], written["revision"]) == (
         "acme/tiny",

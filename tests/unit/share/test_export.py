@@ -23,7 +23,7 @@ from subtune.methods import METHODS, SELECTION
 from subtune.methods.added import Lora, LoraSettings
 from subtune.models.encoder import load_encoder
 from subtune.runs import records
-from subtune.share.export import export_adapter, export_model
+from subtune.share.export import export_model
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import recorded_runs
@@ -66,7 +66,7 @@ def theirs(*of):
 def exported(results, spec, base=""):
     """Write a run's model, or its adapter if there is a base, and return the folder."""
     target = results / f"out-{spec.id}"
-    (export_adapter if base else export_model)(Layout(str(results)), spec.id, target)
+    export_model(Layout(str(results)), spec.id, target, adapter=bool(base))
     return target
 
 
@@ -257,16 +257,18 @@ ADAPTER = SELECTION.validate_python({"adapter": {"type": "houlsby", "size": 4}})
 
 
 @pytest.mark.parametrize(
-    ("write", "selection", "message"),
+    ("adapter", "selection", "message"),
     [
-        (export_adapter, METHODS["bitfit"], "other than PEFT modules, LoRA or norms"),
-        (export_model, ADAPTER, "adapters, which neither transformers nor PEFT supports"),
+        (True, METHODS["bitfit"], "other than PEFT modules, LoRA or norms"),
+        (False, ADAPTER, "adapters, which neither transformers nor PEFT supports"),
     ],
 )
-def test_a_selection_that_has_no_export_is_refused(write, selection, message, tmp_path, tiny_bert):
+def test_a_selection_that_has_no_export_is_refused(
+    adapter, selection, message, tmp_path, tiny_bert
+):
     spec, _ = recorded(tmp_path, tiny_bert, selection)
     with pytest.raises(SubtuneError, match=message):
-        write(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+        export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out", adapter=adapter)
 
 
 def test_adapters_find_a_base_here_and_one_on_the_hub_from_another_folder(
@@ -282,7 +284,7 @@ def test_adapters_find_a_base_here_and_one_on_the_hub_from_another_folder(
     of_hub_spec = spec.replace(model=of_hub)
     shutil.copytree(f"results/runs/{spec.id}", f"results/runs/{of_hub_spec.id}")
     monkeypatch.setattr(records, "read_spec", lambda *_: of_hub_spec)
-    export_adapter(Layout("results"), of_hub_spec.id, tmp_path / "of-hub")
+    export_model(Layout("results"), of_hub_spec.id, tmp_path / "of-hub", adapter=True)
     bases = {"local": str(tmp_path / "results" / "models" / spec.model.id), "of-hub": "acme/tiny"}
     for adapter, base in bases.items():
         named = json.loads((tmp_path / adapter / "adapter_config.json").read_text())

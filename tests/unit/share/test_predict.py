@@ -21,7 +21,7 @@ from subtune.runs import records
 from subtune.runs.spec import DataSpec, Fold
 from subtune.share import predict
 from subtune.share.card import model_card
-from subtune.share.export import export_adapter
+from subtune.share.export import export_model
 from subtune.share.predict import find_refit, predict_rows, run_to_export
 from subtune.tasks import TASKS
 from subtune.training import recipe, recorded_runs
@@ -378,7 +378,7 @@ def test_a_method_that_peft_cannot_store_is_refused_before_it_is_trained_again(
 ):
     """Without a table of chosen runs, training would be refused with another line."""
     with pytest.raises(SubtuneError, match="trained parameters other than PEFT modules"):
-        export_adapter(layout, folds[0].id, tmp_path / "out")
+        export_model(layout, folds[0].id, tmp_path / "out", adapter=True)
 
 
 def test_texts_that_do_not_fit_are_refused_before_a_method_is_trained_again(folds, layout):
