@@ -124,22 +124,18 @@ def score_in_all_metrics(
     split_of = {column.key: column.split for column in columns}
     rows = []
     for row in drop_runs_with_mask(chosen).to_dict("records"):
-        history = records.read_epochs(store, row["run"])
-        best: Mapping[str, float] = {}
+        split, task = split_of[row["column"]], records.read_spec(store, row["run"]).tokens.data.task
+        scores = dict.fromkeys(task.metrics, math.nan)
         if not pd.isna(row["value"]):
             epochs = row["judged_at"]
-            best = history[epochs[0] - 1]
             if len(epochs) > 1:
-                split = split_of[row["column"]]
-                task, table = read_scored_predictions(store, row, split)
-                scores = task.of_kind.score(task, table)
-                best = {f"{split}/{metric}": score for metric, score in scores.items()}
-        for name in history[0]:
-            split, _, metric = name.rpartition("/")
-            if split == split_of[row["column"]]:
-                decides = row["decides"] and metric == row["metric"]
-                value = best.get(name, math.nan)
-                rows.append(row | {"metric": metric, "value": value, "decides": decides})
+                scores = task.of_kind.score(task, read_scored_predictions(store, row, split)[1])
+            else:
+                best = records.read_epochs(store, row["run"])[epochs[0] - 1]
+                scores = {metric: best[f"{split}/{metric}"] for metric in task.metrics}
+        for metric, value in scores.items():
+            decides = row["decides"] and metric == row["metric"]
+            rows.append(row | {"metric": metric, "value": value, "decides": decides})
     return pd.DataFrame(rows, columns=list(chosen)).astype(chosen.dtypes)
 
 

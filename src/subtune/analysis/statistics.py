@@ -59,18 +59,14 @@ def best_minus(
     digits: int,
     of_first: Literal["max", "min"] = "max",
 ) -> pd.Series:
-    """Compute ``max(first) - max(second)`` of the scores of two families.
-
-    For each score column, compute the best score of the first family minus the best score of the
-    second.
+    """Compute ``max(first) - max(second)`` of the scores of two families, for each score column.
 
     Methods in both families count only for the first family. With ``of_first="min"``, the lowest
     score of ``first`` is used. Scores are means over seeds, rounded to ``digits``, as the paper
     prints them.
     """
-    wide = pivot_methods(chosen).round(digits)
-    firsts, seconds = (wide[family] for family in split_families(wide, first, second))
-    return (firsts.agg(of_first, axis=1) - seconds.max(axis=1)).round(digits).dropna()
+    differences = each_minus(chosen, first, second, digits)
+    return differences.groupby(level=["model", "column"]).agg(of_first)
 
 
 def each_minus(chosen: pd.DataFrame, first: str, second: str, digits: int) -> pd.Series:

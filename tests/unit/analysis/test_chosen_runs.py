@@ -1,6 +1,5 @@
 """The choice of runs for tables, and verdicts on learning curves, worked out by hand."""
 
-import json
 import math
 
 import numpy as np
@@ -8,16 +7,16 @@ import pandas as pd
 import pytest
 
 from subtune import papers
-from subtune.analysis import chosen_runs, run_scores
+from subtune.analysis import chosen_runs
 from subtune.analysis.chosen_runs import CONVERGED, FELL, STILL_RISING, curve_verdict
+from subtune.analysis.run_scores import score_in_all_metrics
 from subtune.analysis.statistics import minus, paired_tests
 from subtune.analysis.tables import column_declarations, read_table
 from subtune.papers.layernorm import mask_minus
-from subtune.runs.records import write_checksums
 from subtune.tasks import TASKS
 from subtune.tasks.task import list_score_columns
-from tests.helpers import examples
 from tests.helpers.examples import scored
+from tests.helpers.scored_runs import collected, write_run
 
 
 def at_rates(rates, method="full", task="rte", **columns):
@@ -117,94 +116,62 @@ def test_scores_are_read_as_they_were_written(tmp_path):
     assert read["task"].tolist() == ["NA", "NA"]
 
 
-def recorded(store, run, task, history, diverged=False):
-    """The parts of a record that scores need: a learning curve with a row of scores per epoch."""
-    metrics = [f"validation/{metric}" for metric in TASKS[task].metrics]
-    table = pd.DataFrame(history, columns=metrics).assign(train_loss=0.5, seconds=1.0)
-    table.insert(0, "epoch", range(1, len(table) + 1))
-    (store / run).mkdir()
-    table.to_csv(store / run / "history.csv", index=False)
-    first = {"validation": dict(zip(TASKS[task].metrics, history[0], strict=True))}
-    outcome = {"best_epoch": 1, "scores": first, "trainable": 10, "diverged": diverged}
-    (store / run / "scores.json").write_text(json.dumps(outcome))
-    sizes = {"output.LayerNorm.bias": 4, "classifier.dense.bias": 4, "classifier.out_proj.bias": 2}
-    rows = [] if diverged else [(name, 0.1, size) for name, size in sizes.items()]
-    changes = pd.DataFrame(rows, columns=["parameter", "mean_abs_change", "size"])
-    changes.to_csv(store / run / "changes.csv", index=False)
-    predicted = {"split": "validation", "idx": [0, 1], "label": 0, "logit_0": [0.1, 0.2]}
-    pd.DataFrame(predicted).to_parquet(store / run / "predictions.parquet", index=False)
-    (store / run / "delta.safetensors").write_bytes(b"0" * 80)
-    write_checksums(store / run)
-
-
-def collected(store, paper, task, runs, **found):
-    about = {"model": "tiny", "task": task, "method": "full", "fraction": None, "scope": None}
-    about |= {"train_rows": 100, "fold": None, "partition": None}
-    planned = [
-        {"run": run, **about, "learning_rate": rate, "seed": 0} | found for run, rate in runs
-    ]
+def of_paper(store, paper, task, curves, **found):
+    """Scores by a paper's metric of runs with seeds 0, 1, …, which have rates of 1e-3, 2e-3, …"""
+    runs = {
+        write_run(store, task, curve=curve, seed=seed): {"learning_rate": (seed + 1) / 1000}
+        for seed, curve in enumerate(curves)
+    }
     columns = list_score_columns([TASKS[task]], papers.find_paper(paper).metrics)
-    return run_scores.collect_scores(planned, store, columns)
+    return collected(store, task, runs, apart=False, columns=columns, **found)
 
 
 @pytest.mark.parametrize(
-    ("paper", "task", "best_epoch", "value", "best_run"),
+    ("paper", "task", "best_epoch", "value", "rate"),
     [
-        ("spafit", "stsb", 2, 0.8, "b"),
-        ("bitfit", "stsb", 1, 0.9, "a"),
-        ("spafit", "qqp", 2, 0.8, "b"),
+        ("spafit", "stsb", 2, 0.8, 2e-3),
+        ("bitfit", "stsb", 1, 0.9, 1e-3),
+        ("spafit", "qqp", 2, 0.8, 2e-3),
     ],
 )
 def test_epoch_and_rate_are_best_by_the_metric_that_the_paper_shows(
-    tmp_path, paper, task, best_epoch, value, best_run
+    tmp_path, paper, task, best_epoch, value, rate
 ):
     # Spearman, then Pearson; F1, then accuracy.
-    recorded(tmp_path, "a", task, [(0.9, 0.7), (0.6, 0.8), (0.5, 0.8)])
-    recorded(tmp_path, "b", task, [(0.1, 0.85), (0.2, 0.75)])
-    table = collected(tmp_path, paper, task, [("a", 1e-3), ("b", 2e-3)])
+    curves = [(0.9, 0.7), (0.6, 0.8), (0.5, 0.8)], [(0.1, 0.85), (0.2, 0.75)]
+    table = of_paper(tmp_path, paper, task, curves)
     assert table.iloc[0][["best_epoch", "value"]].tolist() == [best_epoch, value]
-    assert chosen_runs.choose_rates(table)["run"].tolist() == [best_run]
+    assert chosen_runs.choose_rates(table)["learning_rate"].tolist() == [rate]
 
 
 def test_other_folds_choose_an_epoch_by_their_mean_score(tmp_path):
     """The third fold's others have their highest score at epoch 1, their highest mean at 2."""
-    curves = {"a": [0.9, 0.7], "b": [0.2, 0.6], "c": [0.5, 0.4]}
-    about = {"model": "tiny", "task": "rte", "method": "full", "fraction": None, "scope": None}
-    about |= {"train_rows": 100, "learning_rate": 1e-3, "seed": 0, "partition": 0}
-    for run, curve in curves.items():
-        recorded(tmp_path, run, "rte", [(score,) for score in curve])
-    planned = [{**about, "run": run, "fold": fold} for fold, run in enumerate(curves)]
-    table = run_scores.collect_scores(
-        planned, tmp_path, list_score_columns([TASKS["rte"]], {}), apart=True
-    )
+    curves = [[(0.9,), (0.7,)], [(0.2,), (0.6,)], [(0.5,), (0.4,)]]
+    runs = {
+        write_run(tmp_path, "rte", curve=curve, seed=fold): {"fold": fold, "partition": 0}
+        for fold, curve in enumerate(curves)
+    }
+    table = collected(tmp_path, "rte", runs)
     assert table["judged_at"].tolist() == [[2], [1], [2]]
     assert table["value"].tolist() == [0.7, 0.2, 0.4]
 
 
 def test_scores_have_the_declared_columns(tmp_path):
-    recorded(tmp_path, "a", "rte", [(0.9,)])
-    chosen = chosen_runs.choose_rates(collected(tmp_path, "bitfit", "rte", [("a", 1e-3)]))
-    judged = chosen_runs.add_curve_verdicts(
-        chosen, tmp_path, list_score_columns([TASKS["rte"]], {})
-    )
-    of_experiment = {"planned": 3, "encoder_size": 9, "across_models": True, "margin": 0.02}
-    assert list(judged.assign(**of_experiment)) == [*column_declarations("scores")["column"]]
+    chosen = chosen_runs.choose_rates(of_paper(tmp_path, "bitfit", "rte", [[(0.9,)]]))
+    columns = list_score_columns([TASKS["rte"]], {})
+    judged = chosen_runs.add_curve_verdicts(chosen, tmp_path, columns).assign(margin=0.02)
+    assert sorted(judged) == sorted(column_declarations("scores")["column"])
 
 
 def test_what_trains_is_counted_with_the_classifier_and_without(tmp_path):
-    recorded(tmp_path, "a", "rte", [(0.9,)])
-    table = collected(tmp_path, "bitfit", "rte", [("a", 1e-3)])
+    table = of_paper(tmp_path, "bitfit", "rte", [[(0.9,)]])
     assert (table["trainable"].item(), table["classifier"].item()) == (10, 6)
     assert chosen_runs.count_encoder_parameters(table).tolist() == [4]
     assert (table["delta_bytes"].item(), table["seconds"].item()) == (80, 1.0)
 
 
 def test_a_learning_curve_is_in_the_metric_which_the_paper_shows(tmp_path):
-    spec = examples.run_spec(task="stsb")
-    recorded(tmp_path, spec.id, "stsb", [(0.9, 0.7), (0.6, 0.8)])
-    (tmp_path / spec.id / "spec.json").write_text(spec.canonical())
-    write_checksums(tmp_path / spec.id)
-    table = collected(tmp_path, "spafit", "stsb", [(spec.id, 1e-3)])
+    table = of_paper(tmp_path, "spafit", "stsb", [[(0.9, 0.7), (0.6, 0.8)]])
     curve = chosen_runs.read_learning_curves(table, tmp_path)
     assert curve["metric"].unique().tolist() == ["pearsonr"]
     assert curve["score"].tolist() == [0.7, 0.8]
@@ -212,14 +179,12 @@ def test_a_learning_curve_is_in_the_metric_which_the_paper_shows(tmp_path):
 
 def searched(store, *tried):
     """Return the score of a run whose search tried these rates, and found the first."""
-    recorded(store, "a", "rte", [(0.9,)])
     scored = [{"learning_rate": rate, "score": 0.9 - 0.01 * n} for n, rate in enumerate(tried)]
     diverged = {"learning_rate": tried[-1], "score": None}
-    found = {"learning_rate": tried[0], "search": "s", "tried": [*scored[:-1], diverged]}
-    [run] = chosen_runs.choose_rates(
-        collected(store, "bitfit", "rte", [("a", None)], **found)
-    ).itertuples()
-    return run
+    found = {"search": "s", "tried": [*scored[:-1], diverged]}
+    run = {write_run(store, "rte", curve=[(0.9,)]): {"learning_rate": tried[0]}}
+    [row] = chosen_runs.choose_rates(collected(store, "rte", run, **found)).itertuples()
+    return row
 
 
 @pytest.mark.parametrize(("tried", "at_edge"), [((1e-2, 1e-3), True), ((1e-2, 1e-3, 1e-1), False)])
@@ -234,24 +199,23 @@ def test_the_plateau_of_a_search_has_the_rates_that_score_almost_as_high(tmp_pat
 
 def test_every_seed_of_a_search_is_chosen_whatever_it_found():
     runs = [("rte", "a", 1.0, None, rate, seed, 0.9) for seed, rate in enumerate((1e-3, 1e-2))]
-    table = examples.scored(*runs)
+    table = scored(*runs)
     assert len(chosen_runs.choose_rates(table.assign(searched=True))) == 2
     assert len(chosen_runs.choose_rates(table)) == 1
 
 
 def test_a_curve_has_one_verdict_by_the_metric_that_the_paper_shows(tmp_path):
     """The task's own metric, Spearman, falls in every seed."""
-    pearson = {"a": [0.1, 0.4, 0.7], "b": [0.2, 0.5, 0.8], "c": [0.1, 0.5, 0.8]}
-    for run, curve in pearson.items():
-        recorded(tmp_path, run, "stsb", [*zip((0.9, 0.6, 0.3), curve, strict=True)])
-    for run in ("d", "e", "f"):
-        recorded(tmp_path, run, "stsb", [(0.9, 0.1)] * 3, diverged=run == "f")
-    runs = [(run, rate) for rate, names in ((1e-3, "abc"), (1e-2, "def")) for run in names]
-    table = collected(tmp_path, "spafit", "stsb", runs)
-    table["method"] = table["learning_rate"].map({1e-3: "full", 1e-2: "bitfit"})
+    pearson = [0.1, 0.4, 0.7], [0.2, 0.5, 0.8], [0.1, 0.5, 0.8], [0.1] * 3, [0.1] * 3
+    runs = {}
+    for seed, curve in enumerate(pearson):
+        both = [*zip((0.9, 0.6, 0.3), curve, strict=True)]
+        run = write_run(tmp_path, "stsb", curve=both, seed=seed, diverged=seed == 4)
+        runs[run] = {"method": "full" if seed < 3 else "bitfit"}
     columns = list_score_columns([TASKS["stsb"]], papers.find_paper("spafit").metrics)
-    judged = chosen_runs.add_curve_verdicts(chosen_runs.choose_rates(table), tmp_path, columns)
-    assert judged["curve"].fillna("").tolist() == ["still rising"] * 3 + [""] * 3
+    table = chosen_runs.choose_rates(collected(tmp_path, "stsb", runs, False, columns))
+    judged = chosen_runs.add_curve_verdicts(table, tmp_path, columns)
+    assert judged["curve"].fillna("").tolist() == ["still rising"] * 3 + [""] * 2
 
 
 def test_each_number_of_training_rows_has_its_best_learning_rate():
@@ -268,25 +232,24 @@ def test_each_number_of_training_rows_has_its_best_learning_rate():
 
 def test_every_metric_is_that_of_the_epoch_that_was_chosen(tmp_path):
     """The second epoch is best by Spearman, the first by Pearson."""
-    recorded(tmp_path, "a", "stsb", [(0.6, 0.8), (0.9, 0.7)])
     columns = list_score_columns([TASKS["stsb"]], {})
-    chosen = chosen_runs.choose_rates(collected(tmp_path, "bitfit", "stsb", [("a", 1e-3)]))
-    table = run_scores.score_in_all_metrics(chosen, tmp_path, columns).set_index("metric")
+    scores = of_paper(tmp_path, "bitfit", "stsb", [[(0.6, 0.8), (0.9, 0.7)]])
+    chosen = chosen_runs.choose_rates(scores)
+    table = score_in_all_metrics(chosen, tmp_path, columns).set_index("metric")
     assert table["value"].to_dict() == {"spearmanr": 0.9, "pearsonr": 0.7}
     assert table["decides"].to_dict() == {"spearmanr": True, "pearsonr": False}
 
 
 def test_a_recorded_run_that_diverged_has_no_score_and_is_not_chosen(tmp_path):
-    recorded(tmp_path, "a", "stsb", [(0.6, 0.8)], diverged=True)
-    table = collected(tmp_path, "bitfit", "stsb", [("a", 1e-3)])
+    runs = {write_run(tmp_path, "stsb", curve=[(0.6, 0.8)], diverged=True): {}}
+    table = collected(tmp_path, "stsb", runs)
     assert table[["value", "best_epoch"]].isna().all(axis=None)
-    every = run_scores.score_in_all_metrics(
-        chosen_runs.choose_rates(table), tmp_path, list_score_columns([TASKS["stsb"]], {})
-    )
+    columns = list_score_columns([TASKS["stsb"]], {})
+    every = score_in_all_metrics(chosen_runs.choose_rates(table), tmp_path, columns)
     assert len(every) == 2 and every["value"].isna().all()
-    recorded(tmp_path, "b", "stsb", [(0.5, 0.5)])
-    both = collected(tmp_path, "bitfit", "stsb", [("a", 1e-3), ("b", 2e-3)])
-    assert chosen_runs.choose_rates(both)["run"].tolist() == ["b"]
+    good = write_run(tmp_path, "stsb", curve=[(0.5, 0.5)], seed=1)
+    both = collected(tmp_path, "stsb", runs | {good: {"learning_rate": 2e-3}})
+    assert chosen_runs.choose_rates(both)["run"].tolist() == [good]
 
 
 # The standard error of an accuracy of a half is 0.05.

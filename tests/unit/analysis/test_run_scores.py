@@ -1,12 +1,14 @@
 """Recorded predictions: their scores, and epochs that other rows chose."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import spearmanr
+from sklearn.metrics import accuracy_score, f1_score
 
-from subtune.analysis import chosen_runs, run_scores
+from subtune.analysis import chosen_runs, judged_epochs
+from subtune.analysis.answer import find_answers
+from subtune.analysis.candidates import summarise_methods
 from subtune.analysis.judged_epochs import (
     EPOCH_PARTS,
     choose_part_epochs,
@@ -17,95 +19,19 @@ from subtune.analysis.run_scores import (
     PART_COLUMNS,
     compute_with_evaluate,
     require_scores_of_predictions,
+    score_external_predictions,
+    score_in_all_metrics,
     tabulate_pseudo_values,
 )
+from subtune.analysis.tables import set_types
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
-from subtune.runs.records import write_checksums
 from subtune.steps import summary
 from subtune.steps.jobs import Job
 from subtune.tasks import metrics
 from subtune.tasks.task import ScoreColumn, list_score_columns
 from tests.helpers import examples
-
-KINDS = ["mrpc", "stsb", "toxic", "ud_ewt", "squad"]
-LOGITS = ("logit_0", "logit_1", "logit_2")
-EPOCHS, ROWS = 4, 23
-
-
-def predicted(task, generator):
-    """A table of predictions, some of them right: the recorded columns, and labels."""
-    match examples.TASKS[task].kind:
-        case "classification":
-            label = generator.integers(0, 2, ROWS)
-            right = generator.random(ROWS) < 0.7
-            logit = np.where(label == right, 1.0, -1.0)
-            return {"idx": np.arange(ROWS), "label": label, "logit_0": -logit, "logit_1": logit}
-        case "multilabel":
-            label = generator.integers(0, 2, (ROWS, 3))
-            right = generator.random(label.shape) < 0.7
-            logits = dict(zip(LOGITS, np.where(label == right, 1.0, -1.0).T, strict=True))
-            return {"idx": np.arange(ROWS), "label": [*label], **logits}
-        case "regression":
-            label = generator.normal(size=ROWS)
-            logit = label + generator.normal(size=ROWS)
-            return {"idx": np.arange(ROWS), "label": label, "logit_0": logit}
-        case "tokens":
-            text = np.repeat(np.arange(ROWS), 3)
-            label, found = generator.integers(0, 3, (2, len(text)))
-            word = np.arange(len(text)) % 3
-            return {"idx": text, "word": word, "label": label, "prediction": found}
-    answers = [["a cat", "cats"], ["dogs"]] * ROWS
-    texts = generator.choice(["cat", "dogs run", "dogs"], ROWS)
-    table = {"idx": np.arange(ROWS), "label": "", "prediction": texts, "start": 0, "end": 1}
-    return table | {"answers": answers[:ROWS]}
-
-
-def tables_of(task, seed=0):
-    """Predictions by epoch, with the same labels."""
-    generator = np.random.default_rng(seed)
-    tables = {epoch: pd.DataFrame(predicted(task, generator)) for epoch in range(1, EPOCHS + 1)}
-    return {epoch: table.assign(label=tables[1]["label"]) for epoch, table in tables.items()}
-
-
-def recorded(store, task, tables, best=1, seed=0, off=0.0, diverged=False):
-    """A record of these predictions, whose scores are too high by ``off``.
-
-    ``best`` is the recorded best epoch.
-    """
-    spec = examples.run_spec(task=task).replace(seed=seed)
-    kind, folder = examples.TASKS[task].of_kind, store / spec.id
-    folder.mkdir(parents=True)
-    (folder / "spec.json").write_text(spec.canonical())
-    rows = []
-    for epoch, table in tables.items():
-        names = examples.TASKS[task].metrics
-        found = metrics.compute_metrics(kind.value_type, names, *kind.metric_inputs(table))
-        scored = {f"validation/{name}": value + off for name, value in found.items()}
-        rows.append({"epoch": epoch, "train_loss": 0.5, "seconds": 1.0} | scored)
-    pd.DataFrame(rows).to_csv(folder / "history.csv", index=False)
-    outcome = {"best_epoch": best, "scores": {}, "diverged": diverged, "trainable": 3}
-    (folder / "scores.json").write_text(json.dumps(outcome))
-    pd.DataFrame({"parameter": ["x"], "size": 3}).to_csv(folder / "changes.csv", index=False)
-    (folder / records.DELTA).write_bytes(b"0")
-    with_split = {e: table.assign(split="validation") for e, table in tables.items()}
-    with_split[best].to_parquet(folder / "predictions.parquet", index=False)
-    every = pd.concat(with_split, names=["epoch"]).reset_index("epoch")
-    every = every.drop(columns=["label", "answers"], errors="ignore")
-    every.to_parquet(folder / records.EPOCHS, index=False)
-    write_checksums(folder)
-    return spec.id
-
-
-def collected(store, task, runs, apart=True, columns=None):
-    about = {"model": "tiny", "task": task, "method": "full", "fraction": None, "scope": None}
-    about |= {"train_rows": 12, "learning_rate": 1e-3}
-    about |= {"seed": 0, "fold": None, "partition": None, "encoder_size": 100}
-    about |= {"planned": 1, "across_models": False}
-    planned = [{**about, "run": run, **more} for run, more in runs.items()]
-    return run_scores.collect_scores(
-        planned, store, columns or list_score_columns([examples.TASKS[task]], {}), apart
-    )
+from tests.helpers.scored_runs import KINDS, ROWS, collected, tables_of, write_run
 
 
 @pytest.mark.parametrize("task", KINDS)
@@ -133,7 +59,7 @@ def test_each_row_is_judged_at_the_epoch_that_other_parts_choose(task, seed):
 @pytest.mark.parametrize("task", KINDS)
 def test_own_experiments_are_judged_apart_and_papers_at_the_best_epoch(task, tmp_path):
     spec, tables = examples.TASKS[task].spec(), tables_of(task)
-    run, metric = recorded(tmp_path, task, tables), spec.metrics[0]
+    run, metric = write_run(tmp_path, task, tables), spec.metrics[0]
     [paper] = collected(tmp_path, task, {run: {}}, apart=False).to_dict("records")
     curve = [epoch[f"validation/{metric}"] for epoch in records.read_epochs(tmp_path, run)]
     assert (paper["value"], paper["judged_apart"]) == (max(curve), False)
@@ -149,7 +75,7 @@ def test_own_experiments_are_judged_apart_and_papers_at_the_best_epoch(task, tmp
     assert own["best_epoch"] == paper["best_epoch"]
 
     columns = list_score_columns([examples.TASKS[task]], {})
-    every = run_scores.score_in_all_metrics(chosen_runs.choose_rates(table), tmp_path, columns)
+    every = score_in_all_metrics(chosen_runs.choose_rates(table), tmp_path, columns)
     assert every.set_index("metric")["value"][metric] == score
     assert every["metric"].tolist() == list(spec.metrics)
     [values] = tabulate_pseudo_values(table, tmp_path, columns).to_dict("records")
@@ -161,13 +87,13 @@ def test_own_experiments_are_judged_apart_and_papers_at_the_best_epoch(task, tmp
 
 def test_without_a_row_for_each_part_the_best_epoch_judges(tmp_path):
     few = {epoch: table.head(EPOCH_PARTS - 1) for epoch, table in tables_of("mrpc").items()}
-    table = collected(tmp_path, "mrpc", {recorded(tmp_path, "mrpc", few): {}})
+    table = collected(tmp_path, "mrpc", {write_run(tmp_path, "mrpc", few): {}})
     assert not table["judged_apart"].any()
     assert table["judged_at"].tolist() == [[epoch] for epoch in table["best_epoch"]]
 
 
 def test_where_test_rows_judge_the_best_epoch_on_dev_rows_counts(tmp_path):
-    run = recorded(tmp_path, "mrpc", tables_of("mrpc"))
+    run = write_run(tmp_path, "mrpc", tables_of("mrpc"))
     columns = [
         ScoreColumn("mrpc", "mrpc", "validation", "f1", decides, not decides)
         for decides in (True, False)
@@ -178,7 +104,7 @@ def test_where_test_rows_judge_the_best_epoch_on_dev_rows_counts(tmp_path):
 
 
 def test_rows_are_scored_at_the_epoch_that_a_paper_shows(tmp_path):
-    run = recorded(tmp_path, "mrpc", tables_of("mrpc"), best=3)
+    run = write_run(tmp_path, "mrpc", tables_of("mrpc"), best=3)
     columns = list_score_columns([examples.TASKS["mrpc"]], {"mrpc": "accuracy"})
     table = collected(tmp_path, "mrpc", {run: {}}, apart=False, columns=columns)
     assert table["best_epoch"].item() != 3
@@ -189,11 +115,11 @@ def test_rows_are_scored_at_the_epoch_that_a_paper_shows(tmp_path):
 def test_a_fold_is_judged_at_the_epoch_that_other_folds_choose(tmp_path):
     places = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 1)]
     runs = {
-        recorded(tmp_path, "mrpc", tables_of("mrpc", seed), seed=seed): place
+        write_run(tmp_path, "mrpc", tables_of("mrpc", seed), seed=seed): place
         for seed, place in enumerate(places)
     }
     planned = {run: {"partition": p, "fold": fold} for run, (p, fold) in runs.items()}
-    alone = recorded(tmp_path, "mrpc", tables_of("mrpc"), seed=9)
+    alone = write_run(tmp_path, "mrpc", tables_of("mrpc"), seed=9)
     planned[alone] = {"partition": 0, "fold": 1, "learning_rate": 0.5}
     table = collected(tmp_path, "mrpc", planned).set_index("run")
     curves = {
@@ -216,16 +142,16 @@ def test_a_fold_is_judged_at_the_epoch_that_other_folds_choose(tmp_path):
 @pytest.mark.parametrize("compute", [metrics.compute_metrics, compute_with_evaluate])
 @pytest.mark.parametrize("task", KINDS)
 def test_a_score_must_be_that_of_the_recorded_predictions(task, compute, tmp_path):
-    run = recorded(tmp_path / "good", task, tables_of(task))
+    run = write_run(tmp_path / "good", task, tables_of(task))
     require_scores_of_predictions([run, run], tmp_path / "good", compute)
-    recorded(tmp_path / "off", task, tables_of(task), off=2e-9)
+    write_run(tmp_path / "off", task, tables_of(task), off=2e-9)
     words = f"run {run}: {task}: found a recorded .* on validation, .*`subtune verify --res"
     with pytest.raises(SubtuneError, match=words):
         require_scores_of_predictions([run], tmp_path / "off", compute)
 
 
 def test_no_answer_is_written_from_a_score_that_is_not_that_of_the_predictions(tmp_path):
-    run = recorded(tmp_path, "mrpc", tables_of("mrpc"), off=0.1)
+    run = write_run(tmp_path, "mrpc", tables_of("mrpc"), off=0.1)
     # External predictions have no record.
     pd.DataFrame({"run": [run, "external"], "encoder_size": [1, None]}).to_parquet(
         tmp_path / "chosen.parquet"
@@ -237,19 +163,76 @@ def test_no_answer_is_written_from_a_score_that_is_not_that_of_the_predictions(t
 
 
 def test_runs_that_diverged_are_left_out(tmp_path):
-    diverged = recorded(tmp_path, "mrpc", tables_of("mrpc"), off=0.1, diverged=True)
+    diverged = write_run(tmp_path, "mrpc", tables_of("mrpc"), off=0.1, diverged=True)
     require_scores_of_predictions([diverged], tmp_path)
 
 
 def test_a_diverged_run_has_the_classifier_of_other_seeds(tmp_path):
     """A diverged run records no changes of parameters, so its classifier was not subtracted."""
-    runs = {}
-    for seed, names in enumerate((["classifier.weight", "x"], [])):
-        run = recorded(tmp_path, "mrpc", tables_of("mrpc"), seed=seed, diverged=not names)
-        changes = pd.DataFrame({"parameter": names, "size": [2, 1][: len(names)]})
-        changes.to_csv(tmp_path / run / "changes.csv", index=False)
-        write_checksums(tmp_path / run)
-        runs[run] = {"seed": seed}
+    runs = {
+        write_run(tmp_path, "mrpc", tables_of("mrpc"), seed=seed, diverged=seed > 0): {"seed": seed}
+        for seed in range(2)
+    }
     found = collected(tmp_path, "mrpc", runs)
     assert found["value"].isna().tolist() == [False, True]
-    assert chosen_runs.count_encoder_parameters(found).tolist() == [1, 1]
+    assert chosen_runs.count_encoder_parameters(found).tolist() == [4, 4]
+
+
+def compare_external(store, task, external, seeds=1):
+    """Return ``chosen`` and the row scores of full's runs, and of external predictions."""
+    runs = {
+        write_run(store, task, tables_of(task), seed=seed): {"seed": seed} for seed in range(seeds)
+    }
+    columns = list_score_columns([examples.TASKS[task]], {})
+    best = chosen_runs.choose_rates(collected(store, task, runs))
+    chosen = set_types(best.assign(margin=0.02, curve="converged", encoder_size=100), "scores")
+    rows = tabulate_pseudo_values(chosen, store, columns)
+    if callable(external):
+        row = chosen.iloc[0].to_dict()
+        external = external(judged_epochs.read_scored_predictions(store, row, "validation")[1])
+    added, added_rows = score_external_predictions(chosen, store, columns, {task: external})
+    return pd.concat([chosen, added], ignore_index=True), pd.concat([rows, added_rows])
+
+
+@pytest.mark.parametrize("task", ["mrpc", "stsb", "toxic"])
+def test_full_fine_tunings_own_predictions_lose_nothing_against_it(task, tmp_path):
+    def own(table):
+        return {"own": table.sort_values("idx").filter(like="logit_").to_numpy()}
+
+    chosen, rows = compare_external(tmp_path, task, own)
+    full, system = chosen.to_dict("records")
+    assert system["value"] == full["value"]
+    assert rows["rows_hash"].nunique() == 1
+    assert np.array_equal(*rows[PART_COLUMNS].to_numpy(float), equal_nan=True)
+    found = summarise_methods(chosen, rows).set_index("method").loc["own"]
+    assert (found["score"], found["difference"]) == (round(full["value"], 10), 0)
+    assert pd.isna(found["encoder_size"]) and not found["on_front"]
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_a_system_is_scored_as_scikit_learn_and_scipy_score_it(seeds, tmp_path):
+    rng = np.random.default_rng(1)
+    guesses = rng.random((ROWS, 3)) - 0.5
+    labels = {task: tables_of(task)[1]["label"] for task in ("mrpc", "stsb", "toxic")}
+    expected = {
+        "mrpc": f1_score(labels["mrpc"], guesses[:, :2].argmax(1)),
+        "stsb": spearmanr(labels["stsb"], guesses[:, 0])[0],
+        "toxic": f1_score(np.stack(labels["toxic"]), guesses > 0, average="micro"),
+    }
+    for task, score in expected.items():
+        outputs = examples.TASKS[task].outputs
+        external = {"guesses": guesses[:, :outputs]}
+        chosen, rows = compare_external(tmp_path / task, task, external, seeds)
+        systems = chosen[chosen["method"] == "guesses"]
+        assert len(systems) == seeds
+        assert systems["value"].to_numpy() == pytest.approx(score)
+        assert set(systems["run"]) <= set(rows["run"])
+
+
+def test_a_system_is_compared_but_never_what_to_train(tmp_path):
+    truth = np.eye(2)[tables_of("mrpc")[1]["label"]]
+    chosen, rows = compare_external(tmp_path, "mrpc", {"truth": truth}, seeds=3)
+    assert accuracy_score(tables_of("mrpc")[1]["label"], truth.argmax(1)) == 1
+    [answer] = find_answers(chosen, rows)
+    assert (answer.compared.reference, answer.candidate) == ("Full", None)
+    assert summarise_methods(chosen, rows).set_index("method").loc["truth", "sure"]

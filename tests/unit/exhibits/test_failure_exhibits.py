@@ -17,8 +17,7 @@ from subtune.exhibits.failure_exhibits import (
 )
 from subtune.exhibits.output import save_figure, write_table
 from tests.helpers.exhibits import results
-from tests.unit.analysis.test_failures import COLOURS, NUMBERS, predicted
-from tests.unit.analysis.test_more_labels import measured
+from tests.unit.analysis.test_failures import COLOURS, NUMBERS, measured, predicted
 
 
 def of_labels(count, rows=500):
