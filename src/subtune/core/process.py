@@ -234,20 +234,17 @@ def device_name(device: "torch.device") -> str:
     """Return the product name of the GPU or processor."""
     import torch
 
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else processor_name()
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    names = Path("/proc/cpuinfo")
+    text = names.read_text() if names.is_file() else ""
+    name = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
+    return name[1] if name else platform.processor() or platform.machine()
 
 
 def count_jobs_at_once() -> int:
     """Return the number of jobs that train at the same time: one per GPU, or else one per core."""
     return min(count_gpus(), count_cores()) or count_cores()
-
-
-def processor_name() -> str:
-    """Return the processor's product name."""
-    names = Path("/proc/cpuinfo")
-    text = names.read_text() if names.is_file() else ""
-    name = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
-    return name[1] if name else platform.processor() or platform.machine()
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -123,15 +123,8 @@ def search_result(
     return {"learning_rate": learning_rate, "tried": tried}
 
 
-def read_finished_runs(
-    runs: Iterable[Mapping[str, Any]], store: Path, outputs: Iterable[str]
-) -> list[dict[str, Any]]:
-    """Parse planned runs, and join them with their records (`join_recorded_runs`).
-
-    A `SubtuneError` is raised if a run has no record, although its sweep or search has ended.
-    ``outputs`` are the output files of sweeps and searches.
-    """
-    records.require_recorded(store, outputs)
+def read_finished_runs(store: Path, runs: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Parse planned runs, and join them with their records (`join_recorded_runs`)."""
     planned = [PlannedRun.model_validate(run) for run in runs]
     return join_recorded_runs(planned, partial(records.read_score, store))
 

@@ -33,12 +33,14 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write a table of all finished runs, and the meaning of each column."""
     from subtune.analysis.tables import column_meanings, table_of_runs
     from subtune.runs.learning_rates import read_finished_runs
+    from subtune.runs.records import require_recorded
 
-    store, finished = Path(job.resources["store"]), job.inputs["finished"]
+    store = Path(job.resources["store"])
+    require_recorded(store, job.inputs["finished"])
     rows = [
         {**row, "experiment": name, "flops": job.spec["flops"][row["key"]]}
-        for name, described in job.spec["experiments"].items()
-        for row in read_finished_runs(described, store, finished)
+        for name, planned in job.spec["experiments"].items()
+        for row in read_finished_runs(store, planned)
     ]
     table = table_of_runs(store, rows)
     table.to_csv(outputs["csv"], index=False)

@@ -84,9 +84,11 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Check the recorded scores of all finished runs, and write the tables `SCORE_TABLES`."""
     from subtune.analysis import chosen_runs, parameters, run_scores
     from subtune.runs.learning_rates import read_finished_runs
+    from subtune.runs.records import require_recorded
 
     store, columns = Path(job.resources["store"]), _score_columns(job)
-    finished = read_finished_runs(job.spec["runs"], store, job.inputs["finished"])
+    require_recorded(store, job.inputs["finished"])
+    finished = read_finished_runs(store, job.spec["runs"])
     every, best, chosen, row_scores = collect_run_scores(job, finished)
     run_scores.require_scores_of_predictions(best["run"], store)
     drawn = {(method, task) for method, task in job.spec["drawn"]}
