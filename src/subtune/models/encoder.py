@@ -85,6 +85,11 @@ class Encoder:
         return self.head == MEAN_CLASSIFICATION
 
     @property
+    def sees_padding(self) -> bool:
+        """Whether padding changes the results, so that batches must not contain padding."""
+        return self.transformers is not None and self.transformers.sees_padding
+
+    @property
     def shapes(self) -> dict[str, Shape]:
         return {name: tuple(value.shape) for name, value in self.parameters.items()}
 

@@ -26,7 +26,6 @@ from subtune.models.operations import (
     PerRun,
     Weight,
     find_activation,
-    look_up_embeddings,
     stacked_linear,
     to_autocast_dtype,
 )
@@ -145,9 +144,10 @@ def _look_up_rows(forward: _ForwardPass, module: str, ids: Tensor) -> Tensor:
     """Return the rows ``[k, t, h]`` of an embedding table for ids ``[t]``."""
     match table := forward.find_weight(f"{module}.weight"):
         case PerRun(values, rows):
-            return look_up_embeddings(
-                ids if rows is None else torch.searchsorted(rows, ids), values
-            )
+            ids = ids if rows is None else torch.searchsorted(rows, ids)
+            # The tables of all runs are looked up as one table.
+            first = torch.arange(len(values), device=ids.device) * values.shape[1]
+            return functional.embedding(ids + first[:, None], values.flatten(0, 1))
     return functional.embedding(ids, _require_shared(table))[None]
 
 

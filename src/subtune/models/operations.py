@@ -90,12 +90,6 @@ def to_autocast_dtype(x: Tensor) -> Tensor:
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
 
-def look_up_embeddings(ids: Tensor, tables: Tensor) -> Tensor:
-    """Look up the rows ``ids`` ``[t]`` in each run's table ``[k, u, h]``, as ``[k, t, h]``."""
-    first = torch.arange(len(tables), device=ids.device) * tables.shape[1]
-    return functional.embedding(ids + first[:, None], tables.flatten(0, 1))
-
-
 def stacked_linear(x: Tensor, weights: Tensor) -> Tensor:
     """Compute ``x Wᵀ`` for each run, ``[k, t, o]``, from the matrices ``weights`` ``[k, o, i]``.
 

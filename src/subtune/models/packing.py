@@ -277,7 +277,7 @@ def split_into_micro_batches(
     Otherwise, batches are split only for transformers' code on a CPU. Micro-batches have the least
     padding if the examples at ``index`` are sorted by length.
     """
-    if encoder.transformers is not None and encoder.transformers.sees_padding:
+    if encoder.sees_padding:
         return np.split(index, np.flatnonzero(np.diff(lengths)) + 1)
     if encoder.transformers is None or encoder.device.type != "cpu":
         return [index]

@@ -70,7 +70,7 @@ class TransformersModule:
         transposed: the names of the matrices that ``module`` stores as ``[i, o]``.
         buffers: the buffers of ``module``, by name.
         without_effect: the canonical names of parameters that do not affect the outputs.
-        sees_padding: whether padding changes the results. If so, batches must not contain padding.
+        sees_padding: see `subtune.models.encoder.Encoder.sees_padding`.
         injected: whether ``module`` contains modules that PEFT injected.
     """
 

@@ -158,7 +158,7 @@ def train_side_by_side(
         SubtuneError: a single run does not fit into memory.
     """
     model = check_padding(model, examples.values())
-    if model.transformers is not None and model.transformers.sees_padding:
+    if model.sees_padding:
         why = "padding changes this model's results"
         report(f"{why}, so each forward pass gets texts of equal length", WITHOUT_PADDING)
     by_step: dict[str | None, list[Run]] = {}

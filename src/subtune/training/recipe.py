@@ -190,13 +190,10 @@ class _Group:
     def train_batch(self, batch: np.ndarray) -> None:
         """Take one step of every run with the examples ``TrainingSet.index[batch]``."""
         started = time.monotonic()
-        train = self._training.examples
-        module = self._model.transformers
-        sees_padding = module is not None and module.sees_padding
-        # CUDA graphs need batches of a fixed shape, which end with padding.
-        fixed_shape = self.graphs is not None and not sees_padding
         index = self._training.index[batch]
-        parts = pack_micro_batches(train, index, self._model, fixed_shape)
+        # CUDA graphs need batches of a fixed shape, which end with padding.
+        fixed_shape = self.graphs is not None and not self._model.sees_padding
+        parts = pack_micro_batches(self._training.examples, index, self._model, fixed_shape)
         batches = [packed for _, packed in parts]
         rates = [learning_rate_at(self.step, self.steps, run.recipe) for run in self.running]
         if self.graphs is None:

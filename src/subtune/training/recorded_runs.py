@@ -200,11 +200,11 @@ def score_training_examples(
     """
     task = spec.tokens.data.task
     training = draw_training_indices(train, spec.recipe, np.random.default_rng(spec.seed))
-    examples = train.select(np.sort(training))
+    examples = {records.TRAIN: train.select(np.sort(training))}
     scores: dict[str, dict[str, float]] = {}
     if delta:
-        computed = {records.TRAIN: _compute_logits(spec, model, delta, examples)}
-        scores = score_splits(task, {records.TRAIN: examples}, computed).scores
+        logits = _compute_logits(spec, model, delta, examples[records.TRAIN])
+        scores = score_splits(task, examples, {records.TRAIN: logits}).scores
     return scores.get(records.TRAIN, dict.fromkeys(task.metrics, math.nan))
 
 

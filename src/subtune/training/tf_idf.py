@@ -102,9 +102,14 @@ def fit_texts(
     train: Examples, task: TaskSpec, recipe: FitRecipe, seed: int
 ) -> tuple[TextRegression, Any, np.ndarray]:
     """Fit a regression; return it, its features ``[n, f]`` and the indices of its examples."""
+    from sklearn.preprocessing import label_binarize
+
     index = draw_training_indices(train, recipe, np.random.default_rng(seed))
     texts = [[column[row] for row in index] for column in read_text_columns(train, task)]
-    targets = _regression_targets(task, train.labels[index])
+    targets = train.labels[index]
+    if task.labels is not None and targets.ndim == 1:
+        # The regressions are one-vs-rest: their targets ``[n, k]`` are 0 and 1.
+        targets = label_binarize(targets, classes=np.arange(task.outputs))
     characters = _find_cut([len(text) for column in texts for text in column])
     if characters is not None:
         log_line(f"TF-IDF: to save time, only {characters:,} characters of each text are read")
@@ -143,15 +148,6 @@ def build_features(vectors: Sequence[Any]) -> Any:
     # Solvers sum in the order of a row's entries, which depends on the formats of the parts.
     parts = [sparse.csr_array(part) for part in list_pair_features(u, v, 1)]
     return sparse.hstack(parts, format="csr")
-
-
-def _regression_targets(task: TaskSpec, labels: np.ndarray) -> np.ndarray:
-    """Convert classes to targets ``[n, k]``, which are 0 and 1. Other labels do not change."""
-    from sklearn.preprocessing import label_binarize
-
-    if task.labels is None or labels.ndim > 1:
-        return labels
-    return label_binarize(labels, classes=np.arange(task.outputs))
 
 
 def _find_cut(lengths: Sequence[int]) -> int | None:
