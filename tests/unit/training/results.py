@@ -5,6 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import torch
 
+from subtune.models.encoder import load_encoder
 from subtune.runs import records
 from subtune.training.recipe import Run
 from tests.helpers import examples
@@ -24,6 +25,12 @@ FILES = ("delta.safetensors", "predictions.parquet", "epochs.parquet", "changes.
 def in_double(model):
     """A model in float64."""
     return replace(model, parameters={n: v.double() for n, v in model.parameters.items()})
+
+
+def loaded(task, directory, head="", **rows):
+    """Load a model for a task, and build the examples of its labelled splits."""
+    model = load_encoder(directory, head or task.of_kind.head, task.outputs)
+    return model, examples.examples_of(task, examples.tokens(task, directory, **rows), head)
 
 
 def member(kind, model, seed=0, **recipe):

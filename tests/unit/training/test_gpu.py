@@ -25,7 +25,7 @@ from tests.helpers import examples
 from tests.helpers.families import dropout_fields
 from tests.helpers.peft_types import selection_of
 from tests.helpers.reference import slopes_with_dropout
-from tests.unit.training.results import assert_close_values, member
+from tests.unit.training.results import assert_close_values, loaded, member
 
 pytestmark = [
     pytest.mark.gpu,
@@ -52,10 +52,6 @@ def with_dropout(model: Encoder, of_attention: float = 0.1) -> Encoder:
 def trained(model, rows, members, task="sst2", **options):
     results = train(model, rows, TASKS[task], members, **options)
     return [result.delta for result in results]
-
-
-def rows_of(task, directory, head=""):
-    return examples.examples_of(TASKS[task], examples.tokens(TASKS[task], directory), head)
 
 
 @pytest.fixture
@@ -115,30 +111,27 @@ def without_graphs(monkeypatch):
     return train_anew
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_steps_of_a_graph_are_the_steps_without_it(kind, model, unscored, replays, without_graphs):
-    model = model.to(GPU)
+@pytest.mark.parametrize(
+    ("family", "kind", "dropout"),
+    [
+        *(("bert", kind, 0.0) for kind in KINDS),
+        *(("bert", kind, 0.1) for kind in ("layernorm", "full")),
+        *((family, "layernorm", 0.0) for family in ("modernbert", "distilbert", "deberta-v2")),
+        *((family, "full", 0.0) for family in ("modernbert", "gpt2")),
+        ("qwen2", "layernorm", 0.0),
+    ],
+)
+def test_steps_of_a_graph_are_the_steps_without_it(
+    family, kind, dropout, directory, replays, without_graphs
+):
+    model, rows = loaded(TASKS["sst2"], directory)
+    if dropout:
+        with_dropout(model)
+    model, unscored = model.to(GPU), {"train": rows["train"]}
     members = members_of(kind, model)
     found = trained(model, unscored, members)
     assert len(replays) > 5
     assert_same_values(found, without_graphs(model, unscored, members))
-
-
-@pytest.mark.parametrize(
-    ("family", "kind"),
-    [
-        *((family, "layernorm") for family in ("modernbert", "distilbert", "deberta-v2", "qwen2")),
-        *((family, "full") for family in ("modernbert", "gpt2")),
-    ],
-)
-def test_steps_of_transformers_in_a_graph_are_the_steps_without_it(
-    kind, family, directory, replays, without_graphs
-):
-    model = load_encoder(directory, SEQUENCE_CLASSIFICATION, 2).to(GPU)
-    rows, members = {"train": rows_of("sst2", directory)["train"]}, members_of(kind, model)
-    found = trained(model, rows, members)
-    assert len(replays) > 5
-    assert_same_values(found, without_graphs(model, rows, members))
 
 
 @pytest.mark.parametrize("of_type, is_captured", [("LORA", True), ("PREFIX_TUNING", False)])
@@ -151,24 +144,14 @@ def test_steps_of_peft_in_a_graph_are_the_steps_without_it(
     assert_same_values(found, without_graphs(model, unscored, members))
 
 
-@pytest.mark.parametrize("kind", ["layernorm", "full"])
-def test_a_graph_draws_the_dropout_of_steps_without_it(
-    kind, model, unscored, replays, without_graphs
-):
-    model = with_dropout(model).to(GPU)
-    members = members_of(kind, model)
-    found = trained(model, unscored, members)
-    assert len(replays) > 5
-    assert_same_values(found, without_graphs(model, unscored, members))
-
-
 @pytest.mark.parametrize("family", ["bert", "modernbert", "gpt2"])
 def test_on_a_gpu_the_gradient_is_that_of_the_loss_with_the_same_dropout(
     family, copied, directory_of
 ):
     directory = copied(family, **dropout_fields(directory_of(family), 0.3))
-    model = with_new_classifier(load_encoder(directory, SEQUENCE_CLASSIFICATION, 2).to(GPU), 0)
-    packed = pack_batch(rows_of("sst2", directory)["train"], np.arange(12), model, True)
+    model, rows = loaded(TASKS["sst2"], directory)
+    model = with_new_classifier(model.to(GPU), 0)
+    packed = pack_batch(rows["train"], np.arange(12), model, True)
     with autocast(GPU, "fp32"):
         found, expected = slopes_with_dropout(model, packed)
     assert found == pytest.approx(expected, rel=0.02)
@@ -201,24 +184,32 @@ def test_on_a_gpu_runs_side_by_side_are_the_runs_alone(kind, model, unscored):
 )
 def test_on_a_gpu_masks_do_not_depend_on_the_runs_beside(kind, family, directory):
     """Attention draws its own masks for each run."""
-    model = load_encoder(directory, SEQUENCE_CLASSIFICATION, 2).to(GPU)
-    model = with_dropout(model, of_attention=0.0)
-    rows, members = {"train": rows_of("sst2", directory)["train"]}, members_of(kind, model)
+    model, rows = loaded(TASKS["sst2"], directory)
+    model, rows = with_dropout(model, of_attention=0.0).to(GPU), {"train": rows["train"]}
+    members = members_of(kind, model)
     alone = [trained(model, rows, [one])[0] for one in members]
     assert_same_values(trained(model, rows, members), alone)
 
 
+BOTH = ("layernorm", "full")
+
+
 @pytest.mark.parametrize(
-    ("task", "kind"),
+    ("family", "task", "head", "kind"),
     [
-        *(("sst2", kind) for kind in KINDS),
-        *((task, kind) for task in ("stsb", "ud_ewt") for kind in ("layernorm", "full")),
+        *(("bert", "sst2", "", kind) for kind in KINDS),
+        *(("bert", task, "", kind) for task in ("stsb", "ud_ewt") for kind in BOTH),
+        *((of, "rte", "", kind) for of in ("bert", "modernbert", "gpt2") for kind in BOTH),
+        *(
+            (of, "sst2", MEAN_CLASSIFICATION, kind)
+            for of in ("bert", "modernbert")
+            for kind in BOTH
+        ),
     ],
 )
-def test_a_gpu_trains_what_a_cpu_trains(task, kind, tiny_bert):
-    task_of = TASKS[task]
-    model = load_encoder(tiny_bert, task_of.of_kind.head, task_of.outputs)
-    rows, one = rows_of(task, tiny_bert), member(kind, model, learning_rate=1e-3)
+def test_a_gpu_trains_what_a_cpu_trains(family, task, head, kind, directory):
+    model, rows = loaded(TASKS[task], directory, head)
+    one = member(kind, model, learning_rate=1e-3)
     [expected] = trained(model, rows, [one], task)
     [found] = trained(model.to(GPU), rows, [one], task)
     torch.testing.assert_close(found, expected, **CLOSE)
@@ -227,35 +218,13 @@ def test_a_gpu_trains_what_a_cpu_trains(task, kind, tiny_bert):
 @pytest.mark.parametrize("kind", ["layernorm", "full"])
 def test_a_gpu_has_the_losses_of_a_cpu_on_questions(kind, tiny_bert):
     """Adding a number to all logits changes no loss, so rounding decides how such biases move."""
-    task = TASKS["squad"]
-    model = load_encoder(tiny_bert, task.of_kind.head, task.outputs)
-    rows, one = rows_of("squad", tiny_bert), member(kind, model, learning_rate=1e-3, **SETTINGS)
+    model, rows = loaded(TASKS["squad"], tiny_bert)
+    one = member(kind, model, learning_rate=1e-3, **SETTINGS)
     losses = [
-        [row["train_loss"] for row in train(there, rows, task, [one])[0].history]
+        [row["train_loss"] for row in train(there, rows, TASKS["squad"], [one])[0].history]
         for there in (model.to(GPU), model)
     ]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-
-
-@pytest.mark.parametrize("family", ["bert", "modernbert", "gpt2"])
-@pytest.mark.parametrize("kind", ["layernorm", "full"])
-def test_a_gpu_trains_what_a_cpu_trains_in_any_family(kind, family, directory):
-    model = load_encoder(directory, SEQUENCE_CLASSIFICATION, TASKS["rte"].outputs)
-    rows, one = rows_of("rte", directory), member(kind, model, learning_rate=1e-3)
-    [expected] = trained(model, rows, [one], "rte")
-    [found] = trained(model.to(GPU), rows, [one], "rte")
-    torch.testing.assert_close(found, expected, **CLOSE)
-
-
-@pytest.mark.parametrize("family", ["bert", "modernbert"])
-@pytest.mark.parametrize("kind", ["layernorm", "full"])
-def test_a_gpu_trains_heads_that_read_the_mean_of_tokens(kind, family, directory):
-    model = load_encoder(directory, MEAN_CLASSIFICATION, 2)
-    rows = rows_of("sst2", directory, MEAN_CLASSIFICATION)
-    one = member(kind, model, learning_rate=1e-3)
-    [expected] = trained(model, rows, [one])
-    [found] = trained(model.to(GPU), rows, [one])
-    torch.testing.assert_close(found, expected, **CLOSE)
 
 
 @pytest.mark.parametrize("of_type", ["LORA", "IA3", "VERA", "PREFIX_TUNING"])
@@ -330,13 +299,11 @@ def test_embeddings_are_the_same_on_a_gpu(model, tokens):
 
 
 def test_padding_is_not_seen_on_a_gpu_after_training_with_short_products(directory_of):
-    model = load_encoder(directory_of("modernbert"), SEQUENCE_CLASSIFICATION, 2).to(GPU)
-    tokens = examples.tokens(TASKS["sst2"], directory_of("modernbert"))
-    rows = examples.examples_of(TASKS["sst2"], tokens)
+    model, rows = loaded(TASKS["sst2"], directory_of("modernbert"))
     lines = []
     for _ in range(2):
         one = [member("layernorm", model, precision="tf32")]
-        list(train_side_by_side(model, rows, TASKS["sst2"], one, listed_in(lines)))
+        list(train_side_by_side(model.to(GPU), rows, TASKS["sst2"], one, listed_in(lines)))
     assert not any("padding" in line for line in lines)
 
 

@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy import sparse
-from scipy.stats import spearmanr
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline, make_union
 
 from subtune.core.ids import content_id
@@ -84,52 +81,6 @@ def test_sst2_has_the_score_of_plain_scikit_learn(glue_dir, tiny_bert, tmp_path)
     model.fit(*zip(*train, strict=True))
     expected = model.score(*zip(*dev, strict=True))
     assert result.best.scores["validation"]["accuracy"] == expected > 0.68
-
-
-@pytest.mark.slow
-def test_stsb_has_the_score_of_plain_scikit_learn(glue_dir, tiny_bert, tmp_path):
-    rows = glue_rows("stsb", glue_dir)
-    read_rows = read(TASKS["stsb"].spec(), tiny_bert, tmp_path, rows)
-    result = tf_idf.fit_tf_idf(read_rows, TASKS["stsb"].spec(), FitRecipe(train_rows=1000), SEED)
-
-    train, dev = (table(glue_dir / "STS-B" / f"{file}.tsv")[1:] for file in FILES.values())
-    train = [train[row] for row in np.random.default_rng(SEED).permutation(len(train))[:1000]]
-    vectorizer = plain_vectorizer().fit([row[7] for row in train] + [row[8] for row in train])
-
-    def features(part):
-        u, v = (vectorizer.transform([row[column] for row in part]) for column in (7, 8))
-        product = u.multiply(v)
-        return sparse.hstack([u, v, abs(u - v), product, product.sum(1)], format="csr")
-
-    ridge = Ridge().fit(features(train), [float(row[9]) for row in train])
-    expected = spearmanr(ridge.predict(features(dev)), [float(row[9]) for row in dev])[0]
-    found = result.best.scores["validation"]["spearmanr"]
-    assert found == pytest.approx(expected, abs=1e-3)
-    assert found > 0.74
-
-
-@pytest.mark.parametrize("weights", [None, "balanced"])
-def test_several_classes_are_one_against_all_others(weights, tiny_bert, tmp_path):
-    task = TASKS["mnli"].spec().replace(text=("premise",))
-    rows = read(task, tiny_bert, tmp_path)
-    found = torch.tensor(predictions(task, rows, class_weights=weights)).softmax(1)
-    regression = LogisticRegression(C=10, max_iter=1000, class_weight=weights)
-    model = make_pipeline(plain_vectorizer(), OneVsRestClassifier(regression))
-    model.fit(rows["train"].column("text_a"), rows["train"].labels)
-    expected = model.predict_proba(rows["validation_matched"].column("text_a"))
-    np.testing.assert_allclose(found, expected, atol=1e-4)
-
-
-def test_each_of_several_labels_has_a_regression_of_its_own(tiny_bert, tmp_path):
-    task = examples.TOXIC.spec()
-    rows = read(task, tiny_bert, tmp_path)
-    found = torch.tensor(predictions(task, rows)).sigmoid()
-    model = make_pipeline(
-        plain_vectorizer(), OneVsRestClassifier(LogisticRegression(C=10, max_iter=1000))
-    )
-    model.fit(rows["train"].column("text_a"), rows["train"].labels)
-    expected = model.predict_proba(rows["validation"].column("text_a"))
-    np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 def test_words_behind_the_longest_text_of_the_model_are_read(tiny_bert, tmp_path):

@@ -21,7 +21,7 @@ from subtune.training.training_step import Graphs
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
 from tests.unit.training import recorded_graphs
-from tests.unit.training.results import assert_same, facts_of, in_double, member
+from tests.unit.training.results import assert_same, facts_of, in_double, loaded, member
 
 RATES = [0.5, 0.25]
 RUNS = len(RATES)
@@ -87,23 +87,6 @@ def test_a_shape_is_stepped_then_captured_then_replayed(graphs, made, sums):
     assert sums.sums.tolist() == [4 * 3 * rate for rate in RATES]
 
 
-def test_each_step_has_its_own_batch_and_learning_rates(graphs, sums):
-    taken = [((1, 2), [1, 2]), ((3, 4), [3, 4]), ((5, 6), [0, 1]), ((7, 8), [2, 0])]
-    expected = torch.zeros(RUNS)
-    for ids, rates in taken:
-        graphs.take_step(sums.step, [batch_of(*ids)], rates)
-        expected += sum(ids) * torch.tensor(rates)
-        assert torch.equal(sums.sums, expected)
-
-
-def test_two_shapes_take_turns(graphs, made, sums):
-    shapes = [(1,), (2, 3), (4,), (5, 6), (7, 8), (9,), (10, 11)]
-    for ids in shapes:
-        graphs.take_step(sums.step, [batch_of(*ids)], RATES)
-    assert [graph.replays for graph in made] == [2, 3]
-    assert sums.sums.tolist() == [sum(map(sum, shapes)) * rate for rate in RATES]
-
-
 def test_a_step_of_several_batches_is_one_graph(graphs, made, sums):
     for _ in range(3):
         graphs.take_step(sums.step, [batch_of(1), batch_of(2, 3)], RATES)
@@ -111,64 +94,21 @@ def test_a_step_of_several_batches_is_one_graph(graphs, made, sums):
     assert sums.sums.tolist() == [3 * 6 * rate for rate in RATES]
 
 
-def test_fewer_runs_have_graphs_of_their_own(graphs, made):
-    fewer, moved = graphs.recreate(1), torch.zeros(1)
-    for rate in (1.0, 2.0, 3.0):
-        fewer.take_step(lambda batches, rates: moved.add_(rates[0]), [batch_of(1)], [rate])
-    assert moved.item() == 6 and [graph.replays for graph in made] == [2]
-
-
-class Reads(Sums):
-    """A step that reads a value, which a capture does not permit."""
-
-    def step(self, batches, rates):
-        super().step(batches, rates)
-        float(self.sums[0])
-
-
-def test_a_step_that_cannot_be_captured_is_taken_as_before_and_said_once(graphs, lines):
-    reads, taken = Reads(), [(1,), (2,), (3, 4), (5, 6), (7,)]
-    for ids in taken:
-        graphs.take_step(reads.step, [batch_of(*ids)], RATES)
-    assert reads.sums.tolist() == [sum(map(sum, taken)) * rate for rate in RATES]
-    [line] = lines
-    assert line.startswith("CUDA graphs are not used, so training is slower: ")
-    assert recorded_graphs.PERMITTED in line
-
-
-def test_fewer_runs_do_not_try_again_what_cannot_be_captured(graphs, lines, made):
-    reads = Reads()
-    for _ in range(2):
-        graphs.take_step(reads.step, [batch_of(1)], RATES)
-    fewer = graphs.recreate(RUNS)
-    for _ in range(3):
-        fewer.take_step(reads.step, [batch_of(1)], RATES)
-    assert len(lines) == len(made) == 1
-
-
-def test_a_capture_without_memory_is_an_error(graphs, lines):
-    def step(batches, rates):
-        if recorded_graphs.is_captured():
-            raise torch.OutOfMemoryError("out of memory")
-
-    graphs.take_step(step, [batch_of(1)], RATES)
-    with pytest.raises(torch.OutOfMemoryError):
-        graphs.take_step(step, [batch_of(1)], RATES)
-    assert not lines
-
-
 TASK = TASKS["sst2"]
 # Most shapes return. 12 rows make two batches and a smaller one.
 SETTINGS = {"batch_size": 5, "epochs": 8}
+
+
+def with_dropout(model):
+    model.config.hidden_dropout_prob = model.config.attention_probs_dropout_prob = 0.1
+    return in_double(model)
 
 
 @pytest.fixture
 def double(tiny_bert, monkeypatch):
     """A BERT in float64 with dropout, which trains with batches as on a GPU."""
     recorded_graphs.train_with_batches_of_a_gpu(monkeypatch)
-    read = in_double(load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs))
-    read.config.hidden_dropout_prob = read.config.attention_probs_dropout_prob = 0.1
-    return read
+    return with_dropout(load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs))
 
 
 @pytest.fixture
@@ -196,30 +136,24 @@ def members_of(model, kind, *, patience=None, **recipe):
     ]
 
 
-@pytest.mark.parametrize("kind", ["layernorm", "top", "rand_row_col", "lora-II", "full"])
-def test_training_through_graphs_is_training_to_the_last_bit(kind, double, rows, through_graphs):
-    group = members_of(double, kind)
-    assert_same(through_graphs(double, rows, TASK, group), train(double, rows, TASK, group))
-
-
-@pytest.mark.parametrize("name", ["stsb", "ud_ewt", "squad", "toxic"])
-def test_every_kind_of_task_trains_through_graphs(name, double, tiny_bert, through_graphs):
-    task = examples.TASKS[name]
-    model = in_double(load_encoder(tiny_bert, task.of_kind.head, task.outputs))
-    rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
-    group = members_of(model, "layernorm")
-    assert_same(through_graphs(model, rows, task, group), train(model, rows, task, group))
+CASES = [("bert", "sst2", kind) for kind in ("layernorm", "top", "rand_row_col", "lora-II", "full")]
+CASES += [("bert", task, "layernorm") for task in ("stsb", "ud_ewt", "squad", "toxic")]
+# Families that run transformers' code.
+THEIRS = ("modernbert", "distilbert", "deberta-v2", "gpt2", "qwen2")
+CASES += [(family, "sst2", "layernorm") for family in THEIRS]
 
 
 @pytest.mark.parametrize("runs", [pytest.param(1, marks=pytest.mark.nightly), 3])
-@pytest.mark.parametrize("family", ["modernbert", "distilbert", "deberta-v2", "gpt2", "qwen2"])
-def test_transformers_own_pass_trains_through_graphs(
-    family, runs, double, directory_of, through_graphs
+@pytest.mark.parametrize(("family", "task", "kind"), CASES)
+def test_training_through_graphs_is_training_to_the_last_bit(
+    family, task, kind, runs, directory, monkeypatch, through_graphs
 ):
-    model = load_encoder(directory_of(family), SEQUENCE_CLASSIFICATION, TASK.outputs)
-    rows = examples.examples_of(TASK, examples.tokens(TASK, directory_of(family)))
-    group = members_of(model, "layernorm")[:runs]
-    assert_same(through_graphs(model, rows, TASK, group), train(model, rows, TASK, group))
+    recorded_graphs.train_with_batches_of_a_gpu(monkeypatch)
+    task = examples.TASKS[task]
+    model, rows = loaded(task, directory)
+    model = with_dropout(model) if family == "bert" else model
+    group = members_of(model, kind)[:runs]
+    assert_same(through_graphs(model, rows, task, group), train(model, rows, task, group))
 
 
 @pytest.mark.parametrize(
@@ -303,7 +237,8 @@ def test_training_goes_on_without_graphs_if_a_step_reads_a_value(
     recorded_graphs.train_with_graphs(monkeypatch)
     assert_same(train(double, rows, TASK, group, lines.append), expected)
     assert len(made) == 1
-    assert len([line for line in lines if "CUDA graphs are not used" in line]) == 1
+    [line] = [line for line in lines if "CUDA graphs are not used" in line]
+    assert recorded_graphs.PERMITTED in line
 
 
 def test_runs_whose_graph_does_not_fit_train_in_halves(double, rows, made, monkeypatch, lines):
