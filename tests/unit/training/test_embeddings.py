@@ -1,5 +1,6 @@
-"""Regression on frozen embeddings, compared with a dozen lines of transformers and scikit-learn."""
+"""Regressions on frozen embeddings, compared with a few lines of transformers and scikit-learn."""
 
+import math
 import shutil
 from dataclasses import replace
 
@@ -22,7 +23,8 @@ from subtune.models.forward import compute_hidden_states
 from subtune.runs.spec import FitRecipe, ModelSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import SET, Examples
-from subtune.training import embeddings
+from subtune.tasks.sentences import TEXT_COLUMNS
+from subtune.training import embeddings, tf_idf
 from subtune.training.evaluation import autocast, check_padding
 from tests.helpers import examples, families
 
@@ -145,21 +147,6 @@ def test_recorded_changes_predict_the_recorded_predictions(tiny_bert):
     assert result.trainable == 2 * (4 * 32 + 1) + 2
 
 
-def test_a_limit_takes_the_rows_that_train_a_run_of_the_same_seed(tiny_bert):
-    task = TASKS["stsb"].spec()
-    rows = examples.rows_of(task, rows=60)
-    chosen = np.random.default_rng(SEED).permutation(60)[:20]
-    limited = embeddings.fit_embedding_regression(
-        *read(task, tiny_bert, rows=rows), task, FitRecipe(train_rows=20), SEED
-    )
-    rows["train"] = rows["train"].select(chosen)
-    alone = embeddings.fit_embedding_regression(
-        *read(task, tiny_bert, rows=rows), task, FitRecipe(), SEED
-    )
-    predictions = [result.best.predictions["validation"] for result in (limited, alone)]
-    np.testing.assert_allclose(*predictions, atol=1e-4)
-
-
 @pytest.mark.parametrize(
     ("family", "pooling", "reads"),
     [
@@ -210,6 +197,38 @@ def test_batches_change_no_embedding(family, directory_of):
     np.testing.assert_allclose(together, np.concatenate(alone), atol=1e-5)
 
 
+def fit(method, task, directory, rows=None, **recipe):
+    """Fit a regression on embeddings or on TF-IDF of generated rows."""
+    if method == "embeddings":
+        read_rows = read(task, directory, rows=rows)
+        return embeddings.fit_embedding_regression(*read_rows, task, FitRecipe(**recipe), SEED)
+    rows = rows or examples.rows_of(task, rows=60, evaluation=20)
+    tokens = tokenize(task, rows, directory, 24)
+    texts = {
+        split: Examples(concatenate_datasets([tokens[split], texts_of(rows[split])], axis=1))
+        for split in task.labelled_splits
+    }
+    return tf_idf.fit_tf_idf(texts, task, FitRecipe(**recipe), SEED)
+
+
+def texts_of(split):
+    return split.select_columns([name for name in TEXT_COLUMNS if name in split.column_names])
+
+
+BOTH = pytest.mark.parametrize("method", ["embeddings", "tf-idf"])
+
+
+@BOTH
+def test_a_limit_takes_the_rows_that_train_a_run_of_the_same_seed(method, tiny_bert):
+    task = TASKS["stsb"].spec()
+    rows = examples.rows_of(task, rows=60)
+    limited = fit(method, task, tiny_bert, rows, train_rows=20)
+    rows["train"] = rows["train"].select(np.random.default_rng(SEED).permutation(60)[:20])
+    alone = fit(method, task, tiny_bert, rows)
+    predictions = [result.best.predictions["validation"] for result in (limited, alone)]
+    np.testing.assert_allclose(*predictions, atol=1e-3)
+
+
 LABELS = {
     "one class has one row": [0, 1, 1, 1, 1, 1],
     "one class has two rows": [0, 0, 1, 1, 1, 1],
@@ -218,16 +237,17 @@ LABELS = {
 }
 
 
+@BOTH
+@pytest.mark.parametrize("weights", [None, "balanced"])
 @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
-def test_few_rows_of_a_class_are_enough(labels, tiny_bert):
+def test_few_rows_of_a_class_are_enough(method, weights, labels, tiny_bert):
     task = TASKS["mnli"].spec()
     rows = examples.rows_of(task, rows=len(labels), evaluation=6)
     rows["train"] = rows["train"].remove_columns("label").add_column("label", labels)
-    result = embeddings.fit_embedding_regression(
-        *read(task, tiny_bert, rows=rows), task, FitRecipe(), SEED
-    )
+    result = fit(method, task, tiny_bert, rows, class_weights=weights)
     predicted = result.best.predictions["validation_matched"]
     assert np.isfinite(predicted).all()
+    assert math.isfinite(result.history[0]["train_loss"])
     assert set(predicted.argmax(1)) <= set(labels)
 
 
