@@ -9,14 +9,14 @@ from subtune.core.errors import SubtuneError
 from subtune.methods import METHODS, SELECTION
 from subtune.methods.selection import count_trained_parameters
 from subtune.models.dimensions import known_dimensions, read_dimensions, shapes_of_selection
-from subtune.models.encoder import add_adapters, draw_classifier, load_encoder
+from subtune.models.encoder import add_adapters, draw_classifier
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import Run
 from tests.helpers import examples, plain_training
 from tests.helpers.plain_adapters import insert_houlsby, insert_pfeiffer
-from tests.unit.training.results import in_double
+from tests.unit.training.results import in_double, loaded
 
 TASK = TASKS["sst2"]
 SEED = 3
@@ -32,9 +32,9 @@ CASES = {
 def test_training_ends_where_plain_adapters_and_adamw_end(of_type, family, directory):
     insert, size = CASES[of_type]
     selection = SELECTION.validate_python({"adapter": {"type": of_type} | size})
-    base = in_double(load_encoder(directory, SEQUENCE_CLASSIFICATION, 2))
+    base, rows = loaded(TASK, directory)
+    base = in_double(base)
     model = add_adapters(base, selection.adapter, SEED)
-    rows = examples.examples_of(TASK, examples.tokens(TASK, directory))
     entries = selection.resolve(model.shapes, SEED)
     constant = {"epochs": 1, "schedule": "constant", "warmup": 0.0}
     members = [

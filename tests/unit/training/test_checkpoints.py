@@ -3,8 +3,6 @@
 import itertools
 import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 

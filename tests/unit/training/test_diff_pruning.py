@@ -12,15 +12,14 @@ from subtune.core.process import StoppedError
 from subtune.methods import SELECTION
 from subtune.methods.roles import is_classifier
 from subtune.methods.single_entries import DiffPruningSettings
-from subtune.models.encoder import draw_classifier, load_encoder
-from subtune.models.families import SEQUENCE_CLASSIFICATION
+from subtune.models.encoder import draw_classifier
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints, CheckpointStore
 from subtune.training.diff_pruning import GateTraining
 from subtune.training.groups import train_runs
 from subtune.training.values import INDEX, changed_tensors
-from tests.helpers import examples, families, plain_diff_pruning, reference
-from tests.unit.training.results import in_double
+from tests.helpers import examples, plain_diff_pruning, reference
+from tests.unit.training.results import in_double, loaded
 
 TASK = TASKS["sst2"]
 SEED = 3
@@ -58,10 +57,10 @@ def test_both_trainings_end_where_plain_ones_end(structured, family, directory, 
     # The published initial α leaves most gates open, so draws have little effect.
     monkeypatch.setattr(plain_diff_pruning, "FIRST_GATE", 1.0)
     monkeypatch.setattr("subtune.training.diff_pruning.FIRST_GATE", 1.0)
-    model = in_double(load_encoder(directory, SEQUENCE_CLASSIFICATION, 2))
+    model, rows = loaded(TASK, directory)
+    model = in_double(model)
     settings = {"share": SHARE, "structured": structured, "penalty": 1e-5}
     selection = SELECTION.validate_python({"diff_pruning": settings})
-    rows = examples.examples_of(TASK, examples.tokens(TASK, directory))
     spec = examples.run_spec(selection, **RECIPE).replace(seed=SEED)
     [(_, result, _)] = train_runs(model, rows, {"run": spec}, {}, lambda of: None)
 
@@ -92,8 +91,7 @@ def test_both_trainings_end_where_plain_ones_end(structured, family, directory, 
 
 
 def test_a_first_training_that_was_stopped_goes_on_to_the_same_differences(tiny_bert, tmp_path):
-    model = load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
-    rows = examples.examples_of(TASK, examples.tokens(TASK, tiny_bert))
+    model, rows = loaded(TASK, tiny_bert)
     settings = DiffPruningSettings(share=SHARE)
     recipe = examples.recipe(**RECIPE)
     arguments = model, rows["train"], TASK, recipe, SEED, settings
@@ -109,10 +107,8 @@ def test_a_first_training_that_was_stopped_goes_on_to_the_same_differences(tiny_
     torch.testing.assert_close(resumed[1], whole[1], rtol=0, atol=0)
 
 
-def test_the_first_training_of_a_model_that_sees_padding_has_no_padding(tmp_path):
-    directory = families.write("fnet", tmp_path)
-    model = load_encoder(directory, SEQUENCE_CLASSIFICATION, 2)
-    rows = examples.examples_of(TASK, examples.tokens(TASK, directory))
+def test_the_first_training_of_a_model_that_sees_padding_has_no_padding(directory_of):
+    model, rows = loaded(TASK, directory_of("fnet"))
     selection = SELECTION.validate_python({"diff_pruning": {"share": SHARE}})
     spec = examples.run_spec(selection, **RECIPE).replace(seed=SEED)
     without = replace(model, transformers=replace(model.transformers, sees_padding=True))
@@ -128,8 +124,7 @@ def test_the_first_training_of_a_model_that_sees_padding_has_no_padding(tmp_path
 
 
 def test_the_seconds_of_the_first_training_count(tiny_bert, monkeypatch):
-    model = load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
-    rows = examples.examples_of(TASK, examples.tokens(TASK, tiny_bert))
+    model, rows = loaded(TASK, tiny_bert)
     selection = SELECTION.validate_python({"diff_pruning": {"share": SHARE}})
     spec = examples.run_spec(selection, **RECIPE | {"epochs": 2})
     take_step = GateTraining.take_step

@@ -14,7 +14,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from torch.nn.functional import cross_entropy
 
 from subtune.core.errors import SubtuneError
-from subtune.models.encoder import load_encoder, with_new_classifier
+from subtune.models.encoder import with_new_classifier
 from subtune.models.families import MEAN_CLASSIFICATION
 from subtune.models.operations import PerRun
 from subtune.tasks import TASKS
@@ -36,20 +36,20 @@ from subtune.training.training_set import (
 )
 from subtune.training.values import changed_tensors
 from tests.helpers import examples
-from tests.unit.training.results import in_double, member
+from tests.unit.training.results import in_double, loaded, member
 
 STSB, SST2 = TASKS["stsb"], TASKS["sst2"]
 
 
 @pytest.fixture
 def regression(tiny_bert):
-    return load_encoder(tiny_bert, STSB.of_kind.head, 1)
+    return loaded(STSB, tiny_bert)[0]
 
 
 @pytest.fixture
 def scored(tiny_bert):
     """Examples whose labels are numbers."""
-    return examples.examples_of(STSB, examples.tokens(STSB, tiny_bert))
+    return loaded(STSB, tiny_bert)[1]
 
 
 def by_hand(scored, index):
@@ -105,8 +105,7 @@ def test_a_label_without_a_row_cannot_be_weighed(task, labels, message):
 
 def test_the_loss_of_a_curve_is_the_weighted_mean_over_all_rows(tiny_bert):
     task = examples.TASKS["mnli"]
-    model = load_encoder(tiny_bert, task.of_kind.head, 3)
-    rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
+    model, rows = loaded(task, tiny_bert)
     settings = {"batch_size": 5, "epochs": 1, "learning_rate": 1e-12, "class_weights": "balanced"}
     [result] = train(model, rows, task, [member("bitfit", model, **settings)])
     logits = torch.from_numpy(
@@ -151,8 +150,8 @@ def test_runs_evaluated_side_by_side_are_the_models_that_they_end_as(
 ):
     monkeypatch.setattr(recipe._Group, "passes_left", lambda group: [[*range(len(group.running))]])
     task = TASKS[name]
-    model = in_double(load_encoder(directory, head or task.of_kind.head, task.outputs))
-    rows = examples.examples_of(task, examples.tokens(task, directory), head)
+    model, rows = loaded(task, directory, head)
+    model = in_double(model)
     settings = {"labels": "standard" if name == "stsb" else "raw", "train_rows": 4}
     members = [
         member(kind, model, learning_rate=1e-3 * number, **settings)

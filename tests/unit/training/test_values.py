@@ -32,9 +32,8 @@ from subtune.training.values import (
     TrainedValues,
     changed_tensors,
 )
-from tests.helpers import examples
 from tests.unit.training.recorded_graphs import pack_as_on_a_gpu
-from tests.unit.training.results import in_double, member
+from tests.unit.training.results import in_double, loaded, member
 
 EXACT = {"rtol": 0, "atol": 0}
 SIZES = st.integers(1, 5)
@@ -175,8 +174,8 @@ def deltas(model, rows, members, task):
 @pytest.mark.parametrize(("task", "decay", "norm"), [("sst2", 0.1, 1e-3), ("stsb", 0.0, 0.5)])
 def test_runs_side_by_side_are_the_runs_alone(kind, task, decay, norm, tiny_bert, monkeypatch):
     task = TASKS[task]
-    model = in_double(load_encoder(tiny_bert, task.of_kind.head, task.outputs))
-    rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
+    model, rows = loaded(task, tiny_bert)
+    model = in_double(model)
     members = [
         member(kind, model, learning_rate=rate, weight_decay=decay, max_grad_norm=norm)
         for rate in (1e-3, 3e-3, 1e-2)
@@ -190,9 +189,8 @@ def test_runs_side_by_side_are_the_runs_alone(kind, task, decay, norm, tiny_bert
 @pytest.mark.parametrize("kind", ["full", "rand_uniform"])
 def test_gradients_of_parts_of_one_length_add_up(kind, directory_of):
     task = TASKS["sst2"]
-    directory = directory_of("gpt2")
-    model = in_double(load_encoder(directory, task.of_kind.head, task.outputs))
-    rows = examples.examples_of(task, examples.tokens(task, directory))
+    model, rows = loaded(task, directory_of("gpt2"))
+    model = in_double(model)
     members = [member(kind, model, learning_rate=rate) for rate in (1e-3, 3e-3)]
     alone = [deltas(model, rows, [one], task)[0] for one in members]
     sees_padding = replace(model.transformers, sees_padding=True)
