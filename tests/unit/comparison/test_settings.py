@@ -23,11 +23,19 @@ from subtune.tasks.task import KINDS
 FIXED = {"models": ["a model"], "tasks": ["a task"]}
 
 
-def test_the_default_model_is_the_package_that_is_here():
-    model = find_starting_model(None)
-    reference = DEFAULTS.model["package"]
-    assert (model.source, model.reference, model.name) == ("package", reference, "minilm")
-    assert (model.hidden_size, model.longest_text) == (384, 512)
+@pytest.mark.parametrize(
+    ("called", "reference", "name", "width"),
+    [
+        (None, DEFAULTS.model["package"], "minilm", 384),
+        ("bert-base-cased", "google-bert/bert-base-cased", "bert-base-cased", 768),
+        ("google-bert/bert-large-cased", "google-bert/bert-large-cased", "bert-large-cased", 1024),
+        ("someone/bert-base-cased", "someone/bert-base-cased", "bert-base-cased", 768),
+    ],
+)
+def test_a_name_that_is_no_directory_and_no_package_is_the_hubs(called, reference, name, width):
+    model = find_starting_model(called)
+    assert (model.source, model.reference) == ("hub" if called else "package", reference)
+    assert (model.name, model.hidden_size, model.longest_text) == (name, width, 512)
 
 
 def test_without_the_package_the_default_is_the_same_model_on_the_hub(monkeypatch):
@@ -37,24 +45,10 @@ def test_without_the_package_the_default_is_the_same_model_on_the_hub(monkeypatc
     assert (model.hidden_size, model.directory, model.dimensions) == (384, None, None)
 
 
-@pytest.mark.parametrize(
-    ("called", "reference", "name", "width"),
-    [
-        ("bert-base-cased", "google-bert/bert-base-cased", "bert-base-cased", 768),
-        ("google-bert/bert-large-cased", "google-bert/bert-large-cased", "bert-large-cased", 1024),
-        ("someone/bert-base-cased", "someone/bert-base-cased", "bert-base-cased", 768),
-    ],
-)
-def test_a_name_that_is_no_directory_and_no_package_is_the_hubs(called, reference, name, width):
-    model = find_starting_model(called)
-    assert (model.source, model.reference, model.name) == ("hub", reference, name)
-    assert model.hidden_size == width
-
-
 def test_a_directory_is_a_local_model(tiny_bert):
     model = find_starting_model(str(tiny_bert))
-    assert (model.source, model.directory, model.hidden_size) == ("path", tiny_bert, 32)
-    assert model.longest_text == 64
+    assert (model.source, model.directory) == ("path", tiny_bert)
+    assert (model.hidden_size, model.longest_text) == (32, 64)
 
 
 @pytest.mark.parametrize(
