@@ -18,44 +18,22 @@ from subtune.runs import spec
 from subtune.tasks import TASKS, TaskSpec
 from tests.helpers.examples import recipe, run_spec
 
+# The fields of both recipes.
+OF_DATA = ("train_rows", "fold", "refit", "class_weights")
 # Every default of every value that has an id. Defaults are left out of ids and of records, so an
 # old record would be read with a new default.
 FIXED_DEFAULTS: dict[type[HashableModel], dict[str, Any]] = {
     spec.ModelSpec: {"repository": None, "pooling": None, "initial_classifier": "normal"},
-    TaskSpec: {
-        "label": "label",
-        "labels": None,
-        "evaluation": ("validation",),
-        "encoding": None,
-        "sheet": None,
-        "group": None,
-    },
+    TaskSpec: {"label": "label", "evaluation": ("validation",)}
+    | dict.fromkeys(("labels", "encoding", "sheet", "group")),
     spec.DataSpec: {"data_version": 1},
     spec.TokensSpec: {"doc_stride": None, "apart": False, "tokens_version": 1},
-    spec.FisherSpec: {
-        "rows": None,
-        "seed": 0,
-        "in_full": None,
-        "labels": "raw",
-        "fisher_version": 1,
-    },
+    spec.FisherSpec: {"seed": 0, "labels": "raw", "fisher_version": 1}
+    | dict.fromkeys(("rows", "in_full")),
     spec.RankingSpec: {"ranking_version": 1},
-    spec.Recipe: {
-        "train_rows": None,
-        "patience": None,
-        "labels": "raw",
-        "fold": None,
-        "refit": None,
-        "class_weights": None,
-    },
+    spec.Recipe: {"labels": "raw", "patience": None} | dict.fromkeys(OF_DATA),
     spec.Fold: {"partition": 0, "rows": None, "version": 1},
-    spec.FitRecipe: {
-        "train_rows": None,
-        "fold": None,
-        "refit": None,
-        "class_weights": None,
-        "fit_version": 1,
-    },
+    spec.FitRecipe: {"fit_version": 1} | dict.fromkeys(OF_DATA),
     spec.RunSpec: {"recipe_version": 5},
     spec.SearchSpec: {"search_version": 1},
     spec.PlannedRun: {"search": None, "fraction": None, "scope": None},

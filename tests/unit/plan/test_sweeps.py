@@ -104,8 +104,7 @@ def test_jobs_that_train_at_once_are_of_runs_that_share_steps(machine, of_full):
         fractions=None,
         seeds=[0, 1],
     )
-    name_of = {p.key: (p.method, p.spec.seed) for p in made.experiments["layernorm"]}
-    jobs = [[name_of[run.key] for run in sweep] for sweep in made.sweeps.values()]
+    jobs = [[(run.method, run.spec.seed) for run in sweep] for sweep in made.sweeps.values()]
     groups = [*of_full, ["frozen"], ["bitfit", "layernorm"]]
     expected = [[(method, seed) for method in group] for group in groups for seed in (0, 1)]
     assert sorted(jobs) == sorted([*expected, [("embeddings", 0)]])
@@ -116,8 +115,7 @@ def test_learning_rates_that_share_steps_are_in_one_job_if_it_can_have_them():
         methods = {"full": [1e-5, 2e-5, 5e-5], "bitfit": [1e-4, 1e-3], "random": [1e-4, 1e-3]}
         settings = {"methods": methods, "tasks": ["cola"], "fractions": None}
         made = plan({"runs_per_job": 3} | machine, **settings)
-        method_of = {p.key: p.method for p in made.experiments["layernorm"]}
-        return [[method_of[run.key] for run in sweep] for sweep in made.sweeps.values()]
+        return [[run.method for run in sweep] for sweep in made.sweeps.values()]
 
     assert methods_of_jobs(GPU) == [["full"] * 3, ["bitfit"] * 2, ["random"] * 2]
     assert {job.count("bitfit") for job in methods_of_jobs(CPU)} == {0, 2}

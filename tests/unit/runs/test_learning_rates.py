@@ -127,9 +127,14 @@ def test_the_next_rate_has_the_ratio_of_the_last_two_in_two_digits(rates, best, 
     assert choose_next_rates(searching(*rates), scores) == expected
 
 
+def find(specs, store, model, checkpoints=None):
+    """Run searches, and return their results by id."""
+    return find_learning_rates(specs, store, lambda runs: record(store, runs, model, checkpoints))
+
+
 def test_a_search_leaves_ordinary_runs_and_a_table_of_them(tmp_path, tiny_bert):
     spec = searching(1e-4, 1e-3, 1e-2)
-    found = find_learning_rates([spec], tmp_path, lambda s: record(tmp_path, s, tiny_bert))[spec.id]
+    found = find([spec], tmp_path, tiny_bert)[spec.id]
     assert sorted(row["run"] for row in found["tried"]) == records.list_run_ids(tmp_path)
     for row in found["tried"]:
         assert records.read_spec(tmp_path, row["run"]) == spec.run.with_learning_rate(
@@ -158,7 +163,7 @@ def test_searches_of_one_job_train_side_by_side(tmp_path, tiny_bert):
 
 def test_a_rate_that_diverged_has_no_score(tmp_path, tiny_bert):
     spec = searching(1e37, 1e38, max_grad_norm=1e30)
-    found = find_learning_rates([spec], tmp_path, lambda s: record(tmp_path, s, tiny_bert))[spec.id]
+    found = find([spec], tmp_path, tiny_bert)[spec.id]
     assert {row["score"] for row in found["tried"]} == {None}
 
 
@@ -166,16 +171,14 @@ def test_a_search_that_is_cut_anywhere_finds_the_same(tmp_path, tiny_bert):
     """The list is so short that the search goes beyond its end."""
     spec = searching(1e-3, 1e-2, epochs=5)
     whole = tmp_path / "whole"
-    expected = find_learning_rates([spec], whole, lambda specs: record(whole, specs, tiny_bert))
+    expected = find([spec], whole, tiny_bert)
     assert len(expected[spec.id]["tried"]) > 2
     store, found, stops = tmp_path / "cut", None, 0
     while not found:
         asked = iter([None] * 7 + ["a test"] * 1000)
         checkpoints = Checkpoints(tmp_path / "kept", 0, lambda asked=asked: next(asked))
         try:
-            found = find_learning_rates(
-                [spec], store, lambda s, c=checkpoints: record(store, s, tiny_bert, c)
-            )
+            found = find([spec], store, tiny_bert, checkpoints)
         except StoppedError:
             stops += 1
     assert stops > 3
