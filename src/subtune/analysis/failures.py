@@ -109,20 +109,24 @@ def _read_method(
     task: TaskSpec, runs: pd.DataFrame, store: Path, is_named: bool
 ) -> MethodPredictions:
     """Read the predictions of a method's runs on one task, and turn logits into probabilities."""
-    from scipy.special import softmax
-
     split = TEST if TEST in task.evaluation else task.evaluation[0]
     parts = (read_scored_predictions(store, row, split)[1] for row in runs.to_dict("records"))
     table = pd.concat(parts, ignore_index=True)
-    label, output = np.array(table["label"].tolist()), table.filter(like="logit_").to_numpy(float)
-    if label.ndim > 1:
-        output = 1 / (1 + np.exp(-output))
-    elif task.labels:
-        output = softmax(output, axis=1)
+    label, logits = np.array(table["label"].tolist()), table.filter(like="logit_").to_numpy(float)
+    output = compute_probabilities(task, logits)
     if split != TEST and runs["fold"].notna().all():
         split = "train"
     title = str(runs["title"].iloc[0])
     return MethodPredictions(task, title, is_named, split, table["idx"].to_numpy(), label, output)
+
+
+def compute_probabilities(task: TaskSpec, logits: np.ndarray) -> np.ndarray:
+    """Convert logits ``[u, o]`` to probabilities. The outputs of a regression stay as they are."""
+    from scipy.special import softmax
+
+    if task.of_kind.problem_type == "multi_label_classification":
+        return 1 / (1 + np.exp(-logits))
+    return softmax(logits, axis=1) if task.labels else logits
 
 
 def score_by_class(predicted: MethodPredictions) -> pd.DataFrame:

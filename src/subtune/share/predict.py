@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from subtune.analysis.chosen_runs import SETTING
+from subtune.analysis.failures import compute_probabilities
 from subtune.analysis.tables import find_table_files, read_table, write_lists_as_json
 from subtune.core.errors import SubtuneError, convert_errors, format_allowed, join_names
 from subtune.core.files import Layout, require_new, write_text
@@ -310,12 +311,10 @@ def _format_predictions(task: TaskSpec, logits: np.ndarray) -> dict[str, Any]:
     """Convert the logits of texts, ``[texts, outputs]``, to the columns of `predict_rows`."""
     if task.labels is None:
         return {PREDICTION: logits[:, 0]}
-    labels, double = np.array(task.labels, object), torch.from_numpy(logits).double()
+    labels = np.array(task.labels, object)
+    probabilities = compute_probabilities(task, logits.astype(float))
+    predicted = labels[probabilities.argmax(1)].tolist()
     if task.of_kind.problem_type == "multi_label_classification":
-        probabilities = double.sigmoid().numpy()
         predicted = [labels[row > 0.5].tolist() for row in probabilities]
-    else:
-        probabilities = double.softmax(1).numpy()
-        predicted = labels[probabilities.argmax(1)].tolist()
     names = map(PROBABILITY.format, labels)
     return {PREDICTION: predicted} | dict(zip(names, probabilities.T, strict=True))
