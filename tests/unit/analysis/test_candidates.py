@@ -94,11 +94,6 @@ def test_the_reference_is_full_unless_a_method_surely_beats_it_by_more_than_the_
     }
 
 
-def test_runs_of_different_folds_are_no_pair():
-    table = runs({"full": [0.9, 0.9], "bitfit": [0.9, 0.9]}).assign(fold=[0, 1, 1, 0])
-    assert candidates.summarise_methods(table, NO_ROW_SCORES)["difference"].isna().all()
-
-
 def test_runs_on_different_rows_are_no_pair_but_an_error():
     table = runs({"full": [0.9, 0.9], "bitfit": [0.9, 0.9]}).assign(fold=[0, 1, 0, 1])
     table["run"] = ["full-0", "full-1", "bitfit-0", "bitfit-1"]
