@@ -42,10 +42,12 @@ def students(values):
     return (found.high - found.low) / 2
 
 
-def test_the_interval_of_one_seed_is_students_over_parts_of_rows():
+def test_the_interval_of_one_seed_or_fold_is_students_over_parts_of_rows():
     values = crossed_values(np.random.default_rng(0), 1, 50)
     study = intervals.estimate_study([float(values.mean())], values, 200)
     assert half_width(study) == pytest.approx(students(values[0]))
+    of_fold = intervals.estimate_nested_study([float(values.mean())], values, 80, 1)
+    assert half_width(of_fold) == pytest.approx(students(values[0]))
     # Differences between seeds are not known, so more seeds do not help.
     assert intervals.additional_seeds_needed([study], 0.0) is None
 
@@ -75,17 +77,30 @@ def test_folds_that_differ_have_students_interval_others_that_of_rows():
     assert by_rows._replace(seeds=3).error()[0] == pytest.approx(5 / 3 * by_rows.error()[0])
 
 
+def coverage(studies):
+    """How often the intervals of studies contain the true mean, 0."""
+    found = [intervals.mean_interval([study]) for study in studies]
+    return np.mean([interval.low <= 0 <= interval.high for interval in found])
+
+
 @pytest.mark.parametrize(("folds", "least"), [(2, 0.9), (3, 0.93), (5, 0.93)])
 def test_the_interval_of_folds_covers_the_truth_nearly_as_often_as_it_says(folds, least):
-    generator = np.random.default_rng(0)
-    covered = []
+    generator, studies = np.random.default_rng(0), []
     for fold_spread in np.repeat([0.0, 0.05, 0.1], 300):
         fold_effects = generator.normal(0, fold_spread, (folds, 1))
         values = fold_effects + generator.normal(0, 0.4, (folds, 40))
-        study = intervals.estimate_nested_study(values.mean(1).tolist(), values, 40 * folds, folds)
-        found = intervals.mean_interval([study])
-        covered.append(found.low <= 0 <= found.high)
-    assert least <= np.mean(covered) <= 0.98
+        means = values.mean(1).tolist()
+        studies.append(intervals.estimate_nested_study(means, values, 40 * folds, folds))
+    assert least <= coverage(studies) <= 0.98
+
+
+@pytest.mark.parametrize(("seeds", "seed_spread", "part_spread"), [(5, 0.1, 0.3), (10, 0.0, 0.5)])
+def test_the_interval_covers_the_truth_nearly_as_often_as_it_says(seeds, seed_spread, part_spread):
+    generator, studies = np.random.default_rng(0), []
+    for _ in range(500):
+        values = crossed_values(generator, seeds, 50, seed_spread, part_spread)
+        studies.append(intervals.estimate_study(values.mean(1).tolist(), values, 50))
+    assert 0.93 <= coverage(studies) <= 0.98
 
 
 def test_a_fold_without_a_score_leaves_no_interval_and_no_chance():
@@ -98,19 +113,6 @@ def test_a_fold_without_a_score_leaves_no_interval_and_no_chance():
         intervals.loss_bound([study]),
     ]
     assert np.isnan(numbers).all()
-
-
-@pytest.mark.parametrize(("seeds", "seed_spread", "part_spread"), [(5, 0.1, 0.3), (10, 0.0, 0.5)])
-def test_the_interval_covers_the_truth_nearly_as_often_as_it_says(seeds, seed_spread, part_spread):
-    generator = np.random.default_rng(0)
-    covered = []
-    for _ in range(500):
-        values = crossed_values(generator, seeds, 50, seed_spread, part_spread)
-        found = intervals.mean_interval(
-            [intervals.estimate_study(values.mean(1).tolist(), values, 50)]
-        )
-        covered.append(found.low <= 0 <= found.high)
-    assert 0.93 <= np.mean(covered) <= 0.98
 
 
 @pytest.mark.parametrize("sign", [1, -1], ids=["above", "below"])
@@ -134,12 +136,6 @@ def test_more_seeds_or_more_rows_would_decide_on_which_side_of_the_margin(sign):
         intervals.additional_seeds_needed([study], lost) is None
         and intervals.additional_rows_needed([study], lost) is None
     )
-
-
-def test_the_interval_of_one_fold_is_students_over_parts_of_its_rows():
-    values = np.random.default_rng(0).normal(0, 0.3, (1, 50))
-    study = intervals.estimate_nested_study([float(values.mean())], values, 80, 1)
-    assert half_width(study) == pytest.approx(students(values[0]))
 
 
 def test_folds_of_different_sizes_have_their_own_parts():
