@@ -39,7 +39,8 @@ class Rank(NamedTuple):
     Attributes:
         model: 0 for the first run of each baseline; otherwise the number of the model, from 1.
             Methods that are unlikely to be the answer have higher numbers than all models.
-        position: the position of the seed or fold.
+        position: the position of the seed or fold. Learning rates that continue a search, and
+            baselines on fewer training examples, are ranked with the second seed or fold.
         after_full: False for full fine-tuning, True for all other methods.
     """
 

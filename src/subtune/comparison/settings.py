@@ -296,6 +296,7 @@ def list_choices(
 ) -> list[list[CandidateSettings]]:
     """List possible settings for a table and some models, from the best to the fastest.
 
+    `subtune.comparison.first_configuration` chooses the first settings that fit into the time limit.
     There is one inner list for each reduction of `list_reductions`. Within a list, the number of
     epochs decreases. The first list begins with choices in which methods with few parameters are
     trained for additional epochs. ``rates`` maps each model to its learning rates, and ``fixed``
@@ -357,6 +358,7 @@ def list_reductions(rows: int, fewest_rows: int, windows: Sequence[int]) -> list
     *longer, last = [window for window in windows if window > DEFAULTS.shortest_window] or windows
     samples = [rows, *(number for number in DEFAULTS.samples if fewest_rows <= number < rows)]
     large = [n for n in samples if n == rows or n >= DEFAULTS.samples_of_every_method]
+    # A table whose smallest sample is large is also trained with fewer methods.
     small = [n for n in samples if n < DEFAULTS.samples_of_every_method] or samples[-1:]
     most, fewest, reduced = DEFAULTS.seeds, DEFAULTS.fewest_seeds, DEFAULTS.reduced
     return [
