@@ -297,11 +297,12 @@ def list_choices(
     """List possible settings for a table and some models, from the best to the fastest.
 
     The first settings that fit into the time limit are chosen in
-    `subtune.comparison.first_configuration`. There is one inner list for each reduction of `list_reductions`. Within a list, the number of
-    epochs decreases. The first list begins with choices in which methods with few parameters are
-    trained for additional epochs. ``rates`` maps each model to its learning rates, and ``fixed``
-    has the settings that do not depend on the time limit. A batch is smaller than ``least_batch``
-    only if there would be fewer than `fewest_steps` steps.
+    `subtune.comparison.first_configuration`. There is one inner list for each reduction of
+    `list_reductions`. Within a list, the number of epochs decreases. The first list begins with
+    choices in which methods with few parameters are trained for additional epochs. ``rates`` maps
+    each model to its learning rates, and ``fixed`` has the settings that do not depend on the time
+    limit. A batch is smaller than ``least_batch`` only if there would be fewer than `fewest_steps`
+    steps.
     """
     choices, folds = list[list[CandidateSettings]](), fixed.get("folds")
     for reduction in list_reductions(rows, fewest_rows, windows):
