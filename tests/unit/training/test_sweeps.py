@@ -11,12 +11,15 @@ import torch
 
 from subtune.core.errors import SubtuneError
 from subtune.methods import METHODS
-from subtune.models import encoder, transformers_pass
+from subtune.models import encoder, forward, transformers_pass
+from subtune.models.encoder import load_encoder
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.forward import compute_logits
+from subtune.models.operations import PerRun
 from subtune.models.packing import pack_batch
 from subtune.tasks import TASKS
 from subtune.tasks.examples import CPU_TRAINING_TOKENS
-from subtune.training import groups, recorded_runs
+from subtune.training import groups, recipe, recorded_runs
 from subtune.training.evaluation import autocast, check_padding, compute_split_logits
 from subtune.training.groups import (
     ONE_BY_ONE,
@@ -26,8 +29,9 @@ from subtune.training.groups import (
     train_runs,
 )
 from subtune.training.recipe import train
+from subtune.training.values import TrainedValues
 from tests.helpers import examples
-from tests.unit.training.results import in_double, loaded, member
+from tests.unit.training.results import assert_close, assert_same, in_double, loaded, member
 
 RATES = (1e-3, 3e-3, 5e-3)
 
@@ -116,6 +120,11 @@ def test_on_a_cpu_the_tokens_of_a_pass_are_bounded(model, rows):
 KINDS = ("layernorm", "bitfit", "top", "lora-I", "bitfit", "lora-I")
 
 
+@pytest.mark.fault(
+    "numbers",
+    "a run is in another group, order or number of threads",
+    "same numbers, except for rounding",
+)
 def test_a_run_has_the_same_numbers_in_any_company_order_and_threads(tiny_bert, monkeypatch):
     """Twelve rows in batches of 11 leave one batch with a single row."""
     model, rows = loaded(TASK, tiny_bert)
@@ -145,12 +154,120 @@ def test_a_run_has_the_same_numbers_in_any_company_order_and_threads(tiny_bert, 
 
 
 @pytest.fixture
+def in_groups(name, batch_size, minilm, monkeypatch):
+    """A function that trains runs of MiniLM, which differ in rates, some also in kinds or seeds.
+
+    It trains up to ``size`` runs side by side, and returns all results in one order.
+    """
+    task = examples.TASKS[name]
+    rows = examples.examples_of(task, examples.tokens(task, minilm))
+    model = load_encoder(minilm, task.of_kind.head, task.outputs)
+    settings = {"batch_size": batch_size, "epochs": 2, "warmup": 0.0}
+    specs = {}
+    for number, (kind, seed) in enumerate([*((kind, 0) for kind in KINDS), ("bitfit", 1)]):
+        rate = 1e-3 * (number + 1)
+        spec = examples.run_spec(examples.selection_of(kind), name, learning_rate=rate, **settings)
+        specs[str(number)] = spec.replace(seed=seed)
+    rankings = {"r": examples.ranks(model)}
+
+    def in_groups(size, order=1):
+        chosen = dict([*specs.items()][::order])
+        monkeypatch.setattr(groups, "runs_at_once", lambda *of: size)
+        trained = train_runs(model, rows, chosen, rankings, lambda line: None)
+        found = {number: result for number, result, _ in trained}
+        return [found[number] for number in specs]
+
+    return in_groups
+
+
+@pytest.fixture
+def threads():
+    """A function that sets the number of threads for one test."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "batch_size"), [("sst2", 11), ("stsb", 3)])
+def test_in_fp32_the_numbers_are_the_same_but_for_rounding(in_groups, threads):
+    """Twelve rows in batches of 11 leave one batch with a single row."""
+    threads(1)
+    alone = in_groups(1)
+    assert_close(in_groups(4, order=-1), alone)
+    threads(2)
+    assert_close(in_groups(2), alone)
+
+
+def mixed_values(monkeypatch):
+    """Let every run compute with another run's values of one vector."""
+    weights, name = TrainedValues.weights, "encoder.layer.5.output.LayerNorm.bias"
+
+    def mixed(values, runs=None):
+        found = weights(values, runs)
+        return found | {name: PerRun(found[name].values.roll(1, 0))} if name in found else found
+
+    monkeypatch.setattr(TrainedValues, "weights", mixed)
+
+
+def mixed_rates(monkeypatch):
+    """Let every run step with the first run's learning rate."""
+    rate_at, rates = recipe.learning_rate_at, {}
+
+    def mixed(step, *of):
+        return rates.setdefault(step, rate_at(step, *of))
+
+    monkeypatch.setattr(recipe, "learning_rate_at", mixed)
+
+
+def mixed_masks(monkeypatch):
+    """Let every run but the first drop what no run drops by itself."""
+    dropped = forward._apply_dropout
+
+    def mixed(forward_pass, x, p):
+        return torch.cat([dropped(forward_pass, one[None], p) for one in x])
+
+    monkeypatch.setattr(forward, "_apply_dropout", mixed)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "batch_size"), [("sst2", 11)])
+def test_a_leak_between_runs_is_more_than_rounding(in_groups, monkeypatch):
+    alone = in_groups(1)
+    for leak in (mixed_values, mixed_rates, mixed_masks):
+        with monkeypatch.context() as patch, pytest.raises(AssertionError):
+            leak(patch)
+            assert_close(in_groups(4), alone)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.fault("numbers", "a group is trained twice", "same bits")
+def test_a_group_that_trains_again_has_the_same_bits(precision, model, rows):
+    model.config.hidden_dropout_prob = model.config.attention_probs_dropout_prob = 0.1
+    kinds = (("layernorm", 0), ("full", 0), ("bitfit", 0), ("layernorm", 1), ("lora-I", 0))
+    settings = {"learning_rate": 1e-3, "precision": precision}
+    specs = {
+        str(number): examples.run_spec(METHODS[kind], **settings).replace(seed=seed)
+        for number, (kind, seed) in enumerate(kinds)
+    }
+
+    def results():
+        trained = train_runs(model, rows, specs, {}, lambda line: None)
+        return {number: result for number, result, _ in trained}
+
+    first, again = results(), results()
+    assert first["0"].history[-1]["train_loss"] != first["3"].history[-1]["train_loss"]
+    assert_same(again.values(), first.values())
+
+
+@pytest.fixture
 def tiny(directory_of):
     """A function from a family to a model, its tokens and its examples."""
 
     def tiny(family):
-        model, rows = loaded(TASK, directory_of(family))
-        return model, examples.tokens(TASK, directory_of(family)), rows
+        tokens = examples.tokens(TASK, directory_of(family))
+        model = load_encoder(directory_of(family), SEQUENCE_CLASSIFICATION, 2)
+        return model, tokens, examples.examples_of(TASK, tokens)
 
     return tiny
 
