@@ -140,6 +140,9 @@ def test_cells_that_are_missing():
     ],
 )
 @pytest.mark.fault("data", "labels look alike (`x²`, `x2`; capitals)", "separate classes, reported")
+@pytest.mark.fault(
+    "data", "labels differ only in white space or invisible characters", "one class, with a message"
+)
 def test_labels_that_look_alike(labels, joined, alike):
     found = look(labelled([*labels, *labels]), kind="classification")
     assert (found.joined, found.alike) == (joined, alike)
