@@ -11,7 +11,6 @@ import pandas as pd
 from subtune.analysis.intervals import LEVEL
 from subtune.methods import masked_name, method_title
 from subtune.runs import records
-from subtune.tasks.task import ScoreColumn
 
 # Runs with equal values in these columns have the same setting and differ only in learning rate,
 # seed and fold.
@@ -141,18 +140,16 @@ def read_learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def add_curve_verdicts(
-    chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
-) -> pd.DataFrame:
+def add_curve_verdicts(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
     """Add the column ``curve`` with the `curve_verdict` of each setting that did not diverge."""
-    column_of = {column.task: column for column in columns if column.decides}
     verdict_of: dict[str, str | None] = {}
     deciding = chosen[chosen["decides"]].dropna(subset=["value"])
     for _, runs in deciding.groupby(SETTING, sort=False, dropna=False):
-        column = column_of[runs["task"].iloc[0]]
-        scores = [records.read_curve(store, run, column.history_column) for run in runs["run"]]
+        split = records.read_spec(store, runs["run"].iloc[0]).tokens.data.task.evaluation[0]
+        curve = f"{split}/{runs['metric'].iloc[0]}"
+        scores = [records.read_curve(store, run, curve) for run in runs["run"]]
         predicted = records.read_recorded_predictions(store, runs["run"].iloc[0])
-        rows = records.count_examples(predicted, column.split)
+        rows = records.count_examples(predicted, split)
         verdict_of |= dict.fromkeys(runs["run"], curve_verdict(scores, rows))
     return chosen.assign(curve=chosen["run"].map(verdict_of))
 

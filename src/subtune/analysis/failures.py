@@ -29,7 +29,7 @@ import pandas as pd
 from subtune.analysis import intervals
 from subtune.analysis.answer import ALL_TASKS, find_answers
 from subtune.analysis.candidates import are_scored_on_folds, select_scored_runs
-from subtune.analysis.judged_epochs import read_scored_predictions
+from subtune.analysis.judged_epochs import judged_split, read_scored_predictions
 from subtune.analysis.run_scores import require_same_rows
 from subtune.core.errors import join_names, locate_errors
 from subtune.models.families import SEQUENCE_CLASSIFICATION
@@ -37,7 +37,6 @@ from subtune.runs import records
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import PLACE
 from subtune.tasks.sentences import TEXT_COLUMNS
-from subtune.tasks.task import TEST
 
 # The quantile of the standard normal distribution for a 95 % interval.
 QUANTILE = 1.959964
@@ -109,13 +108,11 @@ def _read_method(
     task: TaskSpec, runs: pd.DataFrame, store: Path, is_named: bool
 ) -> MethodPredictions:
     """Read the predictions of a method's runs on one task, and turn logits into probabilities."""
-    split = TEST if TEST in task.evaluation else task.evaluation[0]
-    parts = (read_scored_predictions(store, row, split)[1] for row in runs.to_dict("records"))
+    parts = (read_scored_predictions(store, row)[1] for row in runs.to_dict("records"))
     table = pd.concat(parts, ignore_index=True)
     label, logits = np.array(table["label"].tolist()), table.filter(like="logit_").to_numpy(float)
     output = compute_probabilities(task, logits)
-    if split != TEST and runs["fold"].notna().all():
-        split = "train"
+    split = "train" if are_scored_on_folds(runs) else judged_split(task)
     title = str(runs["title"].iloc[0])
     return MethodPredictions(task, title, is_named, split, table["idx"].to_numpy(), label, output)
 
@@ -223,16 +220,9 @@ def find_suspects(predicted: MethodPredictions, texts: Mapping[str, list]) -> pd
 def _list_suspects(
     rows: np.ndarray, label: np.ndarray, output: np.ndarray, names: np.ndarray
 ) -> pd.DataFrame:
-    suspects, probability = find_suspect_labels(label, output)
-    table = {"row": rows + 1, "label": names[label], "prediction": names[output.argmax(1)]}
-    return pd.DataFrame(table | {"probability": probability}).iloc[suspects]
+    """List the examples with suspect labels, the least probable given label first.
 
-
-def find_suspect_labels(label: np.ndarray, output: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find the examples with suspect labels, and compute the probability of each given label.
-
-    ``label`` ``[n]`` are indices, and ``output`` ``[n, o]`` probabilities. The least probable given
-    labels come first.
+    ``label`` ``[n]`` are indices of ``names``, and ``output`` ``[n, o]`` probabilities.
     """
     own = output[np.arange(len(label)), label]
     # The mean probability of each label over the examples labelled with it. A label without
@@ -240,10 +230,11 @@ def find_suspect_labels(label: np.ndarray, output: np.ndarray) -> tuple[np.ndarr
     thresholds = np.full(output.shape[1], np.inf)
     for number in np.unique(label):
         thresholds[number] = own[label == number].mean()
-    best = np.where(output >= thresholds, output, -1).argmax(1)
-    is_suspect = (output >= thresholds).any(1) & (best != label) & (output.argmax(1) != label)
-    order = own.argsort(kind="stable")
-    return order[is_suspect[order]], own
+    predicted, best = output.argmax(1), np.where(output >= thresholds, output, -1).argmax(1)
+    is_suspect = (output >= thresholds).any(1) & (best != label) & (predicted != label)
+    table = {"row": rows + 1, "label": names[label], "prediction": names[predicted]}
+    table = pd.DataFrame(table | {"probability": own})
+    return table[is_suspect].sort_values("probability", kind="stable")
 
 
 def estimate_gains(best: pd.DataFrame, row_scores: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,7 @@ Scores in a paper's experiment, and scores on the test set, are those of the bes
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,29 +23,26 @@ import pandas as pd
 from subtune.analysis.chosen_runs import SETTING
 from subtune.runs import records
 from subtune.tasks import TaskSpec, metrics
-from subtune.tasks.task import ScoreColumn
+from subtune.tasks.task import TEST
 
 # The dev set is split into this many parts, and an epoch is chosen for each part. With more parts,
 # the score varies more; with fewer parts, each epoch is chosen on fewer examples.
 EPOCH_PARTS = 5
 
 
-def rescore_at_judged_epochs(
-    table: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
-) -> None:
+def rescore_at_judged_epochs(table: pd.DataFrame, store: Path) -> None:
     """Replace each ``value`` by which methods are compared, and set ``judged_at``, in place.
 
     ``table`` is from `subtune.analysis.run_scores.collect_scores`, and has the scores of the best
     epochs. ``judged_apart`` becomes True for each replaced score.
     """
-    column_of = {column.key: column for column in columns}
     judged = table[table["decides"] & table["judges"] & table["value"].notna()]
     for _, runs in judged.groupby([*SETTING, "learning_rate", "partition"], dropna=False):
-        column, folds = column_of[runs["column"].iloc[0]], runs["fold"].fillna(0)
+        metric, folds = runs["metric"].iloc[0], runs["fold"].fillna(0)
         if folds.nunique() > 1:
-            scores = _score_by_other_folds(store, runs["run"], folds, column)
+            scores = _score_by_other_folds(store, runs["run"], folds, metric)
         else:
-            scores = [_score_by_other_parts(store, run, column) for run in runs["run"]]
+            scores = [_score_by_other_parts(store, run, metric) for run in runs["run"]]
         for index, score in zip(runs.index, scores, strict=True):
             if score:
                 table.at[index, "value"], table.at[index, "judged_at"] = score
@@ -57,9 +54,10 @@ _Score = tuple[float, list[int]] | None
 
 
 def _score_by_other_folds(
-    store: Path, runs: Iterable[str], folds: pd.Series, column: ScoreColumn
+    store: Path, runs: pd.Series, folds: pd.Series, metric: str
 ) -> Sequence[_Score]:
-    curves, scores = [records.read_curve(store, run, column.history_column) for run in runs], []
+    split = judged_split(records.read_spec(store, runs.iloc[0]).tokens.data.task)
+    curves, scores = [records.read_curve(store, run, f"{split}/{metric}") for run in runs], []
     for curve, fold in zip(curves, folds, strict=True):
         others = [*itertools.compress(curves, folds != fold)]
         epochs = min(map(len, (curve, *others)))
@@ -68,13 +66,13 @@ def _score_by_other_folds(
     return scores
 
 
-def _score_by_other_parts(store: Path, run: str, column: ScoreColumn) -> _Score:
-    task, tables = read_epoch_predictions(store, run, column.split)
+def _score_by_other_parts(store: Path, run: str, metric: str) -> _Score:
+    task, tables = read_epoch_predictions(store, run)
     if tables[1]["idx"].nunique() < EPOCH_PARTS:
         return None
-    epochs = choose_part_epochs(task, column.metric, tables)
+    epochs = choose_part_epochs(task, metric, tables)
     predicted = combine_epochs_by_part(tables, epochs)
-    return make_masked_metric(task, column.metric, predicted)(), epochs
+    return make_masked_metric(task, metric, predicted)(), epochs
 
 
 def choose_part_epochs(
@@ -123,15 +121,20 @@ def make_masked_metric(task: TaskSpec, metric: str, table: pd.DataFrame) -> Call
     return compute
 
 
+def judged_split(task: TaskSpec) -> str:
+    """Return the split on which methods are compared: the test set if there is one."""
+    return TEST if TEST in task.evaluation else task.evaluation[0]
+
+
 def read_epoch_predictions(
-    store: Path, run: str, split: str, epochs: Sequence[int] | None = None
+    store: Path, run: str, epochs: Sequence[int] | None = None
 ) -> tuple[TaskSpec, dict[int, pd.DataFrame]]:
-    """Read a run's task, and its predictions on a split by epoch. Diverged runs have none."""
+    """Read a run's task, and its predictions on `judged_split` by epoch, unless it diverged."""
     task = records.read_spec(store, run).tokens.data.task
     best = pd.DataFrame(records.read_recorded_predictions(store, run))
     columns = records.read_predictions_of_epochs(store, run)
     epoch = columns.pop("epoch")
-    mask = (best["split"] == split).to_numpy()
+    mask = (best["split"] == judged_split(task)).to_numpy()
     best = best[mask]
     return task, {
         number: best.assign(**{name: columns[name][epoch == number][mask] for name in columns})
@@ -139,9 +142,7 @@ def read_epoch_predictions(
     }
 
 
-def read_scored_predictions(
-    store: Path, row: Mapping[str, Any], split: str
-) -> tuple[TaskSpec, pd.DataFrame]:
-    """Read a run's task, and its predictions on a split at the epochs in ``row["judged_at"]``."""
-    task, tables = read_epoch_predictions(store, row["run"], split, row["judged_at"])
+def read_scored_predictions(store: Path, row: Mapping[str, Any]) -> tuple[TaskSpec, pd.DataFrame]:
+    """Read a run's task, and the predictions by whose score the run is compared with others."""
+    task, tables = read_epoch_predictions(store, row["run"], row["judged_at"])
     return task, combine_epochs_by_part(tables, row["judged_at"])

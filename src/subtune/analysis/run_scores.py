@@ -96,7 +96,7 @@ def collect_scores(
     of_setting = table.groupby(SETTING, dropna=False)["classifier"]
     table["classifier"] = of_setting.transform("max")
     if apart:
-        rescore_at_judged_epochs(table, store, columns)
+        rescore_at_judged_epochs(table, store)
     return table
 
 
@@ -129,7 +129,7 @@ def score_in_all_metrics(
         if not pd.isna(row["value"]):
             epochs = row["judged_at"]
             if len(epochs) > 1:
-                scores = task.of_kind.score(task, read_scored_predictions(store, row, split)[1])
+                scores = task.of_kind.score(task, read_scored_predictions(store, row)[1])
             else:
                 best = records.read_epochs(store, row["run"])[epochs[0] - 1]
                 scores = {metric: best[f"{split}/{metric}"] for metric in task.metrics}
@@ -159,20 +159,17 @@ def read_row_scores(paths: Iterable[str | Path]) -> pd.DataFrame:
     return pd.concat(map(read_table, paths)).drop_duplicates("run")
 
 
-def tabulate_pseudo_values(
-    chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
-) -> pd.DataFrame:
+def tabulate_pseudo_values(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
     """Tabulate jackknife pseudo-values of the scores by which methods are compared, by ``run``.
 
     ``rows`` is the number of scored examples, and ``rows_hash`` a hash of their indices.
     `PART_COLUMNS` has a pseudo-value for each part; with fewer examples than parts, the remaining
     columns are NaN. Diverged runs and runs that are scored on a single example are left out.
     """
-    split_of = {column.key: column.split for column in columns}
     parts_of_runs = []
     judged = chosen[chosen["judges"]].dropna(subset=["value"]).drop_duplicates("run")
     for row in judged.to_dict("records"):
-        task, table = read_scored_predictions(store, row, split_of[row["column"]])
+        task, table = read_scored_predictions(store, row)
         score = make_masked_metric(task, row["metric"], table)
         parts_of_runs += _build_pseudo_value_row(row["run"], score, table)
     return pd.DataFrame(parts_of_runs, columns=[*ROW_COLUMNS])
@@ -193,10 +190,7 @@ def _build_pseudo_value_row(
 
 
 def score_external_predictions(
-    chosen: pd.DataFrame,
-    store: Path,
-    columns: Sequence[ScoreColumn],
-    external: Mapping[str, Mapping[str, np.ndarray]],
+    chosen: pd.DataFrame, store: Path, external: Mapping[str, Mapping[str, np.ndarray]]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Score external predictions, with one row for each run of full fine-tuning.
 
@@ -205,7 +199,6 @@ def score_external_predictions(
     ``external[task][system]`` are logits ``[n, o]`` for the ``n`` dev or test examples of a task.
     The tables have the columns of ``chosen`` and of `tabulate_pseudo_values`.
     """
-    split_of = {column.key: column.split for column in columns}
     judged = drop_runs_with_mask(chosen[chosen["judges"]]).dropna(subset=["value"])
     judged = judged[judged["task"].isin([*external])]
     rows, parts = [], list[list[Any]]()
@@ -213,7 +206,7 @@ def score_external_predictions(
         names = runs["method"]
         method = FULL if names.eq(FULL).any() else names.mode()[0]
         for row in runs[names == method].to_dict("records"):
-            task, table = read_scored_predictions(store, row, split_of[row["column"]])
+            task, table = read_scored_predictions(store, row)
             table = table.drop(columns=[*table.filter(like="logit_")])
             for system, logits in external[str(task_name)].items():
                 own = {f"logit_{n}": logits[table["idx"], n] for n in range(logits.shape[1])}

@@ -138,18 +138,16 @@ def collect_run_scores(
     every = run_scores.collect_scores(with_sizes, store, columns, apart=not asked["paper"])
     best = chosen_runs.choose_rates(every)
     largest = chosen_runs.select_largest_training_set(best)
-    chosen = chosen_runs.add_curve_verdicts(largest, store, columns).assign(margin=asked["margin"])
+    chosen = chosen_runs.add_curve_verdicts(largest, store).assign(margin=asked["margin"])
     # Scores after training on fewer examples show how much more labels would help, which papers do
     # not report.
     scored = chosen if asked["paper"] else best
-    row_scores = run_scores.tabulate_pseudo_values(scored, store, columns)
+    row_scores = run_scores.tabulate_pseudo_values(scored, store)
     predictions = {}
     for name, (rows, systems) in job.resources["files"].items():
         task = TaskSpec.model_validate(asked["predictions"][name]["task"])
         predictions[name] = read_external_predictions(task, Path(rows), dict(systems))
-    external, external_rows = run_scores.score_external_predictions(
-        chosen, store, columns, predictions
-    )
+    external, external_rows = run_scores.score_external_predictions(chosen, store, predictions)
     if len(external):
         chosen = pd.concat([chosen, external], ignore_index=True)
         # Models with identical files share their runs, which must not be counted twice.

@@ -22,8 +22,6 @@ from subtune.analysis.failures import (
 from subtune.analysis.run_scores import PART_COLUMNS
 from subtune.core.errors import SubtuneError
 from subtune.tasks import Task
-from subtune.tasks.task import list_score_columns
-from tests.helpers import examples
 from tests.helpers.examples import scored
 from tests.helpers.scored_runs import ROWS, collected, tables_of, write_run
 
@@ -161,9 +159,7 @@ def test_a_table_of_suspects_ends():
 def test_records_give_probabilities_of_texts(task, is_read, tmp_path):
     runs = {write_run(tmp_path, task, tables_of(task), seed=s): {"seed": s} for s in range(2)}
     chosen = chosen_runs.choose_rates(collected(tmp_path, task, runs)).assign(margin=0.02, curve="")
-    rows = run_scores.tabulate_pseudo_values(
-        chosen, tmp_path, list_score_columns([examples.TASKS[task]], {})
-    )
+    rows = run_scores.tabulate_pseudo_values(chosen, tmp_path)
     found = read_method_predictions(chosen, rows, tmp_path)
     assert bool(found) == is_read
     for each in found:
@@ -171,12 +167,9 @@ def test_records_give_probabilities_of_texts(task, is_read, tmp_path):
         assert len(each.row) == 2 * ROWS
         assert ((each.output > 0) & (each.output < 1)).all()
         assert task != "mrpc" or each.output.sum(1) == pytest.approx(1)
-        table = judged_epochs.read_scored_predictions(
-            tmp_path, chosen.iloc[0].to_dict(), "validation"
-        )
-        assert (
-            each.output[:ROWS].argmax(1) == table[1].filter(like="logit").to_numpy().argmax(1)
-        ).all()
+        _, table = judged_epochs.read_scored_predictions(tmp_path, chosen.iloc[0].to_dict())
+        logits = table.filter(like="logit").to_numpy()
+        assert (each.output[:ROWS].argmax(1) == logits.argmax(1)).all()
 
 
 SIZES = (125, 250, 500, 1000)

@@ -78,7 +78,7 @@ def test_own_experiments_are_judged_apart_and_papers_at_the_best_epoch(task, tmp
     every = score_in_all_metrics(chosen_runs.choose_rates(table), tmp_path, columns)
     assert every.set_index("metric")["value"][metric] == score
     assert every["metric"].tolist() == list(spec.metrics)
-    [values] = tabulate_pseudo_values(table, tmp_path, columns).to_dict("records")
+    [values] = tabulate_pseudo_values(table, tmp_path).to_dict("records")
     whole = len(found["idx"].unique())
     without = found[found["idx"] != np.argmin(np.random.default_rng(0).permutation(whole))]
     without = make_masked_metric(spec, metric, without)()
@@ -108,7 +108,7 @@ def test_rows_are_scored_at_the_epoch_that_a_paper_shows(tmp_path):
     columns = list_score_columns([examples.TASKS["mrpc"]], {"mrpc": "accuracy"})
     table = collected(tmp_path, "mrpc", {run: {}}, apart=False, columns=columns)
     assert table["best_epoch"].item() != 3
-    found = tabulate_pseudo_values(table, tmp_path, columns)
+    found = tabulate_pseudo_values(table, tmp_path)
     assert found[PART_COLUMNS].mean(axis=1).item() == pytest.approx(table["value"].item())
 
 
@@ -183,14 +183,13 @@ def compare_external(store, task, external, seeds=1):
     runs = {
         write_run(store, task, tables_of(task), seed=seed): {"seed": seed} for seed in range(seeds)
     }
-    columns = list_score_columns([examples.TASKS[task]], {})
     best = chosen_runs.choose_rates(collected(store, task, runs))
     chosen = set_types(best.assign(margin=0.02, curve="converged", encoder_size=100), "scores")
-    rows = tabulate_pseudo_values(chosen, store, columns)
+    rows = tabulate_pseudo_values(chosen, store)
     if callable(external):
         row = chosen.iloc[0].to_dict()
-        external = external(judged_epochs.read_scored_predictions(store, row, "validation")[1])
-    added, added_rows = score_external_predictions(chosen, store, columns, {task: external})
+        external = external(judged_epochs.read_scored_predictions(store, row)[1])
+    added, added_rows = score_external_predictions(chosen, store, {task: external})
     return pd.concat([chosen, added], ignore_index=True), pd.concat([rows, added_rows])
 
 
