@@ -9,8 +9,10 @@ import pytest
 import torch
 from torch.nn import functional
 
+from subtune.methods.single_entries import rank_entries, sum_information
 from subtune.models import encoder
 from subtune.models.encoder import load_encoder
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.training import fisher_information as module
 from subtune.training.evaluation import autocast
 from subtune.training.fisher_information import fisher_information
@@ -190,3 +192,25 @@ def test_a_sample_is_drawn_by_seed_and_is_a_part_of_the_rows(model, tokens):
 
     assert (bias(5) == bias(5)).all()
     assert not np.allclose(bias(5), bias(12), rtol=1e-3)
+
+
+@pytest.mark.nightly
+def test_it_agrees_with_the_loop_on_minilm_and_so_do_the_masks(minilm):
+    task = examples.TASKS["mrpc"]
+    tokens = examples.tokens(task, minilm, rows=6)["train"]
+    model = load_encoder(minilm, SEQUENCE_CLASSIFICATION, task.outputs)
+    estimate = fisher_information(model, tokens, task)
+    expected = loop(model, tokens, task)
+    assert_agrees(estimate, expected)
+    names = [name for name in estimate.entries if ".output.LayerNorm." in name]
+    ours = rank_entries(sum_information([{name: estimate.entries[name] for name in names}]))
+    theirs = rank_entries(sum_information([{name: expected[name] for name in names}]))
+    n = sum(rank.size for rank in ours.values())
+    for fraction in (0.01, 0.2, 0.5):
+        kept = [
+            np.concatenate([rank < fraction * n for rank in ranking.values()])
+            for ranking in (ours, theirs)
+        ]
+        # Entries at the cutoff may swap if their information differs by less than float32's
+        # rounding.
+        assert (kept[0] != kept[1]).sum() <= 2

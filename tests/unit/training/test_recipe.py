@@ -14,8 +14,10 @@ from subtune.models.packing import pack_batch
 from subtune.tasks import TASKS
 from subtune.tasks.examples import shuffled_batches, sort_by_length
 from subtune.training.evaluation import compute_split_logits
-from subtune.training.recipe import train
+from subtune.training.recipe import Run, train
+from subtune.training.training_step import learning_rate_at
 from subtune.training.values import changed_tensors
+from tests.helpers import examples
 from tests.unit.training.results import CLOSE, member
 
 TASK = TASKS["sst2"]
@@ -167,3 +169,21 @@ def test_a_run_whose_loss_is_not_finite_ends_and_the_others_go_on(model, rows):
         alone = values_after(model, train_alone(model, rows, members[place]))
         beside = values_after(model, results[place])
         torch.testing.assert_close(beside, alone, rtol=1e-4, atol=2e-5)
+
+
+def test_one_parameter_and_the_classifier_can_train(model, rows):
+    whole = {n: e for n, e in examples.entries_of("full", model).items() if n.startswith("class")}
+    name = "encoder.layer.1.output.LayerNorm.bias"
+    one = Run({name: Indices(np.array([3])), **whole}, examples.recipe(), 0)
+    result = train_alone(model, rows, one)
+    assert result.trainable == 1 + 66
+    [changed] = result.delta[name].tolist()
+    assert changed != model.parameters[name][3]
+
+
+def test_the_learning_rate_warms_up_and_falls_to_zero():
+    recipe = examples.recipe(learning_rate=1.0, warmup=0.2)
+    rates = [learning_rate_at(step, 10, recipe) for step in range(10)]
+    assert rates == pytest.approx([0, 0.5, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
+    constant = examples.recipe(learning_rate=1.0, warmup=0.0, schedule="constant")
+    assert {learning_rate_at(step, 10, constant) for step in range(10)} == {1.0}

@@ -99,6 +99,42 @@ TASK = TASKS["sst2"]
 SETTINGS = {"batch_size": 5, "epochs": 8}
 
 
+def test_fewer_runs_have_graphs_of_their_own(graphs, made):
+    fewer, moved = graphs.recreate(1), torch.zeros(1)
+    for rate in (1.0, 2.0, 3.0):
+        fewer.take_step(lambda batches, rates: moved.add_(rates[0]), [batch_of(1)], [rate])
+    assert moved.item() == 6 and [graph.replays for graph in made] == [2]
+
+
+class Reads(Sums):
+    """A step that reads a value, which a capture does not permit."""
+
+    def step(self, batches, rates):
+        super().step(batches, rates)
+        float(self.sums[0])
+
+
+def test_fewer_runs_do_not_try_again_what_cannot_be_captured(graphs, lines, made):
+    reads = Reads()
+    for _ in range(2):
+        graphs.take_step(reads.step, [batch_of(1)], RATES)
+    fewer = graphs.recreate(RUNS)
+    for _ in range(3):
+        fewer.take_step(reads.step, [batch_of(1)], RATES)
+    assert len(lines) == len(made) == 1
+
+
+def test_a_capture_without_memory_is_an_error(graphs, lines):
+    def step(batches, rates):
+        if recorded_graphs.is_captured():
+            raise torch.OutOfMemoryError("out of memory")
+
+    graphs.take_step(step, [batch_of(1)], RATES)
+    with pytest.raises(torch.OutOfMemoryError):
+        graphs.take_step(step, [batch_of(1)], RATES)
+    assert not lines
+
+
 def with_dropout(model):
     model.config.hidden_dropout_prob = model.config.attention_probs_dropout_prob = 0.1
     return in_double(model)
