@@ -208,17 +208,14 @@ def test_predictions_never_overwrite(results, tmp_path, capsys):
     assert "out.xlsx', expected a name that ends in .csv" in capsys.readouterr().err
 
 
-def test_a_model_that_is_missing_gets_a_line(results, tmp_path, capfd):
+def test_without_a_run_or_its_model_there_is_a_line(results, tmp_path, capfd):
     shutil.copytree(results / "runs", tmp_path / "runs")
     (tmp_path / "in.csv").write_text("sentence\na good film\n")
     assert call(tmp_path, tmp_path / "in.csv", "--to", tmp_path / "out.csv") == 1
     [line] = capfd.readouterr().err.splitlines()
     assert "this directory is missing, expected the pretrained model" in line
-
-
-def test_an_exported_folder_is_refused_in_a_line(tmp_path, capsys):
     assert cli.main(["predict", str(tmp_path), "in.csv", "--to", "out.csv"]) == 1
-    [line] = capsys.readouterr().err.splitlines()
+    [line] = capfd.readouterr().err.splitlines()
     assert f"{tmp_path}: this is a directory, expected a run id" in line
 
 
