@@ -249,9 +249,7 @@ def _compare_method(
     own: pd.DataFrame, pairs: _Pairs, runs: pd.DataFrame, runs_of: _RunsOf, rivals: Sequence[str]
 ) -> Candidate:
     """Compare a method with the reference (the first of the rivals) and with the others."""
-    title, reference, model = own["title"].iloc[0], rivals[0], own["model"].iloc[0]
-    margin, trained = runs["margin"].min(), int(own["trained"].median())
-    full = runs.loc[runs["is_full"] & (runs["model"] == model), "trained"]
+    title, reference, margin = own["title"].iloc[0], rivals[0], runs["margin"].min()
     means = [
         np.mean([(run["value"], partner["value"]) for run, partner in both], 0)
         for both in pairs.values()
@@ -276,10 +274,8 @@ def _compare_method(
     difference = NO_DIFFERENCE._replace(mean=round(score - reference_score, DIGITS))
     return Candidate(
         title=title,
-        model=model,
-        encoder_size=own["encoder_size"].astype(float).median(),
-        trained=trained,
-        share=trained / full.median(),
+        model=own["model"].iloc[0],
+        **_method_size(own, runs),
         score=score,
         reference=reference,
         reference_score=reference_score,
@@ -295,6 +291,13 @@ def _compare_method(
         judged_by=judged_by,
         over=_format_sample(studies, judged_by),
     )
+
+
+def _method_size(own: pd.DataFrame, runs: pd.DataFrame) -> dict[str, Any]:
+    """Return three attributes of a method's `Candidate`, which are columns of the summary."""
+    full = runs.loc[runs["is_full"] & (runs["model"] == own["model"].iloc[0]), "trained"]
+    trained, encoder_size = int(own["trained"].median()), own["encoder_size"].astype(float).median()
+    return {"encoder_size": encoder_size, "trained": trained, "share": trained / full.median()}
 
 
 def _estimate_studies(runs_of: _RunsOf, title: str, other: str) -> tuple[Study, ...]:
@@ -342,8 +345,6 @@ def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> pd.Data
             # The reference is compared with full fine-tuning instead, which it may surely beat.
             against = with_full if title == reference != full and full else compared
             paired = same[same["run"].isin(candidate.runs)] if candidate else same
-            trained = int(same["trained"].median())
-            of_full = runs.loc[runs["is_full"] & (runs["model"] == method[0]), "trained"].median()
             mean = round(same["value"].mean(skipna=False), DIGITS)
             values = candidate._asdict() if candidate else {"score": mean, "rival": ""}
             rows.append(
@@ -359,9 +360,7 @@ def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> pd.Data
                     "unit": "fold" if are_scored_on_folds(runs) else "seed",
                     **dict(zip(("difference", "low", "high"), difference, strict=True)),
                     "sure": bool(candidate) and against[str(title)].is_sure,
-                    "encoder_size": same["encoder_size"].iloc[0],
-                    "trained": trained,
-                    "share": trained / of_full,
+                    **_method_size(same, runs),
                     "delta_bytes": same["delta_bytes"].median(),
                     "seconds": same["seconds"].median(),
                     "one_answer": int(same["one_answer"].sum()),
