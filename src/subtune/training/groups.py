@@ -219,30 +219,25 @@ def train_runs(
     split_off = cache(partial(split_off_fold, examples["train"]))
     by_step: dict[Hashable, dict[str, RunSpec]] = {}
     for name, spec in specs.items():
-        if isinstance(spec.recipe, FitRecipe):
-            task, splits = spec.tokens.data.task, _select_examples(spec, examples, split_off)
-            if spec.reads_texts:
-                result = tf_idf.fit_tf_idf(splits, task, spec.recipe, spec.seed)
+        key = spec.sharing_key(ranked, model.device.type == "cuda")
+        by_step.setdefault(key, {})[name] = spec
+    for named in by_step.values():
+        name, first = next(iter(named.items()))
+        task, splits = first.tokens.data.task, _select_examples(first, examples, split_off)
+        if isinstance(first.recipe, FitRecipe):
+            settings = splits, task, first.recipe, first.seed
+            if first.reads_texts:
+                result = tf_idf.fit_tf_idf(*settings)
             else:
-                result = embeddings.fit_embedding_regression(
-                    model, splits, task, spec.recipe, spec.seed
-                )
+                result = embeddings.fit_embedding_regression(model, *settings)
             report(f"{name}  {epoch_line(result.history[0], 1, task)}")
             yield name, result, splits
-        else:
-            key = spec.sharing_key(ranked, model.device.type == "cuda")
-            by_step.setdefault(key, {})[name] = spec
-    for named in by_step.values():
-        first = next(iter(named.values()))
-        initial, splits = (
-            add_adapter_modules(first, model),
-            _select_examples(first, examples, split_off),
-        )
+            continue
+        initial = add_adapter_modules(first, model)
         runs = [
             _build_run(name, spec, initial, splits, rankings, checkpoints, report)
             for name, spec in named.items()
         ]
-        task = first.tokens.data.task
         for run in train_side_by_side(initial, splits, task, runs, report, checkpoints):
             yield run.name, run, splits
 

@@ -11,6 +11,7 @@ import torch
 
 from subtune.core.errors import SubtuneError
 from subtune.methods import METHODS
+from subtune.methods.selection import WholeTensors
 from subtune.models import encoder, forward, transformers_pass
 from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
@@ -43,26 +44,16 @@ def members_of(model, method):
     return [member(method, model, learning_rate=rate) for rate in RATES]
 
 
-@pytest.fixture
-def steps_of(model, rows, monkeypatch):
-    """A function that returns the places of those runs of a job that share steps."""
-
-    def steps_of(specs):
-        shared = []
-        monkeypatch.setattr(
-            groups,
-            "train_side_by_side",
-            lambda *of: shared.append([run.name for run in of[3]]) or iter(()),
-        )
-        named = {str(number): spec for number, spec in enumerate(specs)}
-        rankings = {"r": examples.ranks(model)}
-        assert not [*train_runs(model, rows, named, rankings, print)]
-        return [[*map(int, step)] for step in shared]
-
-    return steps_of
+def steps_of(specs):
+    """Return the places of those runs that share steps on a CPU."""
+    ranked = {"r": WholeTensors(parameters=("**.output.LayerNorm.weight",))}
+    places: dict = {}
+    for place, spec in enumerate(specs):
+        places.setdefault(spec.sharing_key(ranked, on_gpu=False), []).append(place)
+    return sorted(places.values())
 
 
-def test_runs_of_any_vectors_and_learning_rates_share_steps(steps_of):
+def test_runs_of_any_vectors_and_learning_rates_share_steps():
     kinds = ("layernorm", "bitfit", "layernorm", "top")
     specs = [
         examples.run_spec(examples.selection_of(kind), learning_rate=1e-3 * (place + 1))
@@ -90,18 +81,16 @@ def test_runs_of_any_vectors_and_learning_rates_share_steps(steps_of):
     ],
     ids=lambda other: "-".join(map(str, other.values())),
 )
-def test_runs_of_another_kind_do_not(other, steps_of):
+def test_runs_of_another_kind_do_not(other):
     settings = {key: value for key, value in other.items() if key not in ("kind", "seed")}
     kind, seed = other.get("kind", "layernorm"), other.get("seed", 0)
-    method = examples.selection_of(kind)
-    if kind == "adapter":
-        method = method.replace(adapter=method.adapter.replace(size=4))
     specs = []
     for rate in (1e-3, 2e-3):
         specs.append(examples.run_spec(learning_rate=rate))
-        specs.append(examples.run_spec(method, learning_rate=rate, **settings).replace(seed=seed))
+        spec = examples.run_spec(examples.selection_of(kind), learning_rate=rate, **settings)
+        specs.append(spec.replace(seed=seed))
     others = [[1], [3]] if kind in ("full", "rand_row_col") else [[1, 3]]
-    assert sorted(steps_of(specs)) == sorted([[0, 2], *others])
+    assert steps_of(specs) == sorted([[0, 2], *others])
 
 
 def test_a_pass_holds_as_many_runs_as_it_may(model, rows, monkeypatch):
