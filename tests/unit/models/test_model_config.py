@@ -20,10 +20,12 @@ from subtune.models.model_config import (
     find_pooling,
     list_parts_left_out,
     longest_text,
+    read_model_config,
 )
 from subtune.models.packing import pack_batch
 from subtune.tasks import TASKS
 from tests.helpers import examples
+from tests.helpers.messages import refused
 
 
 def params(capsys, *arguments):
@@ -196,3 +198,39 @@ def test_where_transformers_class_can_pool_it_does(directory_of):
         computed[pooling] = logits_of_rows(with_new_classifier(model, 0))
     assert torch.equal(computed["first"], computed[None])
     assert not torch.allclose(computed["first"], computed["mean"])
+
+
+BASE = {"base_model_name_or_path": "someone/base"}
+OLD_MODULES = [{"type": "sentence_transformers.models.Transformer", "path": "0_Transformer"}]
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        (
+            {"adapter_config.json": BASE},
+            "PEFT adapter, not a whole model; use its base model (someone/base), or",
+        ),
+        (
+            {"refs/main": "abc", "snapshots/abc/config.json": {"model_type": "bert"}},
+            "; use a model folder inside it: HERE/snapshots/abc",
+        ),
+        (
+            {"modules.json": OLD_MODULES, "0_Transformer/config.json": {"model_type": "bert"}},
+            "; use a model folder inside it: HERE/0_Transformer",
+        ),
+        (
+            {f"checkpoint-{n}/config.json": {"model_type": "bert"} for n in (10, 20)},
+            "in 'HERE'; use a model folder inside it: HERE/checkpoint-20 (and 1 more)",
+        ),
+        ({"runs/1234/spec.json": {}}, "; these are subtune's results; `subtune export RUN"),
+        ({"model.gguf": ""}, "; use a folder written by transformers' `save_pretrained`"),
+    ],
+    ids=["adapter", "cache", "old", "checkpoints", "results", "other"],
+)
+def test_a_folder_without_a_model_is_named_for_what_it_is(files, found, tmp_path):
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(json.dumps(content))
+    with refused("", found.replace("HERE", str(tmp_path))):
+        read_model_config(tmp_path)

@@ -43,8 +43,8 @@ KINDS = ["layernorm", "bitfit", "lora-II", "top", "rand_uniform", "rand_row_col"
 SETTINGS = {"epochs": 7}
 
 
-def with_dropout(model: Encoder, of_attention: float = 0.1) -> Encoder:
-    model.config.hidden_dropout_prob = 0.1
+def with_dropout(model: Encoder, p: float = 0.1, of_attention: float = 0.1) -> Encoder:
+    model.config.hidden_dropout_prob = p
     model.config.attention_probs_dropout_prob = of_attention
     return model
 
@@ -170,23 +170,19 @@ def test_jagged_attention_drops_the_same_weights_in_both_passes(dtype):
     torch.testing.assert_close(slope, found.double().square().sum(), rtol=0.02, atol=0)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_on_a_gpu_runs_side_by_side_are_the_runs_alone(kind, model, unscored):
-    model = model.to(GPU)
-    members = members_of(kind, model)
-    alone = [trained(model, unscored, [one])[0] for one in members]
-    assert_same_values(trained(model, unscored, members), alone)
-
-
 @pytest.mark.parametrize(
-    ("family", "kind"),
-    [("bert", "layernorm"), ("bert", "lora-II"), ("bert", "full"), ("modernbert", "layernorm")],
+    ("family", "kind", "dropout"),
+    [
+        *(("bert", kind, 0.0) for kind in KINDS),
+        *(("bert", kind, 0.1) for kind in ("layernorm", "lora-II", "full")),
+        ("modernbert", "layernorm", 0.1),
+    ],
 )
-def test_on_a_gpu_masks_do_not_depend_on_the_runs_beside(kind, family, directory):
-    """Attention draws its own masks for each run."""
+def test_on_a_gpu_runs_side_by_side_are_the_runs_alone(family, kind, dropout, directory):
+    """Without dropout of attention, which draws its own masks for each run."""
     model, rows = loaded(TASKS["sst2"], directory)
-    model, rows = with_dropout(model, of_attention=0.0).to(GPU), {"train": rows["train"]}
-    members = members_of(kind, model)
+    model = with_dropout(model, dropout, of_attention=0.0).to(GPU)
+    rows, members = {"train": rows["train"]}, members_of(kind, model)
     alone = [trained(model, rows, [one])[0] for one in members]
     assert_same_values(trained(model, rows, members), alone)
 

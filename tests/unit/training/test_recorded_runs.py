@@ -21,7 +21,6 @@ from subtune.runs.spec import DataSpec, FitRecipe, Fold
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import recorded_runs
-from subtune.training.embeddings import pooled_tokens
 from subtune.training.evaluation import compute_split_logits
 from tests.helpers import examples
 from tests.helpers.records import record, recorded_embeddings
@@ -33,6 +32,8 @@ CHANGES = ("delta.safetensors", "changes.csv")
 
 def specs_of(task, method):
     spec = examples.run_spec(METHODS[method], task)
+    if method == "embeddings":
+        spec = spec.replace(recipe=FitRecipe(), tokens=spec.tokens.replace(apart=True))
     return [spec.replace(recipe=spec.recipe.replace(fold=fold)) for fold in FOLDS]
 
 
@@ -69,12 +70,15 @@ def tokens(tiny_bert):
 
 @pytest.mark.parametrize(
     ("task", "method"),
-    [("sst2", "full"), ("stsb", "bitfit"), ("squad", "bitfit"), ("toxic", "bitfit")],
+    [
+        *(("sst2", "full"), ("stsb", "bitfit"), ("squad", "bitfit"), ("toxic", "bitfit")),
+        ("rte", "embeddings"),
+    ],
 )
 def test_runs_of_folds_are_runs_on_tables_divided_by_hand(task, method, tmp_path, tiny_bert):
     of_task, specs = examples.TASKS[task], specs_of(task, method)
     model = load_encoder(tiny_bert, of_task.of_kind.head, of_task.outputs)
-    whole = examples.tokens(of_task, tiny_bert, rows=20)
+    whole = examples.tokens(of_task, tiny_bert, rows=20, apart=method == "embeddings")
     only_train = datasets.DatasetDict({"train": whole["train"]})
     train(tmp_path / "folds", specs, model, only_train, is_scored=True)
     for spec in specs:
@@ -96,35 +100,6 @@ def test_runs_of_folds_are_runs_on_tables_divided_by_hand(task, method, tmp_path
         predicted = records.read_recorded_predictions(tmp_path / "folds", spec.id)
         assert {*predicted["idx"]} == {*judging.row_indices}
         assert train_scores(tmp_path / "folds", spec) == train_scores(store, plain)
-
-
-def test_embeddings_of_pairs_are_divided_by_rows(tmp_path, tiny_bert):
-    task, rows = TASKS["rte"], examples.rows_of(TASKS["rte"], rows=20)
-    model = load_encoder(tiny_bert, task.of_kind.head, task.outputs)
-    tokens = tokenize(task, rows, tiny_bert, 24, apart=True)
-    spec = examples.run_spec(task="rte")
-    spec = spec.replace(selection=METHODS["embeddings"], recipe=FitRecipe())
-    spec = spec.replace(tokens=spec.tokens.replace(apart=True))
-    specs = [spec.replace(recipe=FitRecipe(fold=fold)) for fold in FOLDS]
-    train(tmp_path, specs, model, tokens)
-    reads = pooled_tokens(specs[0].model, model)
-    judged: list = []
-    for spec in specs:
-        _, judging = split_off_fold(Examples(tokens["train"], reads), task, spec.recipe.fold)
-        by_hand = datasets.DatasetDict(
-            {
-                "train": rows["train"].select(np.setdiff1d(np.arange(20), judging.row_indices)),
-                "validation": rows["train"].select(judging.row_indices),
-            }
-        )
-        plain = spec.replace(recipe=FitRecipe())
-        store = tmp_path / f"by-hand-{spec.recipe.fold.number}"
-        train(store, [plain], model, tokenize(task, by_hand, tiny_bert, 24, apart=True))
-        pd.testing.assert_frame_equal(
-            without_seconds(tmp_path, spec.id), without_seconds(store, plain.id)
-        )
-        judged += records.read_recorded_predictions(tmp_path, spec.id)["idx"].tolist()
-    assert sorted(judged) == list(range(20))
 
 
 @pytest.mark.parametrize("method", ["full", "lora-I"])
