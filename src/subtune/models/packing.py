@@ -259,30 +259,23 @@ def pack_micro_batches(
 ) -> Iterator[tuple[np.ndarray, PackedBatch]]:
     """Sort a batch by length, split it into micro-batches, and pack each of them.
 
+    If padding changes the model's results, all examples of a micro-batch have the same length.
+    Otherwise, a batch is split only for transformers' code on a CPU, and only if this saves more
+    time than additional forward passes take.
+
     Yields:
         The places in ``index`` of the examples of a micro-batch, and the packed micro-batch.
     """
     lengths = examples.lengths[index]
     order = np.argsort(lengths, kind="stable")
-    for places in split_into_micro_batches(order, lengths[order], encoder):
-        yield places, pack_batch(examples, index[places], encoder, fixed_shape)
-
-
-def split_into_micro_batches(
-    index: np.ndarray, lengths: np.ndarray, encoder: Encoder
-) -> list[np.ndarray]:
-    """Split a batch into micro-batches if this saves more time than additional forward passes take.
-
-    If padding changes the model's results, all examples of a micro-batch have the same length.
-    Otherwise, batches are split only for transformers' code on a CPU. Micro-batches have the least
-    padding if the examples at ``index`` are sorted by length.
-    """
+    parts = [order]
     if encoder.sees_padding:
-        return np.split(index, np.flatnonzero(np.diff(lengths)) + 1)
-    if encoder.transformers is None or encoder.device.type != "cpu":
-        return [index]
-    counts = [len(part) for part in split_by_length(lengths, TOKENS_PER_PASS, power=1)]
-    return np.split(index, np.cumsum(counts)[:-1])
+        parts = np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1)
+    elif encoder.transformers is not None and encoder.device.type == "cpu":
+        counts = [len(part) for part in split_by_length(lengths[order], TOKENS_PER_PASS, power=1)]
+        parts = np.split(order, np.cumsum(counts)[:-1])
+    for places in parts:
+        yield places, pack_batch(examples, index[places], encoder, fixed_shape)
 
 
 def make_bucket(lengths: Tensor, example: Tensor, longest: int, heads: int) -> AttentionBucket:

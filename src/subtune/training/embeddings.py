@@ -235,42 +235,28 @@ def _tune_regression(
     seed: int,
     labels: np.ndarray,
 ) -> Any:
-    """Choose the penalty of a logistic or ridge regression, and return the unfitted regression.
+    """Choose the penalty of a regression by cross-validation, and return the unfitted regression.
 
-    For one label of a multi-label task, labels are 0 and 1. The rows of a set (``sets``) are in the
-    same fold.
-    """
-    from sklearn.linear_model import LogisticRegression, Ridge
-
-    if task.labels is None:
-        return Ridge(alpha=_choose_penalty(Ridge(), features, labels, sets, task, seed) or 1)
-    logistic = LogisticRegression(class_weight=recipe.class_weights, max_iter=SEARCH_STEPS)
-    penalty = _choose_penalty(logistic, features, labels, sets, task, seed)
-    settings = {"max_iter": SOLVER_STEPS} | ({"C": 1 / penalty} if penalty else {})
-    return logistic.set_params(**settings)
-
-
-def _choose_penalty(
-    regression: Any,
-    features: np.ndarray,
-    labels: np.ndarray,
-    sets: np.ndarray,
-    task: TaskSpec,
-    seed: int,
-) -> float | None:
-    """Choose the penalty of a regression by cross-validation; None if there are too few rows.
+    If there are too few rows, the penalty is scikit-learn's default. For one label of a multi-label
+    task, labels are 0 and 1. The rows of a set (``sets``) are in the same fold.
 
     The score is the task's first metric; for one label of a multi-label task, F1 or accuracy. The
     strongest penalty is chosen among those whose mean score is at most one standard error of the
     difference below the best, because scores on small folds vary (Breiman et al., "Classification
     and Regression Trees", 1984, section 3.4.3).
     """
+    from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.model_selection import GridSearchCV
 
     kind, first = task.of_kind, task.metrics[0]
     value_type, several = kind.value_type, kind.has_label_columns
     if several:
         value_type, first = "classes", "accuracy" if first == "accuracy" else "f1"
+
+    def make(steps: int, **penalty: float) -> Any:
+        if kind.has_numbers:
+            return Ridge(**penalty)
+        return LogisticRegression(class_weight=recipe.class_weights, max_iter=steps, **penalty)
 
     def score(fitted: Any, features: np.ndarray, labels: Any) -> float:
         predicted = fitted.predict(features)
@@ -283,21 +269,22 @@ def _choose_penalty(
     if not kind.has_numbers:
         # The training part of each fold needs two classes.
         folds = np.sort(np.unique(labels, return_counts=True)[1])[-2:].min()
-    if folds < 2:
-        return None
-    strata = labels[:, None] if several else labels
-    parts = divide_rows(task, sets, strata, min(FOLDS, folds), seed)
-    pairs = [(np.setdiff1d(np.arange(len(labels)), part), part) for part in parts if len(part)]
-    pairs = [(others, part) for others, part in pairs if len(np.unique(labels[others])) > 1]
+    pairs = []
+    if folds > 1:
+        strata = labels[:, None] if several else labels
+        for part in divide_rows(task, sets, strata, min(FOLDS, folds), seed):
+            others = np.setdiff1d(np.arange(len(labels)), part)
+            if len(part) and len(np.unique(labels[others])) > 1:
+                pairs.append((others, part))
     if len(pairs) < 2:
-        return None
-    grid = {"alpha": PENALTIES} if kind.has_numbers else {"C": 1 / PENALTIES}
-    search = GridSearchCV(regression, grid, scoring=score, cv=pairs, refit=False)
+        return make(SOLVER_STEPS)
+    name, values = ("alpha", PENALTIES) if kind.has_numbers else ("C", 1 / PENALTIES)
+    search = GridSearchCV(make(SEARCH_STEPS), {name: values}, scoring=score, cv=pairs, refit=False)
     results = search.fit(features, labels).cv_results_
     scores = np.stack([results[f"split{number}_test_score"] for number in range(len(pairs))])
     below = scores[:, [scores.mean(0).argmax()]] - scores
     errors = below.std(0, ddof=1) / np.sqrt(len(pairs))
-    penalty = PENALTIES[(below.mean(0) <= errors).argmax()]
-    end = ", the smallest value that was tried" if penalty == PENALTIES[-1] else ""
-    log_line(f"embeddings: the regression's penalty is {penalty:g}{end}")
-    return penalty
+    chosen = (below.mean(0) <= errors).argmax()
+    end = ", the smallest value that was tried" if chosen == len(PENALTIES) - 1 else ""
+    log_line(f"embeddings: the regression's penalty is {PENALTIES[chosen]:g}{end}")
+    return make(SOLVER_STEPS, **{name: values[chosen]})

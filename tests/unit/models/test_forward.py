@@ -244,16 +244,15 @@ def test_cut_into_parts_examples_keep_their_order_and_take_fewer_places(power, l
 
 
 def test_a_batch_is_cut_where_padding_costs_more_than_a_pass(directory_of, monkeypatch):
+    rows = examples.packable([[2] * length for length in (104, 4, 100, 5)], [0] * 4)
+
     def parts(family):
         model = load_encoder(directory_of(family), SEQUENCE_CLASSIFICATION, 2)
-        cut = packing.split_into_micro_batches(
-            np.array([7, 3, 5, 1]), np.array([4, 5, 100, 104]), model
-        )
-        return [part.tolist() for part in cut]
+        return [places.tolist() for places, _ in packing.pack_micro_batches(rows, ALL, model)]
 
-    assert parts("bert") == [[7, 3, 5, 1]]
+    assert parts("bert") == [[1, 3, 2, 0]]
     # Two short examples as long as the longest have 198 tokens more.
-    for cost, expected in ((198, [[7, 3], [5, 1]]), (199, [[7, 3, 5, 1]])):
+    for cost, expected in ((198, [[1, 3], [2, 0]]), (199, [[1, 3, 2, 0]])):
         monkeypatch.setattr(packing, "TOKENS_PER_PASS", cost)
         assert parts("electra") == expected
 
