@@ -160,7 +160,8 @@ class Top(AbstractSelection):
         # task lacks.
         ranks = {name: rank for name, rank in ranks.items() if name in shapes}
         every = np.concatenate([rank.ravel() for rank in ranks.values()])
-        kept = count_of_fraction(self.top.fraction, len(every))
+        # Decimal arithmetic gives 7 for 0.07 and 100 entries; floats give 8.
+        kept = math.ceil(Decimal(repr(self.top.fraction)) * len(every))
         last = np.partition(every, kept - 1)[kept - 1]
         indices = {name: np.flatnonzero(rank <= last) for name, rank in ranks.items()}
         return {name: Indices(flat) for name, flat in indices.items() if len(flat)}
@@ -171,11 +172,6 @@ class Top(AbstractSelection):
     @property
     def ranking(self) -> str:
         return self.top.ranking
-
-
-def count_of_fraction(fraction: float, n: int) -> int:
-    """Compute ``ceil(fraction * n)`` in decimal arithmetic: 0.07 and 100 give 7; floats give 8."""
-    return math.ceil(Decimal(repr(fraction)) * n)
 
 
 class DiffPruningSettings(HashableModel):
