@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.helpers.project import Project, build_once, with_glue
+from tests.helpers.project import ROOT, Project, build_once, with_glue
 
 # Folders whose tests start Snakemake, a cluster or a browser.
 SLOW_FOLDERS = ("workflow", "system")
@@ -143,13 +143,16 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def finished_project(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Project:
-    """A project in which everything has run once, and said.txt is what was printed.
+    """A project in which everything has run once.
 
-    GLUE's server has returned scores. Tests copy the project before they change anything.
+    What was printed is in said.txt, and what each job imported in imports.txt. GLUE's server has
+    returned scores. Tests copy the project before they change anything.
     """
 
     def build(directory: Path) -> None:
         project = with_glue(Project(directory, tiny_bert))
+        project.environment["PYTHONPATH"] = str(ROOT / "tests" / "helpers" / "imports")
+        project.environment["IMPORTS"] = str(directory / "imports.txt")
         (directory / "said.txt").write_text(project.run(project.config))
 
     return with_glue(Project(build_once(tmp_path_factory, "finished", build), tiny_bert))
