@@ -57,12 +57,10 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     shown = {Path(folder).name: read_index(Path(folder)) for folder in inputs["exhibits"]}
     for folder in inputs["submissions"]:
         shown[Path(folder).name] += read_index(Path(folder))
-    papers = job.spec["papers"].items()
-    tables = zip(papers, inputs["scores"], inputs["learning_curves"], strict=True)
+    tables = zip(inputs["scores"], inputs["learning_curves"], strict=True)
     sections = [
-        {"name": name, "paper": citation, "exhibits": shown[name], "scores": scores}
-        | {"curves": curves}
-        for (name, citation), scores, curves in tables
+        {"name": name, "paper": paper, "exhibits": shown[name], "scores": scores, "curves": curves}
+        for (name, paper), (scores, curves) in zip(job.spec["papers"].items(), tables, strict=True)
     ]
     answer = [entry | {"target": entry["files"][0]} for entry in job.spec["answer"]]
     config = yaml.safe_dump(job.spec["config"], sort_keys=False, allow_unicode=True)

@@ -6,7 +6,7 @@ set, and one for every training set size.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,16 +40,14 @@ def jobs(context: "Context") -> Iterator[Job]:
         paper = papers.find_paper(experiment.paper)
         tasks = [context.config.all_tasks()[task] for task in experiment.tasks]
         predicted = [task for task in tasks if task.predictions]
-        columns = [asdict(column) for column in list_score_columns(tasks, paper.metrics)]
-        for column in columns:
-            # Titles do not affect scores.
-            del column["title"]
+        # Titles do not affect scores.
+        columns = [replace(c, title="") for c in list_score_columns(tasks, paper.metrics)]
         planned = context.plan.experiments[name]
         spec = {
             "runs": [run.json_types for run in planned],
             "models": list(experiment.models),
             "of_texts": sorted({run.method for run in planned if run.spec.reads_texts}),
-            "columns": columns,
+            "columns": [*map(asdict, columns)],
             "paper": experiment.paper or "",
             "margin": experiment.margin,
             # Pairs of method and task for which a figure shows the changes of single parameters.
