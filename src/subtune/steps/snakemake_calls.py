@@ -155,5 +155,6 @@ def find_reason(logs: Sequence[str], message: str) -> tuple[str, str]:
         reason = TIME_OF_DAY.sub("", text.splitlines()[-1], count=1)
         reason = shorten(reason, LAST_LETTERS) + (f" ({end[1]})" if end else "")
     else:
-        reason = shorten(" ".join(message.split()), LAST_LETTERS)
+        # The call of sbatch, which Slurm's plugin appends, is another one for each job.
+        reason = shorten(" ".join(message.partition("sbatch call:")[0].split()), LAST_LETTERS)
     return reason, f" (log: {Path(logs[0 if text else -1]).resolve()})" if logs else ""

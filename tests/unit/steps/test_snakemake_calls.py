@@ -33,8 +33,8 @@ ENDS = {
     "a long line": ("a" * 999, "", "a" * 497 + "... (log: {own})"),
     "refused": (
         "",
-        "sbatch failed: no account\n  sbatch call",
-        "sbatch failed: no account sbatch call (log: {other})",
+        "sbatch failed: no account\n  sbatch call: sbatch …",
+        "sbatch failed: no account (log: {other})",
     ),
 }
 
