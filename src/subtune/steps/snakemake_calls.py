@@ -144,17 +144,18 @@ class CallEvents(logging.Handler):
 def find_reason(logs: Sequence[str], message: str) -> tuple[str, str]:
     """Return why a job failed, and the log with more details: the job's own, or the scheduler's.
 
-    The reason is the last line of the job's log and how the job was killed, if it was killed. If
-    the job has not started, the reason is Snakemake's message.
+    The reason is the last line of the job's log and, if the job was killed, how. If a job has not
+    started, the reason is Snakemake's message.
     """
-    text = ""
+    text, killed = "", KILLED.search(message)
     with suppress(OSError, IndexError):
         text = Path(logs[0]).read_text(encoding="utf-8", errors="replace").strip()
     if text:
-        end = KILLED.search(message)
         reason = TIME_OF_DAY.sub("", text.splitlines()[-1], count=1)
-        reason = shorten(reason, LAST_LETTERS) + (f" ({end[1]})" if end else "")
+    elif killed:
+        reason = "the job's log is empty"
     else:
         # The call of sbatch, which Slurm's plugin appends, is another one for each job.
-        reason = shorten(" ".join(message.partition("sbatch call:")[0].split()), LAST_LETTERS)
-    return reason, f" (log: {Path(logs[0 if text else -1]).resolve()})" if logs else ""
+        reason = " ".join(message.partition("sbatch call:")[0].split())
+    log = f" (log: {Path(logs[0 if text else -1]).resolve()})" if logs else ""
+    return shorten(reason, LAST_LETTERS) + (f" ({killed[1]})" if killed else ""), log

@@ -25,11 +25,7 @@ ENDS = {
     "a mistake": ("10:00:00  on a\n10:00:01  error: no rows\n", "", "no rows (log: {own})"),
     "a traceback": ("Traceback:\n  a\nKeyError: 'b'\n\n", "", "KeyError: 'b' (log: {own})"),
     "killed": ("epoch 1\n", "died with <Signals.SIGKILL: 9>.", "epoch 1 (SIGKILL) (log: {own})"),
-    "not started": (
-        "",
-        "SLURM status is: 'TIMEOUT'.",
-        "SLURM status is: 'TIMEOUT'. (log: {other})",
-    ),
+    "early": ("", "SLURM status is: 'TIMEOUT'.", "the job's log is empty (TIMEOUT) (log: {other})"),
     "a long line": ("a" * 999, "", "a" * 497 + "... (log: {own})"),
     "refused": (
         "",
