@@ -69,6 +69,9 @@ class Study(NamedTuple):
         if not parts:
             shares = [(seed_share, seeds - 1)]
         elif self.folds:
+            # Further partitions score the same examples again. So the variance due to examples is
+            # divided by the number of folds (``once``), but the variance between runs contains it
+            # divided by the number of runs (``again``).
             once = part_share / min(seeds, self.folds)
             again = part_share / seeds if variances.seeds else 0
             shares = [(once - again, seeds * (parts - 1)), (seed_share + again, seeds - 1)]

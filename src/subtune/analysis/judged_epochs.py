@@ -1,9 +1,10 @@
 """Score runs at epochs that were chosen on other examples than those that are scored.
 
-The score that is shown may belong to another epoch than the exported model. The exported model is
-that of the ``best_epoch``, which has the highest score. This score is slightly too high, because
-the epoch was chosen by it. Therefore, methods are compared by a ``value`` at the epochs in
-``judged_at``, which other examples choose:
+The score that is shown may belong to another epoch than the exported model. A run is exported as
+it was at its ``best_epoch``, which has the highest score. After cross-validation, the exported
+model is trained again on all folds, for the median of their best epochs. The highest score is
+slightly too high, because the epoch was chosen by it. Therefore, methods are compared by a
+``value`` at the epochs in ``judged_at``, which other examples choose:
 
 * A run on a fold is scored at the epoch that is best on average over the runs on the other folds.
 * Without other folds, each part of the examples is scored at the epoch that is best on the

@@ -300,7 +300,10 @@ def label_columns(label: LabelColumns) -> tuple[str, ...]:
 
 
 class LabelRule(NamedTuple):
-    """How the labels of a table are read.
+    """How the labels of a table are read, before its task is known.
+
+    Training reads them by `subtune.tasks.task_kind.TaskKind`, which knows the task's labels. Both
+    parse a cell by the functions of `subtune.tasks.sentences`.
 
     Attributes:
         label: the label column, or several 0/1 columns.

@@ -285,9 +285,10 @@ def _with_shares(rows: pd.DataFrame) -> pd.DataFrame:
 def read_claims(package: str, *own: Callable[..., pd.Series]) -> tuple[Claim, ...]:
     """Read the claims of a paper from ``claims.yaml``.
 
-    Each entry lists the fields of a `Claim`. Instead of ``units`` and ``of``, it contains the name
-    of a statistic (one of the paper's ``own``, or of `subtune.analysis.statistics.STATISTICS`) and
-    a list of arguments. A mistake raises a `SubtuneError`, which names the file and the line.
+    Each entry lists the fields of a `Claim`, which `subtune.analysis.claims` evaluates. Instead of
+    ``units`` and ``of``, it contains the name of a statistic (one of the paper's ``own``, or of
+    `subtune.analysis.statistics.STATISTICS`) and a list of arguments. A mistake raises a
+    `SubtuneError`, which names the file and the line.
     """
     statistics: list[Callable[..., pd.Series]] = [*STATISTICS, *own]
     functions = {function.__name__: function for function in statistics}

@@ -47,7 +47,9 @@ def best_rate(spec: SearchSpec, scores: Mapping[float, float]) -> float:
     """Return the learning rate with the highest score, or the smallest rate if all runs diverged.
 
     Ties are broken in favour of the rate closest to the first rates, then the smaller rate.
-    Therefore a rate that is not among the first rates is chosen only if its score is higher.
+    Therefore a rate that is not among the first rates is chosen only if its score is higher. A
+    search knows one score of each rate. For rates with several seeds,
+    `subtune.analysis.chosen_runs.choose_rates` uses the mean score.
     """
     first = first_rates(spec)
 

@@ -22,9 +22,10 @@ A tensor marked with ``*`` has a `StackedMatrix`, which has one leaf per run, ``
 or ``[e]``. All other tensors share one `FlatTensors`, whose leaf concatenates the elements of a
 run. With weight decay, embeddings are stored like any other matrix.
 
-Shapes: ``k`` runs, ``p`` elements of a flat vector, ``e`` trained entries, ``s`` elements of a
-tensor, ``o`` outputs and ``i`` inputs of a matrix, ``r`` rank; ``v`` rows of an embedding table,
-``u`` of which are read in training, ``h`` columns.
+The column *elements* is the number of values that one run trains. Shapes: ``k`` runs, ``p``
+elements of a flat leaf, ``e`` trained entries, ``s`` elements of a tensor, ``o`` outputs and ``i``
+inputs of a matrix, ``r`` rank; ``v`` rows of an embedding table, ``u`` of which are read in
+training, ``h`` columns.
 """
 
 import copy
