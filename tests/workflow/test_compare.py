@@ -110,10 +110,10 @@ def killed(interrupted, results, tiny_bert):
 
 
 @pytest.fixture(scope="module")
-def completed(early, results, tiny_bert):
+def completed(results, tiny_bert):
     """The lines of the last call, whose first worker that trained was killed.
 
-    It goes on where the call of ``early`` has ended, or that of ``killed``.
+    It goes on where the calls of the nightly tests, which come first, have ended.
     """
     lines, start, found, before = [], Workers.start, [], recorded(results)
 
@@ -132,6 +132,7 @@ def completed(early, results, tiny_bert):
     return lines
 
 
+@pytest.mark.nightly
 def test_at_the_end_of_the_time_what_is_there_is_judged(early):
     answer, lines, runs, _ = early
     # At most a fifth of the time is kept for tables.
@@ -140,6 +141,7 @@ def test_at_the_end_of_the_time_what_is_there_is_judged(early):
     assert any(re.match(r"[\d:]+ of [\d:]+  \d+ of \d+ runs.*; so far: \S", line) for line in lines)
 
 
+@pytest.mark.nightly
 def test_snakemake_trains_what_an_early_answer_lacks(early):
     *_, planned = early
     assert re.search(r"^train +[1-9]", planned, re.M) and re.search(r"^summary +1", planned, re.M)
