@@ -215,7 +215,7 @@ class Plan:
         return self.task_size(tokens).examples_per_row(tokens.max_length, tokens.doc_stride)
 
     def group_runs(self, runs: Iterable[PlannedRun]) -> list[list[PlannedRun]]:
-        """Group runs that share steps, which have equal `RunSpec.sharing_key`s."""
+        """Group the runs that share steps: those with the same `RunSpec.sharing_key`."""
         on_gpu = self.config.assumptions.on_gpu
         return _group_by_key(runs, lambda run: run.spec.sharing_key(self.ranked_tensors, on_gpu))
 
