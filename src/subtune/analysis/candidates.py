@@ -233,23 +233,32 @@ def _compare_methods(runs: pd.DataFrame, runs_of: _RunsOf, reference: str) -> di
     trainable = runs.loc[runs["encoder_size"].notna(), "title"].unique()
     # Ties are broken in favour of the reference, which comes first.
     rivals = [reference, *(title for title in trainable if title != reference)]
-    found = []
-    for title, own in runs.groupby("title", sort=False):
+    margin, judged_by, found = runs["margin"].min(), _name_scored_examples(runs), []
+    for title, size in _tabulate_sizes(runs).to_dict("index").items():
         if pairs := _pair_runs(runs_of, str(title), reference):
             with locate_errors(f"{title} and {reference}"):
                 for run, partner in itertools.chain.from_iterable(pairs.values()):
                     require_same_rows(run, partner)
-            found.append(_compare_method(own, pairs, runs, runs_of, rivals))
+            compared = _compare_method(str(title), pairs, runs_of, rivals, margin, judged_by)
+            found.append(Candidate(**compared, **size))
     # External predictions come last. The size of their encoder is NaN.
     found = sorted(found, key=lambda c: (math.isnan(c.encoder_size), *c.sort_key, -c.score))
     return {candidate.title: candidate for candidate in found}
 
 
 def _compare_method(
-    own: pd.DataFrame, pairs: _Pairs, runs: pd.DataFrame, runs_of: _RunsOf, rivals: Sequence[str]
-) -> Candidate:
-    """Compare a method with the reference (the first of the rivals) and with the others."""
-    title, reference, margin = own["title"].iloc[0], rivals[0], runs["margin"].min()
+    title: str,
+    pairs: _Pairs,
+    runs_of: _RunsOf,
+    rivals: Sequence[str],
+    margin: float,
+    judged_by: str,
+) -> dict[str, Any]:
+    """Compare a method with the reference (the first of the rivals) and with the others.
+
+    The result has the attributes of a `Candidate`, except those from `_tabulate_sizes`.
+    """
+    reference = rivals[0]
     means = [
         np.mean([(run["value"], partner["value"]) for run, partner in both], 0)
         for both in pairs.values()
@@ -269,35 +278,39 @@ def _compare_method(
     # Without an interval against the reference, there is no probability.
     rival = min(chances, key=lambda name: chances[name]) if studies else ""
     chance, least_chance = chances.get(reference, math.nan), chances.get(rival, math.nan)
-    of_folds, of_dev = are_scored_on_folds(runs), runs["decides"].all()
-    judged_by = "examples" if of_folds else "dev examples" if of_dev else "test examples"
     difference = NO_DIFFERENCE._replace(mean=round(score - reference_score, DIGITS))
-    return Candidate(
-        title=title,
-        model=own["model"].iloc[0],
-        **_method_size(own, runs),
-        score=score,
-        reference=reference,
-        reference_score=reference_score,
-        difference=intervals.mean_interval(studies) if studies else difference,
-        most_lost=intervals.loss_bound(studies),
-        chance=chance,
-        rival=rival,
-        least_chance=least_chance,
-        is_sure=least_chance >= SURE and min(map(len, pairs.values())) > 1,
-        seeds=tuple(sorted(run["seed"] for run, _ in min(pairs.values(), key=len))),
-        runs=frozenset(run["run"] for both in pairs.values() for run, _ in both),
-        studies=studies_of.get(rival, ()) if chance >= SURE else studies,
-        judged_by=judged_by,
-        over=_format_sample(studies, judged_by),
-    )
+    return {
+        "title": title,
+        "score": score,
+        "reference": reference,
+        "reference_score": reference_score,
+        "difference": intervals.mean_interval(studies) if studies else difference,
+        "most_lost": intervals.loss_bound(studies),
+        "chance": chance,
+        "rival": rival,
+        "least_chance": least_chance,
+        "is_sure": least_chance >= SURE and min(map(len, pairs.values())) > 1,
+        "seeds": tuple(sorted(run["seed"] for run, _ in min(pairs.values(), key=len))),
+        "runs": frozenset(run["run"] for both in pairs.values() for run, _ in both),
+        "studies": studies_of.get(rival, ()) if chance >= SURE else studies,
+        "judged_by": judged_by,
+        "over": _format_sample(studies, judged_by),
+    }
 
 
-def _method_size(own: pd.DataFrame, runs: pd.DataFrame) -> dict[str, Any]:
-    """Return three attributes of a method's `Candidate`, which are columns of the summary."""
-    full = runs.loc[runs["is_full"] & (runs["model"] == own["model"].iloc[0]), "trained"]
-    trained, encoder_size = int(own["trained"].median()), own["encoder_size"].astype(float).median()
-    return {"encoder_size": encoder_size, "trained": trained, "share": trained / full.median()}
+def _name_scored_examples(runs: pd.DataFrame) -> str:
+    if are_scored_on_folds(runs):
+        return "examples"
+    return "dev examples" if runs["decides"].all() else "test examples"
+
+
+def _tabulate_sizes(runs: pd.DataFrame) -> pd.DataFrame:
+    """Tabulate four attributes of each method's `Candidate`, by title."""
+    sizes = runs.astype({"encoder_size": float}).groupby("title", sort=False)
+    table = sizes[["trained", "encoder_size"]].median().astype({"trained": int})
+    full = runs[runs["is_full"]].groupby("model")["trained"].median()
+    models = sizes["model"].first()
+    return table.assign(model=models, share=table["trained"] / models.map(full))
 
 
 def _estimate_studies(runs_of: _RunsOf, title: str, other: str) -> tuple[Study, ...]:
@@ -338,7 +351,7 @@ def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> pd.Data
     rows = []
     for question, runs in select_scored_runs(chosen, row_scores).groupby(QUESTION, sort=False):
         reference, full, compared, with_full = compare_with_reference(runs)
-        keys = ["title", "model", *METHOD]
+        keys, sizes = ["title", "model", *METHOD], _tabulate_sizes(runs).to_dict("index")
         for (title, *method), same in runs.groupby(keys, sort=False, dropna=False):
             candidate = compared.get(str(title))
             difference = candidate.difference if candidate and title != reference else NO_DIFFERENCE
@@ -360,7 +373,7 @@ def summarise_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> pd.Data
                     "unit": "fold" if are_scored_on_folds(runs) else "seed",
                     **dict(zip(("difference", "low", "high"), difference, strict=True)),
                     "sure": bool(candidate) and against[str(title)].is_sure,
-                    **_method_size(same, runs),
+                    **sizes[title],
                     "delta_bytes": same["delta_bytes"].median(),
                     "seconds": same["seconds"].median(),
                     "one_answer": int(same["one_answer"].sum()),

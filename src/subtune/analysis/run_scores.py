@@ -171,11 +171,11 @@ def tabulate_pseudo_values(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
     for row in judged.to_dict("records"):
         task, table = read_scored_predictions(store, row)
         score = make_masked_metric(task, row["metric"], table)
-        parts_of_runs += _build_pseudo_value_row(row["run"], score, table)
+        parts_of_runs += build_pseudo_value_row(row["run"], score, table)
     return pd.DataFrame(parts_of_runs, columns=[*ROW_COLUMNS])
 
 
-def _build_pseudo_value_row(
+def build_pseudo_value_row(
     run: str, score: Callable[[np.ndarray], float], table: pd.DataFrame
 ) -> list[list[Any]]:
     """Build a run's row for `tabulate_pseudo_values`, or none if only one example is scored."""
@@ -217,7 +217,7 @@ def score_external_predictions(
                 columns_of = {name: values.to_numpy() for name, values in predicted.items()}
                 about["one_answer"] = records.has_constant_predictions(columns_of)
                 rows.append(row | NO_RUN | about)
-                parts += _build_pseudo_value_row(run, score, predicted)
+                parts += build_pseudo_value_row(run, score, predicted)
     table = pd.DataFrame(rows, columns=[*chosen]).astype(chosen.dtypes)
     return set_types(table, "scores"), pd.DataFrame(parts, columns=[*ROW_COLUMNS])
 

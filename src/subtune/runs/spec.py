@@ -249,8 +249,16 @@ class RunSpec(HashableModel):
         selection = None if work in (TrainingCost.NOTHING, TrainingCost.VECTORS) else self.selection
         return self.model.id, self.tokens.id, recipe, self.seed, work, selection
 
+    @cached_property
+    def _by_learning_rate(self) -> dict[float, "RunSpec"]:
+        """The specs that `with_learning_rate` returned. `compare` asks for them after each run."""
+        return {}
+
     def with_learning_rate(self, learning_rate: float) -> "RunSpec":
-        return self.replace(recipe=self.recipe.replace(learning_rate=learning_rate))
+        if learning_rate not in self._by_learning_rate:
+            recipe = self.recipe.replace(learning_rate=learning_rate)
+            self._by_learning_rate[learning_rate] = self.replace(recipe=recipe)
+        return self._by_learning_rate[learning_rate]
 
     def make_refit(self, epochs: int) -> "RunSpec":
         """Return the run's refit, which trains on all folds and stops after ``epochs``."""

@@ -278,7 +278,7 @@ def predict_rows(
     spec = records.read_spec(store, run)
     if spec.reads_texts:
         texts = [columns[name] for name in TEXT_COLUMNS if name in columns]
-        logits = _fit_text_regression(layout, spec).predict_logits(texts)
+        logits = fit_text_regression(layout, spec).predict_logits(texts)
         return pd.DataFrame(_format_predictions(task, logits))
     directory, tokens = Path(pretrained_directory(layout, spec)), spec.tokens
     encode = row_encoder(task, directory, tokens.max_length, tokens.doc_stride, tokens.apart)
@@ -299,7 +299,7 @@ def predict_rows(
     return pd.DataFrame({PREDICTION: tags})
 
 
-def _fit_text_regression(layout: Layout, spec: RunSpec) -> TextRegression:
+def fit_text_regression(layout: Layout, spec: RunSpec) -> TextRegression:
     """Fit the regression of a TF-IDF run again, because records do not contain the regression."""
     tokens, recipe = spec.tokens, spec.recipe
     examples = read_examples(layout.tokens(tokens.key), layout.dataset(tokens.data.key))
