@@ -68,14 +68,18 @@ def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> list[Answer]
     found, scored = [], select_scored_runs(chosen, row_scores)
     for models, runs_of_models in scored.groupby("models", sort=False):
         questions = [*runs_of_models.groupby(QUESTION, sort=False)]
-        found += [_build_answer(question, runs) for question, runs in questions]
+        found += [build_answer(question, runs) for question, runs in questions]
         if len(questions) > 1:
-            together = _build_answer((models, ALL_TASKS, "mean"), runs_of_models)
+            together = build_answer((models, ALL_TASKS, "mean"), runs_of_models)
             found += [together] if together.candidate else []
     return found
 
 
-def _build_answer(question: tuple[str, str, str], runs: pd.DataFrame) -> Answer:
+def build_answer(question: tuple[str, str, str], runs: pd.DataFrame) -> Answer:
+    """Find the answer to one question from the rows of `select_scored_runs` that belong to it.
+
+    ``question`` has the values of the columns `subtune.analysis.candidates.QUESTION`.
+    """
     margin, compared = float(runs["margin"].min()), compare_with_reference(runs)
     done = runs.groupby(["title", "task"]).agg({"run": "size", "planned": "max"})
     is_finished = bool((done["run"] >= done["planned"]).all())
@@ -107,12 +111,13 @@ def choose_method(
     2. *Probably* train the smallest method that is within the margin with a probability of at least
        `LIKELY`.
     3. *Everything* should be trained, or *probably everything*: full fine-tuning is the reference,
-       the probability that no smaller method is within the margin is at least `SURE` or `LIKELY`,
-       and the most probable of the smaller methods has two seeds or more.
+       and the probability that no smaller method is within the margin is at least `SURE` or
+       `LIKELY`.
     4. *Undecided*. The candidate is the most probable method or, if no probability is known, the
        smallest method whose score is within the margin. Without a score of full fine-tuning, it is
        the reference.
 
+    The first three rules need two seeds or more, because probabilities from one seed are too high.
     The rules consider the methods that are smaller than the reference and, if it is not full
     fine-tuning, the reference.
     """
@@ -123,7 +128,7 @@ def choose_method(
     if compared.full and compared.reference != compared.full:
         considered.append(compared.with_full[compared.reference])
     sure = [c for c in considered if c.is_sure and compared.full]
-    likely = [c for c in considered if c.chance >= LIKELY]
+    likely = [c for c in considered if c.chance >= LIKELY and len(c.seeds) > 1]
     if sure or likely:
         return ("train", sure[0]) if sure else ("probably", likely[0])
     if not compared.full:

@@ -246,12 +246,12 @@ def test_a_mask_is_an_answer_too():
 @pytest.mark.fault(
     "numbers",
     "one seed, or a claim from fewer than three values",
-    "the answer is at most *probably*, the claim never *certain*",
+    "the answer is *undecided*, the claim never *certain*",
 )
-def test_one_seed_says_something_by_its_rows_and_nothing_without_them():
+def test_one_seed_decides_nothing_but_says_something_by_its_rows():
     table = runs({"full": [0.9], "bitfit": [0.9]})
     row = answer_of(table, row_scores=numbers_of(table, 0.01))
-    assert (row["decision"], row["over"]) == ("probably", "one seed and 400 dev examples")
+    assert (row["decision"], row["over"]) == ("undecided", "one seed and 400 dev examples")
     assert row["chance"] > 0.99
     row = answer_of(table)
     assert row["answer"] == "Undecided: BitFit has 0.900 against 0.900."
