@@ -19,6 +19,7 @@ from subtune.analysis.candidates import (
     compare_with_reference,
     select_scored_runs,
 )
+from subtune.analysis.chosen_runs import STILL_RISING
 from subtune.analysis.intervals import Study
 from subtune.methods import FULL, method_title
 
@@ -84,6 +85,8 @@ def build_answer(question: tuple[str, str, str], runs: pd.DataFrame) -> Answer:
     done = runs.groupby(["title", "task"]).agg({"run": "size", "planned": "max"})
     is_finished = bool((done["run"] >= done["planned"]).all())
     decision, candidate = choose_method(compared, margin)
+    if candidate and _find_rising(runs, compared, candidate):
+        decision = "undecided"
     studies: tuple[Study, ...] = ()
     is_open = decision not in ("train", "everything") and compared.full and is_finished
     if candidate and is_open and len(candidate.seeds) > 1:
@@ -99,6 +102,18 @@ def build_answer(question: tuple[str, str, str], runs: pd.DataFrame) -> Answer:
         more_seeds=intervals.additional_seeds_needed(studies, margin),
         more_rows=intervals.additional_rows_needed(studies, margin),
     )
+
+
+def _find_rising(
+    runs: pd.DataFrame, compared: MethodComparison, candidate: Candidate | None
+) -> list[str]:
+    """Return those of full fine-tuning and the candidate whose scores still rise.
+
+    An answer must not depend on how long a method was trained.
+    """
+    rising = {*runs.loc[runs["curve"] == STILL_RISING, "title"]}
+    named = [compared.full, *([candidate.title] if candidate else [])]
+    return [title for title in dict.fromkeys(named) if title in rising]
 
 
 def choose_method(
@@ -250,6 +265,10 @@ def _advise_next_step(answer: Answer) -> str:
         return "Add a method that trains fewer parameters, such as `layernorm`."
     if runs.loc[runs["is_full"], "one_answer"].any():
         return f"{full} gives the same prediction for every example: {TUNE}."
+    if rising := _find_rising(runs, compared, candidate):
+        names = " and ".join(map(_name_in_sentence, rising))
+        verb = "still improves" if len(rising) == 1 else "still improve"
+        return f"{names} {verb} in the last epoch: train for more epochs."
     with_full = compared.with_full.values()
     if better := [c for c in with_full if c.difference.low > 0 and c.encoder_size >= 0]:
         best = max(better, key=lambda candidate: candidate.difference.mean)

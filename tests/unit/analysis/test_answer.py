@@ -9,6 +9,7 @@ import scipy
 
 from subtune.analysis import candidates, intervals
 from subtune.analysis.answer import ALL_TASKS
+from subtune.analysis.chosen_runs import STILL_RISING
 from subtune.analysis.run_scores import PART_COLUMNS
 from subtune.exhibits.answer_tables import answers_table
 from tests.helpers.examples import scored
@@ -106,6 +107,19 @@ def test_a_method_that_is_unsure_is_named_with_the_seeds_that_would_tell():
     assert row["answer"] == "LayerNorm is probably enough: 0.900 against 0.900 (82 %)."
     seeds = [*range(3 + row["more_seeds"])]
     assert row["next"] == f"For a certain answer, use about `seeds: {seeds}`."
+
+
+@pytest.mark.parametrize(
+    ("method", "decided"), [("full", False), ("bitfit", False), ("layernorm", True)]
+)
+def test_no_answer_depends_on_a_score_that_still_rises(method, decided):
+    table = runs({"full": 0.9, "bitfit": 0.9, "layernorm": 0.5})
+    rising = table.assign(curve=table["curve"].mask(table["method"] == method, STILL_RISING))
+    row = answer_of(rising)
+    assert (row["decision"], row["method"]) == ("train" if decided else "undecided", "BitFit")
+    name = {"full": "Full fine-tuning", "bitfit": "BitFit"}.get(method)
+    advice = f"{name} still improves in the last epoch: train for more epochs."
+    assert (row["next"] == advice) != decided
 
 
 @pytest.mark.parametrize(
