@@ -24,7 +24,6 @@ from transformers import AutoModelForSequenceClassification
 import subtune
 from subtune import cli
 from subtune.comparison import first_configuration, loop
-from subtune.comparison.settings import EstimatedSeconds
 from subtune.comparison.workers import Workers
 from subtune.config.checks import read_config
 from subtune.core.errors import SubtuneError
@@ -394,10 +393,8 @@ def sampled(tmp_path_factory, tiny_bert):
         # As if 500 rows took all of the time.
         patch.setattr(
             first_configuration,
-            "estimate_times",
-            lambda config, experiment, size, tokens: EstimatedSeconds(
-                all=1 if size.train_rows <= 500 else 10**9, first=1
-            ),
+            "estimate_seconds",
+            lambda config, experiment, size, tokens: 1 if size.train_rows <= 500 else 10**9,
         )
         call = partial(
             subtune.compare,

@@ -4,7 +4,6 @@ import math
 import shlex
 import shutil
 import sys
-from bisect import bisect_left
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -32,11 +31,10 @@ from subtune.comparison.own_task import (
 from subtune.comparison.predictions import read_predictions, write_predictions
 from subtune.comparison.settings import (
     CandidateSettings,
-    EstimatedSeconds,
     Rates,
     StartingModel,
     count_training_rows,
-    estimate_times,
+    estimate_seconds,
     list_choices,
     nearest_learning_rates,
 )
@@ -67,7 +65,7 @@ def write_first_configuration(
     target: Path,
     results: str | None = None,
     dev_share: float | None = None,
-    every_seed: bool = False,
+    every_run: bool = False,
 ) -> Iterator[str]:
     """Write a configuration, and yield lines that describe the tables and the chosen settings.
 
@@ -79,7 +77,7 @@ def write_first_configuration(
         target: the path of the configuration to write.
         results: the results directory; default: ``results/`` followed by the task's name.
         dev_share: the share of the training set that is drawn as the dev set, or None.
-        every_seed: whether the configuration has all seeds, or all folds in cross-validation;
+        every_run: whether the configuration has all seeds or folds, and learning-rate searches;
             default: as many as fit into the time limit.
 
     Raises:
@@ -106,19 +104,19 @@ def write_first_configuration(
         folds = count_folds(facts.parts["train"].path, size, task.group)
     choices, timed = yield from _list_timed_choices(look, rows, options, folds)
     models = {n: model for n, model in look.models.items() if n not in timed.problems}
-    usual = choices[0][0].experiment
+    usual = choices[0].experiment
     config = _make_config(results, rows, models, timed, usual)
-    chosen, times = _choose_in_time(config, choices, look, rows, size, options.minutes)
+    chosen, seconds = _choose_in_time(config, choices, look, rows, size, options.minutes)
     drawn = {
         split: draw_rows(task, rows.columns[split], count, numbers[split])
         for split, count in chosen.choose_row_counts(numbers).items()
     }
     experiment, part = chosen.experiment, ""
-    if every_seed:
+    if every_run:
         if len(experiment.seeds) < len(usual.seeds):
             unit = "folds" if folds else "seeds"
             part = f" for {len(experiment.seeds)} of {len(usual.seeds)} {unit}"
-        experiment = experiment.model_copy(update={"seeds": usual.seeds})
+        experiment = chosen.with_every_run
     if folds:
         yield from messages.describe_folds(facts, folds, len(experiment.seeds))
     yield from messages.sample_lines(numbers, drawn, experiment)
@@ -126,7 +124,7 @@ def write_first_configuration(
     are_counted = facts.lengths.are_counted
     lengths = compute_length_statistics(look.most_tokens, experiment.max_length, are_counted)
     yield from messages.reduction_lines(usual, experiment, lengths, options.minutes)
-    yield from messages.time_lines(models.values(), times, part, options.minutes)
+    yield from messages.time_lines(models.values(), seconds, part, options.minutes)
     rows = _write_rows(rows, drawn, predictions, results)
     experiment = add_learning_curves(experiment, len(drawn["train"]))
     config = _make_config(results, rows, models, timed, experiment)
@@ -137,7 +135,7 @@ def write_first_configuration(
 
 def _list_timed_choices(
     look: TablesAndModels, rows: ChosenRows, options: Options, folds: int | None
-) -> "Generator[str, None, tuple[list[list[CandidateSettings]], MeasuredPace]]":
+) -> "Generator[str, None, tuple[list[CandidateSettings], MeasuredPace]]":
     """Measure the training speed of this machine, and list the possible settings.
 
     The yielded lines describe the models, and the models and methods that are left out.
@@ -174,36 +172,27 @@ def _list_timed_choices(
 
 def _choose_in_time(
     config: Config,
-    choices: Sequence[Sequence[CandidateSettings]],
+    choices: Sequence[CandidateSettings],
     look: TablesAndModels,
     rows: ChosenRows,
     size: TaskSize,
     minutes: float,
-) -> tuple[CandidateSettings, EstimatedSeconds | None]:
+) -> tuple[CandidateSettings, float | None]:
     """Choose the first settings that fit into the time limit, or the last settings if none fit.
 
-    Each list of choices is sorted from the slowest to the fastest. The estimated times are None if
-    they are unknown. ``size`` is the size of the task if all rows are used.
+    The estimated seconds may be None. ``size`` is the size of the task if all rows are used.
     """
-
-    def estimate(chosen: CandidateSettings) -> EstimatedSeconds | None:
+    for chosen in choices:
         counts = chosen.choose_row_counts(rows.numbers)
         evaluated = sum(counts.values()) - counts["train"]
         reduced_size = size.replace(train_rows=counts["train"], evaluation_rows=evaluated)
         longest = chosen.experiment.max_length
         known = [name for name in config.models if look.models[name].dimensions]
         tokens = {name: look.token_counts[name].clip(max=longest).mean() for name in known}
-        return estimate_times(config, chosen.experiment, reduced_size, tokens)
-
-    def ends_in_time(chosen: CandidateSettings) -> bool:
-        times = estimate(chosen)
-        return times is None or times.all <= 60 * minutes
-
-    for reduction in choices:
-        if ends_in_time(reduction[-1]):
-            chosen = reduction[bisect_left(reduction, True, key=ends_in_time)]
-            return chosen, estimate(chosen)
-    return choices[-1][-1], estimate(choices[-1][-1])
+        seconds = estimate_seconds(config, chosen.experiment, reduced_size, tokens)
+        if seconds is None or seconds <= 60 * minutes:
+            break
+    return chosen, seconds
 
 
 def _write_rows(

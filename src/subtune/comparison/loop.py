@@ -1,21 +1,25 @@
 """Train the runs of a comparison in worker processes until the end or the time limit."""
 
 import contextlib
+import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain, takewhile
 from pathlib import Path
 from typing import NamedTuple, Self
 
 from tqdm import tqdm
 
+from subtune.comparison import DEFAULTS
 from subtune.comparison.first_configuration import EXPERIMENT
-from subtune.comparison.next_runs import Method, Progress, rank_missing_runs
+from subtune.comparison.next_runs import Method, Progress, Stage, rank_missing_runs
 from subtune.comparison.recorded_results import ResultsWriter, find_answer_so_far
+from subtune.comparison.settings import OTHER_SECONDS
 from subtune.comparison.workers import LONGEST_WAIT, EndedJob, Workers
 from subtune.core.errors import SubtuneError, format_count, join_names
 from subtune.core.ids import content_id
@@ -24,7 +28,7 @@ from subtune.methods import FULL
 from subtune.plan.cost import Cost
 from subtune.runs.learning_rates import follow_search
 from subtune.runs.records import first_score, list_run_ids, read_outcome
-from subtune.runs.spec import FitRecipe, PlannedRun
+from subtune.runs.spec import FitRecipe, PlannedRun, Recipe
 from subtune.steps import dataset, fisher, model, ranking, tokens
 from subtune.steps.context import Context
 from subtune.steps.jobs import Job, Paths, list_files
@@ -39,6 +43,8 @@ SECONDS_TO_STOP = 10
 # The time that is reserved for the results: `SECONDS_TO_EXIT`, and `TIMES_THE_RESULTS` times the
 # seconds that the last results took. Results may exceed the time limit by `SECONDS_LATE`.
 SECONDS_TO_EXIT, TIMES_THE_RESULTS, SECONDS_LATE = 1.5, 1.3, 3
+# The last line of a call says what this many further minutes would add.
+MORE_MINUTES = 10
 
 
 class TimeLimit(NamedTuple):
@@ -121,6 +127,14 @@ class Loop:
         for run_id in {*list_run_ids(store)} - scores.keys():
             scores[run_id] = first_score(read_outcome(store, run_id), task)
 
+    def find_answer(self) -> None:
+        """Update ``answer`` and ``unlikely`` from the recorded runs, unless a file is missing."""
+        with contextlib.suppress(SubtuneError, OSError):
+            self.answer, self.unlikely = find_answer_so_far(self.context, self.progress)
+
+    def report_progress(self) -> None:
+        print_line(_format_progress(self))
+
     def next_jobs(self, running: Iterable[Job] = ()) -> Iterator[Job]:
         """Yield the jobs that can start now alongside ``running`` jobs, the most useful first."""
         started = {run.spec.id for job in running for run in _read_runs(job)}
@@ -193,7 +207,7 @@ def train_within_time_limit(context: Context, clock: TimeLimit, workers: Workers
     # KeyboardInterrupt.
     is_main = threading.current_thread() is threading.main_thread()
     with stop_requests() if is_main else nullcontext(lambda: None) as stopping:
-        _train_until_stopped(state, workers, stopping)
+        train_until_stopped(state, workers, stopping)
         interrupted = bool(stopping())
     if interrupted:
         print_line(
@@ -224,9 +238,12 @@ def train_within_time_limit(context: Context, clock: TimeLimit, workers: Workers
         if is_old and state.answer:
             print_line(f"the newest answer: {state.answer}")
     stop.join()
+    if not is_complete:
+        for line in _describe_runs(state, workers.number):
+            print_line(line)
 
 
-def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], str | None]) -> None:
+def train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], str | None]) -> None:
     """Train runs until all are recorded, the time is up, or ``stopping`` returns a signal."""
     clock, next_line = state.clock, float(SECONDS_BETWEEN_LINES)
     answered, seconds_of_answer = 0, 0.0
@@ -236,11 +253,10 @@ def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], s
         before, recorded = state.answer, len(state.progress.join_recorded_runs())
         start = clock.elapsed_seconds
         if recorded > answered and start < state.seconds_of_training - seconds_of_answer:
-            with contextlib.suppress(SubtuneError, OSError):
-                state.answer, state.unlikely = find_answer_so_far(state.context, state.progress)
+            state.find_answer()
             answered, seconds_of_answer = recorded, clock.elapsed_seconds - start
         if state.answer != before or clock.elapsed_seconds >= next_line:
-            print_line(_format_progress(state))
+            state.report_progress()
             next_line = clock.elapsed_seconds + SECONDS_BETWEEN_LINES
         _start_jobs(state, workers)
         if not workers.running:
@@ -326,11 +342,44 @@ def _format_progress(state: Loop) -> str:
     # Runs of learning curves, which are fitted on fewer examples, are not counted.
     keys = {run.key for run in state.context.plan.runs_on_most_rows(EXPERIMENT)}
     line = f"{' of '.join(times)}  {len(keys & recorded_keys)} of {len(keys)} runs"
-    tried = {
-        search.run.with_learning_rate(rate).id
-        for search in state.context.plan.searches.values()
-        for rate in follow_search(search, state.progress.score)[0]
-    }
+    tried = {rate["run"] for row in rows for rate in row["tried"]}
     if others := len(tried - recorded):
         line += f", and {format_count(others, 'run')} of the learning-rate search"
     return f"{line}; so far: {state.answer}" if state.answer else line
+
+
+def _describe_runs(state: Loop, workers: int) -> Iterator[str]:
+    """Yield lines about the runs that were trained, and about what more minutes would add."""
+    progress, costs = state.progress, state.context.estimates.run_costs
+    seconds = {run.setting: costs[run.key].seconds for run in progress.planned}
+    tuning = [run for run in progress.planned if isinstance(run.spec.recipe, Recipe)]
+    planned = Counter((run.model_name, run.method) for run in tuning)
+    rows = [(row["model"], row["method"]) for row in progress.join_recorded_runs()]
+    trained = Counter(method for method in rows if method in planned)
+    unit = "folds" if tuning[0].spec.recipe.fold else "seeds"
+    fewest, most = DEFAULTS.fewest_seeds, max(planned.values())
+    if all(trained[method] < fewest for method in planned if method[1] == FULL):
+        needed = sum(seconds[run.setting] / planned[run.model_name, run.method] for run in tuning)
+        minutes = math.ceil((OTHER_SECONDS + fewest * needed / workers) / 60)
+        yield (
+            f"fine-tuning was not tried in earnest, which takes {fewest} {unit} of {FULL}: use "
+            f"--minutes {max(minutes, math.floor(state.clock.time_limit / 60) + 1)}"
+        )
+    if trained:
+        searches = {run.search.id: run.search for run in tuning if run.search}
+        ended = [s for s in searches.values() if not follow_search(s, progress.score)[1]]
+        rates = f"searched for {format_count(len(ended), 'method')}" if ended else "as recommended"
+        yield (
+            f"trained: {len(trained)} of {format_count(len(planned), 'method')}, at least "
+            f"{min(trained.values())} of {most} {unit} each; learning rates {rates}"
+        )
+    ranked = rank_missing_runs(progress, state.unlikely)
+    missing = [(rank.stage is Stage.RATES, run) for rank, runs in ranked for run in runs]
+    ends = accumulate(seconds[run.setting] for _, run in missing)
+    possible = takewhile(lambda end: end < 60 * MORE_MINUTES * workers, ends)
+    added = Counter(is_rate for (is_rate, _), _ in zip(missing, possible, strict=False))
+    if added:
+        yield (
+            f"{MORE_MINUTES} more minutes would train about {added[False]} runs of other {unit} "
+            f"and {added[True]} with other learning rates"
+        )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sized
 
 from subtune.comparison import DEFAULTS
 from subtune.comparison.look import NAMED, ROWS, Facts, Lengths, describe_cut_texts
-from subtune.comparison.settings import EstimatedSeconds, StartingModel
+from subtune.comparison.settings import StartingModel
 from subtune.config.fields import SearchOfRates
 from subtune.config.schema import Experiment
 from subtune.core.errors import format_count, format_duration, join_names, quote
@@ -95,9 +95,7 @@ def format_runs_line(experiment: Experiment) -> str:
         times += f" × {models} models" if models > 1 else ""
         groups.setdefault(times, []).append(method)
     methods = ", ".join(f"({', '.join(same)}){times}" for times, same in groups.items())
-    own = experiment.by_method
-    longer = f" ({next(iter(own.values())).epochs} for {', '.join(own)})" if own else ""
-    epochs = f"{format_count(experiment.epochs, 'epoch')} each{longer}"
+    epochs = f"{format_count(experiment.epochs, 'epoch')} each"
     rates = "one fixed learning rate per method"
     if searches:
         rates = "a search with the first seed chooses the learning rate of each method"
@@ -117,10 +115,6 @@ def reduction_lines(
     if len(chosen.seeds) < len(usual.seeds):
         unit = "folds" if chosen.folds else "seeds"
         changes.append(f"{len(chosen.seeds)} {unit} instead of {len(usual.seeds)}")
-    if chosen.epochs < usual.epochs:
-        changes.append(f"{format_count(chosen.epochs, 'epoch')} instead of {usual.epochs}")
-    elif chosen.epochs == usual.epochs and chosen.by_method != usual.by_method:
-        changes.append("fewer epochs for methods with few parameters")
     if chosen.max_length < usual.max_length:
         window = f"max_length {chosen.max_length} instead of {usual.max_length}"
         changes.append(f"{window}, {describe_cut_texts(lengths)}")
@@ -129,25 +123,18 @@ def reduction_lines(
 
 
 def time_lines(
-    models: Iterable[StartingModel], times: EstimatedSeconds | None, part: str, minutes: float
+    models: Iterable[StartingModel], seconds: float | None, part: str, minutes: float
 ) -> Iterator[str]:
     """Yield lines about the estimated time of all runs or of a ``part`` of them, if known."""
     unknown = " and ".join(model.reference for model in models if model.dimensions is None)
-    if times is None:
+    if seconds is None:
         yield f"time: unknown until {unknown} is downloaded"
         return
     without = f", without {unknown}, which is not downloaded yet" if unknown else ""
     how = f"estimated from training steps on this machine{without}"
-    yield f"time: about {format_duration(times.all)}{part}, {how}"
-    asked = format_duration(60 * minutes)
-    if times.first > 60 * minutes:
+    yield f"time: about {format_duration(seconds)}{part}, {how}"
+    if seconds > 60 * minutes:
         yield (
-            f"{asked} may be too short for one run of the slowest method: use --minutes "
-            f"{math.ceil(times.first / 60)} or a smaller model (--model)"
-        )
-    elif times.all > 60 * minutes:
-        yield (
-            f"all runs together take longer than {asked}: the answer will use only the runs that "
-            f"are finished by then; to finish all runs, use --minutes {math.ceil(times.all / 60)} "
-            "or a smaller model (--model)"
+            f"these runs take longer than {format_duration(60 * minutes)}, so not all of them will "
+            f"finish: use --minutes {math.ceil(seconds / 60)} or a smaller model (--model)"
         )

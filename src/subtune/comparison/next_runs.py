@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from subtune.methods import FULL
 from subtune.runs.learning_rates import (
     best_rate,
-    first_rates,
     follow_search,
     join_recorded_runs,
     middle_rate,
@@ -23,14 +22,12 @@ Method = tuple[str, str]
 class Stage(IntEnum):
     """The stages in which the runs of a model are trained."""
 
-    FIRST_RUNS = 1
-    """one run of each method, with its middle learning rate"""
-    RATES = 2
-    """the learning rates next to the middle rate, and then baselines on fewer training examples"""
-    REPETITIONS = 3
-    """the remaining seeds or folds, and further learning rates"""
-    FEWER_ROWS = 4
-    """baselines on fewer training examples, for the remaining seeds or folds"""
+    SEEDS = 1
+    """every method with its recommended learning rate, one seed or fold after another"""
+    FEWER_ROWS = 2
+    """baselines on fewer training examples"""
+    RATES = 3
+    """other learning rates, and then the remaining seeds or folds with better rates"""
 
 
 class Rank(NamedTuple):
@@ -39,8 +36,7 @@ class Rank(NamedTuple):
     Attributes:
         model: 0 for the first run of each baseline; otherwise the number of the model, from 1.
             Methods that are unlikely to be the answer have higher numbers than all models.
-        position: the position of the seed or fold. Learning rates that continue a search, and
-            baselines on fewer training examples, are ranked with the second seed or fold.
+        position: the position of the seed or fold.
         after_full: False for full fine-tuning, True for all other methods.
     """
 
@@ -90,11 +86,10 @@ def rank_missing_runs(
 
     The baselines of each model (regressions that train nothing in the encoder) come first, on the
     first seed or fold. Then the models are trained one after another, starting with the best
-    baseline, each in the order of `Stage`. In each stage, full fine-tuning comes first. While the
-    second seed or fold is trained, the search continues for methods whose best learning rate is not
-    yet between two worse rates. TF-IDF, which has no model, is ranked with the first model. Methods
-    that are ``unlikely`` to be the answer come last, except full fine-tuning. Each returned run has
-    a single learning rate instead of a search.
+    baseline, each in the order of `Stage`. On each seed or fold, full fine-tuning comes first.
+    TF-IDF, which has no model, is ranked with the first model. Methods that are ``unlikely`` to be
+    the answer come last, except full fine-tuning. Each returned run has a single learning rate
+    instead of a search.
     """
     order, known = progress.model_order(), {*progress.scores}
     positions: dict[tuple, int] = {}
@@ -114,25 +109,21 @@ def rank_missing_runs(
         after_full = planned.method != FULL
         if after_full and method in unlikely:
             model += len(order)
-        first = Rank(model, Stage.FIRST_RUNS, 0, after_full)
-        repeated = Rank(model, Stage.REPETITIONS, position, after_full)
+        rank = Rank(model, Stage.SEEDS, position, after_full)
         if isinstance(planned.spec.recipe, FitRecipe):
-            first = first._replace(model=0)
-            if planned.spec.recipe.train_rows is not None:
-                first = Rank(model, Stage.RATES, 1, after_full)
-                repeated = Rank(model, Stage.FEWER_ROWS, position, after_full)
-        if not planned.search:
-            add_run(repeated if position else first, planned.spec, planned)
-            continue
+            if planned.spec.recipe.train_rows:
+                rank = rank._replace(stage=Stage.FEWER_ROWS)
+            elif position == 0:
+                rank = rank._replace(model=0)
         search = planned.search
-        if position == 0:
-            add_run(first, planned.spec.with_learning_rate(middle_rate(search)), planned)
+        if not search:
+            add_run(rank, planned.spec, planned)
+            continue
+        add_run(rank, planned.spec.with_learning_rate(middle_rate(search)), planned)
         tried, missing = follow_search(search, progress.score)
-        begun = {*first_rates(search)} <= {*tried}
-        stage, next_position = (Stage.REPETITIONS, 1) if begun else (Stage.RATES, 0)
+        rank = rank._replace(stage=Stage.RATES)
         for rate in missing:
-            rank = Rank(model, stage, next_position, after_full)
-            add_run(rank, search.run.with_learning_rate(rate), planned)
+            add_run(rank._replace(position=0), search.run.with_learning_rate(rate), planned)
         if not missing:
-            add_run(repeated, planned.spec.with_learning_rate(best_rate(search, tried)), planned)
+            add_run(rank, planned.spec.with_learning_rate(best_rate(search, tried)), planned)
     return sorted(ranked.items(), key=lambda group: group[0])

@@ -7,14 +7,12 @@ programs use the same cores.
 
 import os
 import time
+from collections.abc import Iterable
 from importlib import import_module
 from itertools import chain
 from threading import Thread
 
-import pandas as pd
-
-from subtune.analysis.answer import find_answers, short_answer
-from subtune.analysis.candidates import compare_with_reference, select_scored_runs
+from subtune.analysis.answer import Answer, find_answers, short_answer
 from subtune.comparison.next_runs import Method, Progress
 from subtune.core.errors import SubtuneError
 from subtune.core.files import write_atomically
@@ -125,11 +123,11 @@ def find_answer_so_far(context: Context, progress: Progress) -> tuple[str, set[M
     """Return the answer as one line, and the methods that are unlikely to be the answer."""
     [job] = scores.jobs(context)
     _, _, chosen, row_scores = scores.collect_run_scores(job, progress.join_recorded_runs())
-    line = "; ".join(map(short_answer, find_answers(chosen, row_scores)))
-    return line, find_unlikely_methods(chosen, row_scores)
+    answers = find_answers(chosen, row_scores)
+    return "; ".join(map(short_answer, answers)), find_unlikely_methods(answers)
 
 
-def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set[Method]:
+def find_unlikely_methods(answers: Iterable[Answer]) -> set[Method]:
     """Return the methods whose probability of being the answer is below `LEAST_PROBABILITY`.
 
     Let ``P(x)`` be the probability that method ``x`` scores lower than the reference by no more
@@ -137,12 +135,12 @@ def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set
     ``min(P(m), 1 - max_s P(s))``, where ``s`` ranges over all smaller methods.
     """
     found = set[Method]()
-    for model, same in select_scored_runs(chosen, row_scores).groupby("model"):
-        methods = dict(same[["title", "method"]].itertuples(index=False))
+    for answer in answers:
+        methods = dict(answer.runs[["title", "method"]].itertuples(index=False))
         best_smaller = 0.0
-        for title, candidate in compare_with_reference(same).methods.items():
+        for title, candidate in answer.compared.methods.items():
             if methods[title] != FULL and candidate.studies:
                 if min(candidate.chance, 1 - best_smaller) < LEAST_PROBABILITY:
-                    found.add((str(model), methods[title]))
+                    found.add((candidate.model, methods[title]))
                 best_smaller = max(best_smaller, candidate.chance)
     return found

@@ -2,7 +2,6 @@
 
 import importlib.util
 import itertools
-import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import numpy as np
 from subtune.comparison import DEFAULTS
 from subtune.comparison.user_table import make_name
 from subtune.config.fields import HUB_MODELS, REPOSITORY, SearchOfRates
-from subtune.config.schema import Config, Experiment, MethodSettings
+from subtune.config.schema import Config, Experiment
 from subtune.core import process
 from subtune.core.errors import SubtuneError, locate_errors, shorten
 from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
@@ -222,23 +221,12 @@ def find_starting_model(name: str | None) -> StartingModel:
     return StartingModel("hub", HUB_MODELS.get(name, name), "to be downloaded from the hub")
 
 
-class EstimatedSeconds(NamedTuple):
-    """Estimated seconds for all runs, and for the slowest run alone (``first``).
-
-    Both include the tables and figures.
-    """
-
-    all: float
-    first: float
-
-
 class Reduction(NamedTuple):
     """Settings that save time. They apply to all models.
 
     Attributes:
         rows: the number of rows of the training table that are used.
         seeds: the number of seeds or folds.
-        epochs: the smallest share of the usual number of epochs.
         without: the methods that are left out.
         one_rate: whether each method has one learning rate instead of a search.
     """
@@ -246,9 +234,8 @@ class Reduction(NamedTuple):
     rows: int
     max_length: int
     seeds: int
-    epochs: float
+    one_rate: bool = True
     without: Collection[str] = ()
-    one_rate: bool = False
 
     def reduce_rates(self, rates: Rates) -> Rates:
         """Leave out methods and learning rates from the learning rates of one model."""
@@ -261,10 +248,14 @@ class Reduction(NamedTuple):
 
 
 class CandidateSettings(NamedTuple):
-    """A possible choice of the settings and of the number of training rows."""
+    """A possible choice of the settings and of the number of training rows.
+
+    ``with_every_run`` is the experiment with all seeds and searches, which `compare` plans.
+    """
 
     experiment: Experiment
     rows: int
+    with_every_run: Experiment
 
     def choose_row_counts(self, available: Mapping[str, Sized]) -> dict[str, int]:
         """Choose how many rows of each split are used.
@@ -293,43 +284,37 @@ def list_choices(
     rates: Mapping[str, Rates],
     fixed: Mapping[str, Any],
     least_batch: int = 1,
-) -> list[list[CandidateSettings]]:
+) -> list[CandidateSettings]:
     """List possible settings for a table and some models, from the best to the fastest.
 
-    The first settings that fit into the time limit are chosen in
-    `subtune.comparison.first_configuration`. There is one inner list for each reduction of
-    `list_reductions`. Within a list, the number of epochs decreases. The first list begins with
-    choices in which methods with few parameters are trained for additional epochs. ``rates`` maps
-    each model to its learning rates, and ``fixed`` has the settings that do not depend on the time
-    limit. A batch is smaller than ``least_batch`` only if there would be fewer than `fewest_steps`
-    steps.
+    There is one for each reduction of `list_reductions`. ``rates`` maps each model to its learning
+    rates, and ``fixed`` has the settings that do not depend on the time limit. A batch is smaller
+    than ``least_batch`` only if there would be fewer than `fewest_steps` steps.
     """
-    choices, folds = list[list[CandidateSettings]](), fixed.get("folds")
-    for reduction in list_reductions(rows, fewest_rows, windows):
+    folds = fixed.get("folds")
+
+    def build_experiment(reduction: Reduction) -> Experiment:
         train_rows = count_training_rows(reduction.rows, folds)
         size = next(s for s in DEFAULTS.sizes if train_rows <= (s["rows"] or train_rows))
-        fewest, batch_size = math.ceil(reduction.epochs * size["epochs"]), least_batch
-        while train_rows * fewest < batch_size * DEFAULTS.fewest_steps:
+        batch_size = least_batch
+        while train_rows * size["epochs"] < batch_size * DEFAULTS.fewest_steps:
             batch_size //= 2
-        shortest = Experiment(
+        return Experiment(
             **fixed,
             **method_settings({model: reduction.reduce_rates(own) for model, own in rates.items()}),
             seeds=tuple(range(min(reduction.seeds, folds or reduction.seeds))),
-            epochs=fewest,
+            epochs=size["epochs"],
             batch_size=max(batch_size, size["batch_size"]),
             max_length=reduction.max_length,
             schedule=DEFAULTS.schedule,
             warmup=DEFAULTS.warmup,
         )
-        epochs = range(size["epochs"], fewest - 1, -1)
-        each = [shortest.model_copy(update={"epochs": number}) for number in epochs]
-        choices.append([CandidateSettings(experiment, reduction.rows) for experiment in each])
-    best = choices[0][0].experiment
-    longer = [m for m in DEFAULTS.longer["methods"] if any(m in own for own in rates.values())]
-    for times in reversed(DEFAULTS.longer["times"]):
-        own = MethodSettings(epochs=times * best.epochs)
-        more = best.model_copy(update={"by_method": dict.fromkeys(longer, own)})
-        choices[0].insert(0, CandidateSettings(more, rows))
+
+    choices = []
+    for reduction in list_reductions(rows, fewest_rows, windows):
+        every_run = reduction._replace(seeds=DEFAULTS.seeds, one_rate=False)
+        experiments = map(build_experiment, (reduction, every_run))
+        choices.append(CandidateSettings(next(experiments), reduction.rows, *experiments))
     return choices
 
 
@@ -355,19 +340,24 @@ def count_training_rows(rows: int, folds: int | None) -> int:
 
 
 def list_reductions(rows: int, fewest_rows: int, windows: Sequence[int]) -> list[Reduction]:
-    """List reductions: shorter texts, then fewer seeds, then fewer rows, then fewer methods."""
+    """List reductions: no search and fewer seeds, then shorter texts, fewer rows, fewer methods.
+
+    The number of epochs is never reduced: methods are compared after they have learned.
+    """
     *longer, last = [window for window in windows if window > DEFAULTS.shortest_window] or windows
     samples = [rows, *(number for number in DEFAULTS.samples if fewest_rows <= number < rows)]
-    large = [n for n in samples if n == rows or n >= DEFAULTS.samples_of_every_method]
+    large = [n for n in samples if n < rows and n >= DEFAULTS.samples_of_every_method]
     # A table whose smallest sample is large is also trained with fewer methods.
     small = [n for n in samples if n < DEFAULTS.samples_of_every_method] or samples[-1:]
-    most, fewest, reduced = DEFAULTS.seeds, DEFAULTS.fewest_seeds, DEFAULTS.reduced
+    most, fewest = DEFAULTS.seeds, DEFAULTS.fewest_seeds
+    left_out = [DEFAULTS.left_out[:number] for number in range(1, len(DEFAULTS.left_out) + 1)]
     return [
-        *(Reduction(rows, window, most, **reduced["usual"]) for window in longer),
-        *(Reduction(rows, last, n, **reduced["usual"]) for n in range(most, fewest - 1, -1)),
-        *(Reduction(number, last, fewest, **reduced["large_sample"]) for number in large),
-        *(Reduction(n, last, fewest, **step) for n in small for step in reduced["small_sample"]),
-        *(Reduction(small[-1], windows[-1], fewest, **step) for step in reduced["last"]),
+        Reduction(rows, windows[0], most, one_rate=False),
+        *(Reduction(rows, windows[0], n) for n in range(most, fewest - 1, -1)),
+        *(Reduction(rows, window, fewest) for window in [*longer, last][1:]),
+        *(Reduction(number, last, fewest) for number in large),
+        *(Reduction(n, last, fewest, without=names) for n in small for names in left_out),
+        *(Reduction(small[-1], w, fewest, without=left_out[-1]) for w in windows[-1:] if w != last),
     ]
 
 
@@ -383,13 +373,13 @@ def choose_max_lengths(counts: np.ndarray, longest: int) -> list[int]:
     return [first, *(length for length in shorter if length < min(first, counts.mean()))]
 
 
-def estimate_times(
+def estimate_seconds(
     config: Config, experiment: Experiment, size: TaskSize, tokens: Mapping[str, float]
-) -> EstimatedSeconds | None:
-    """Estimate the time of an experiment, without requests to the hub and without reading tables.
+) -> float | None:
+    """Estimate the seconds of an experiment, without requests to the hub or reading tables.
 
     ``tokens`` maps the name of each model to its mean number of tokens per text. Other models are
-    left out, because their size is unknown. Without a model, the time is None.
+    left out, because their size is unknown. Without a model, the result is None.
     """
     if not tokens:
         return None
@@ -408,7 +398,4 @@ def estimate_times(
     estimates = Estimates(plan, {plan.model_ids[name]: mean for name, mean in tokens.items()})
     seconds = [estimates.sweep_cost(sweep).seconds for sweep in plan.sweeps]
     seconds += [estimates.search_cost(job).seconds for job in plan.search_jobs]
-    # The slowest run is usually full fine-tuning.
-    first = max(cost.seconds for cost in estimates.run_costs.values())
-    every = max(sum(seconds) / process.count_jobs_at_once(), *seconds)
-    return EstimatedSeconds(all=every + OTHER_SECONDS, first=first + OTHER_SECONDS)
+    return max(sum(seconds) / process.count_jobs_at_once(), *seconds) + OTHER_SECONDS

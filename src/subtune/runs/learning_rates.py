@@ -134,18 +134,20 @@ def read_finished_runs(store: Path, runs: Iterable[Mapping[str, Any]]) -> list[d
 def join_recorded_runs(planned: Sequence[PlannedRun], score: Score) -> list[dict[str, Any]]:
     """Return a row for each planned run that is recorded, with its names and its learning rate.
 
-    All runs that share a search have the rate with the best score so far. A rate is considered only
-    if the first planned run of the search is recorded with this rate.
+    All runs that share a search have the rate that is recorded for most of them or, of several such
+    rates, the one with the best score so far. A rate is considered only if the search's first
+    planned run is recorded with this rate.
 
     A row has the planned run's ``key`` and names, and the id ``run`` of its record. ``tried`` is
     from the `search_result`, and ``planned`` is the number of seeds or folds of the run's method.
     """
-    found: dict[str, dict[str, Any]] = {}
+    sharing = defaultdict[str, list[PlannedRun]](list)
     repetitions = defaultdict[tuple, set](set)
     for run in planned:
-        if run.search and run.search.id not in found:
-            found[run.search.id] = _result_so_far(run.search, run.spec, score)
+        if run.search:
+            sharing[run.search.id].append(run)
         repetitions[run.setting].add((run.seed, run.spec.recipe.fold))
+    found = {search: _result_so_far(runs, score) for search, runs in sharing.items()}
     rows = []
     for run in planned:
         spec = run.with_chosen_rate(found)
@@ -172,13 +174,17 @@ def join_recorded_runs(planned: Sequence[PlannedRun], score: Score) -> list[dict
     return rows
 
 
-def _result_so_far(spec: SearchSpec, first: RunSpec, score: Score) -> dict[str, Any]:
-    """Return the result of a search, with a rate at which its planned run ``first`` is recorded."""
+def _result_so_far(runs: Sequence[PlannedRun], score: Score) -> dict[str, Any]:
+    """Return the result of a search, with a rate that is recorded for most of its planned runs."""
+    spec = runs[0].search
+    assert spec
     tried, _ = follow_search(spec, score)
-    possible = {
-        rate: tried.get(rate, math.nan)
+    recorded = {
+        rate: sum(score(run.spec.with_learning_rate(rate)) is not None for run in runs)
         for rate in {*tried, middle_rate(spec)}
-        if score(first.with_learning_rate(rate)) is not None
+        if score(runs[0].spec.with_learning_rate(rate)) is not None
     }
+    most = max(recorded.values(), default=0)
+    possible = {rate: tried.get(rate, math.nan) for rate, n in recorded.items() if n == most}
     rate = best_rate(spec, possible) if possible else middle_rate(spec)
     return search_result(spec, rate, tried)

@@ -18,7 +18,7 @@ from subtune import cli
 from subtune.comparison import pace
 from subtune.comparison.first_configuration import quote_yaml
 from subtune.comparison.pace import MeasuredPace
-from subtune.comparison.settings import OTHER_SECONDS, estimate_times
+from subtune.comparison.settings import OTHER_SECONDS, estimate_seconds
 from subtune.config.checks import check_config, read_config
 from subtune.config.schema import Pace
 from subtune.core import process
@@ -191,9 +191,9 @@ def test_settings_fit_into_the_minutes_that_are_asked(here, written, glue_dir, m
         checked, planned, said = written(f"--train {train} --dev {dev} --minutes {minutes}")
         seconds[minutes] = sum(Estimates(planned).sweep_cost(s).seconds for s in planned.sweeps)
         experiment = checked.experiments["mine"]
-        assert len(experiment.seeds) == (5 if minutes > 1 else 3)
+        assert len(experiment.seeds) == (5 if minutes > 1 else 2)
         assert ("reduced to fit" in said) == (minutes < 600)
-        assert ("6 seconds may be too short for one run" in said) == (minutes < 1)
+        assert ("these runs take longer than 6 seconds" in said) == (minutes < 1)
     # A plan guesses the number of tokens from words.
     assert seconds[60] / 2 < 1.1 * 60 * 60
     assert seconds[600] > seconds[60] > seconds[0.1]
@@ -210,12 +210,12 @@ def test_long_texts_have_a_shorter_window_before_methods_are_dropped(here, writt
     rows = rows_of(rows=100, about="long " * 1390)
     write(here / "films-train.csv", ("sentence", "label"), rows)
     found = {}
-    for minutes in (10_000, 30, 10, 0.5):
+    for minutes in (10_000, 9, 6, 3, 0.5):
         checked, _, said = written(f"{FILMS} --minutes {minutes}")
         experiment = checked.experiments["mine"]
         found[minutes] = experiment.max_length, len(experiment.methods)
         assert "max_length 512, which truncates 100.0% of the texts and keeps 36.6% of all" in said
-    assert found == {10_000: (512, 7), 30: (256, 7), 10: (128, 7), 0.5: (64, 4)}
+    assert found == {10_000: (512, 7), 9: (512, 7), 6: (256, 7), 3: (128, 7), 0.5: (64, 4)}
     share = "which truncates 100.0% of the texts and keeps 4.6% of all tokens"
     assert f"; max_length 64 instead of 512, {share}\n" in said
     assert f"    max_length: 64  # in tokens, {share}\n" in MINE.read_text()
@@ -257,11 +257,11 @@ def test_the_time_of_each_model_is_estimated_with_its_own_pace(
     low, high = sorted(full.values())
     assert high == pytest.approx(100 * low)
     size = TaskSize(train_rows=12, evaluation_rows=12, test_rows=0, tokens=5)
-    estimate = partial(estimate_times, checked, checked.experiments["mine"], size)
-    alone = [estimate({name: 5}).all for name in checked.models]
+    estimate = partial(estimate_seconds, checked, checked.experiments["mine"], size)
+    alone = [estimate({name: 5}) for name in checked.models]
     both = estimate(dict.fromkeys(checked.models, 5))
     # TF-IDF is fitted once. 25 seconds are for tables and figures.
-    assert both.all == pytest.approx(sum(alone) - OTHER_SECONDS, abs=3)
+    assert both == pytest.approx(sum(alone) - OTHER_SECONDS, abs=3)
     assert estimate({}) is None
 
 

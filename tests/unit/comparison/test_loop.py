@@ -11,8 +11,9 @@ from subtune.comparison.next_runs import rank_missing_runs
 from subtune.comparison.workers import EndedJob, describe_exit
 from subtune.core.errors import SubtuneError
 from subtune.core.process import process_age
+from subtune.plan.cost import Cost
 from subtune.steps.jobs import Job
-from tests.helpers.comparisons import progress
+from tests.helpers.comparisons import SEARCHED, progress, score_id
 
 TOKENS = Job("tokens", "t", {}, {}, {"tokens": "t"}, {})
 
@@ -128,7 +129,7 @@ def test_a_second_interrupt_ends_the_call(monkeypatch, lines):
     context = made("a").context
     monkeypatch.setattr(Loop, "read_scores", lambda state: None)
     monkeypatch.setattr(Loop, "next_jobs", lambda state: [TOKENS])
-    monkeypatch.setattr(loop, "_train_until_stopped", lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(loop, "train_until_stopped", lambda *_: signal.raise_signal(signal.SIGINT))
     monkeypatch.setattr(loop.ResultsWriter, "finish", interrupt)
     workers = SimpleNamespace(stop=lambda seconds: None)
     with pytest.raises(KeyboardInterrupt):
@@ -144,16 +145,48 @@ def test_an_answer_that_lacks_the_last_runs_says_so(monkeypatch, lines):
     context = made("a").context
     monkeypatch.setattr(Loop, "read_scores", lambda state: state.progress.scores.update(a=1, b=1))
     monkeypatch.setattr(Loop, "next_jobs", lambda state: [TOKENS])
-    monkeypatch.setattr(loop, "_train_until_stopped", stop)
+    monkeypatch.setattr(loop, "train_until_stopped", stop)
     monkeypatch.setattr(loop.Progress, "join_recorded_runs", lambda progress: [{"run": "a"}])
     monkeypatch.setattr(loop.ResultsWriter, "finish", lambda *_: False)
-    workers = SimpleNamespace(stop=lambda seconds: None)
+    monkeypatch.setattr(loop, "_describe_runs", lambda state, workers: [])
+    workers = SimpleNamespace(stop=lambda seconds: None, number=2)
     loop.train_within_time_limit(context, TimeLimit(0, 60), workers)
     assert lines == [
         "the time is up: the answer below and report.html lack the last recorded runs; to "
         "update them, run the comparison again",
         "the newest answer: BitFit is enough.",
     ]
+
+
+def describe_runs(state: Loop, scores: dict[str, float]) -> list[str]:
+    """Describe what was trained if each run takes four minutes, and there are two workers."""
+    state.progress.scores.update(scores)
+    costs = {run.key: Cost(seconds=240) for run in state.progress.planned}
+    state.context.estimates = SimpleNamespace(run_costs=costs)
+    return [*loop._describe_runs(state, 2)]
+
+
+def test_a_call_says_what_was_trained_and_what_ten_minutes_would_add(state):
+    last = score_id("layernorm", 1, 1e-3)
+    first = {score_id(method, fold, 1e-3): 0.7 for method in SEARCHED for fold in (0, 1)}
+    assert describe_runs(state, {run: first[run] for run in first if run != last}) == [
+        "trained: 3 of 3 methods, at least 1 of 2 folds each; learning rates as recommended",
+        "10 more minutes would train about 3 runs of other folds and 1 with other learning rates",
+    ]
+    others = {score_id(method, 0, rate): 0.5 for method in SEARCHED for rate in (1e-4, 1e-2)}
+    floors = {score_id("embeddings", fold): 0.5 for fold in (0, 1)}
+    [line] = describe_runs(state, first | others | floors)
+    assert line == (
+        "trained: 3 of 3 methods, at least 2 of 2 folds each; learning rates searched for 3 methods"
+    )
+
+
+@pytest.mark.parametrize("scores", [{}, {score_id("full", 0, 1e-3): 0.7}])
+def test_too_few_minutes_for_full_fine_tuning_are_named_with_those_that_suffice(state, scores):
+    line, *_ = describe_runs(state, scores)
+    assert line == (
+        "fine-tuning was not tried in earnest, which takes 2 folds of full: use --minutes 13"
+    )
 
 
 def test_time_is_kept_for_results_as_long_as_the_last_took(state):

@@ -1,7 +1,7 @@
 """The model of a name, and settings by the number of rows and the model's size."""
 
 import shutil
-from itertools import chain, permutations
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -88,74 +88,67 @@ def test_learning_rates_are_those_of_the_nearest_width(width, nearest):
 def choices(rows, windows=(32,), methods=("full",), **options) -> list:
     rates = nearest_learning_rates(methods, 384)
     fixed = FIXED | options.pop("fixed", {})
-    found = list_choices(rows, 1, windows, {"a model": rates}, fixed, **options)
-    return [*chain.from_iterable(found)]
+    return list_choices(rows, 1, windows, {"a model": rates}, fixed, **options)
 
 
-@pytest.mark.parametrize(("rows", "size"), [(100, 8), (250, 16), (480, 32), (2000, 32)])
+@pytest.mark.parametrize(("rows", "size"), [(100, 8), (250, 8), (700, 16), (2000, 32)])
 def test_batches_are_larger_if_that_is_quicker_and_leaves_enough_steps(rows, size):
     assert choices(rows, least_batch=32)[0].experiment.batch_size == size
 
 
-def test_fewer_rows_are_seen_more_often():
-    numbers = (200, 1000, 2500, 20_000, 10**6)
-    assert [choices(rows)[0].experiment.epochs for rows in numbers] == [20, 10, 5, 3, 2]
+def test_fewer_rows_are_seen_more_often_whatever_the_time():
+    numbers = (200, 1000, 2500, 10_000, 10**6)
+    assert [choices(rows)[0].experiment.epochs for rows in numbers] == [10, 6, 4, 3, 2]
+    assert {choice.experiment.epochs for choice in choices(1000)} == {6}
 
 
 def steps_of(found) -> list[tuple]:
     """The number of rows, seeds and methods, and the window, of settings in their order."""
-    steps = [
+    return [
         (c.rows, len(c.experiment.seeds), len(c.experiment.methods), c.experiment.max_length)
         for c in found
     ]
-    return [*dict.fromkeys(steps)]
 
 
-def test_quicker_settings_have_fewer_epochs_then_fewer_seeds_then_fewer_rows_and_methods():
+def test_quicker_settings_have_no_search_then_fewer_seeds_then_fewer_rows_and_methods():
     found = choices(2000, methods=DEFAULTS.methods)
     every = len(DEFAULTS.methods)
     assert steps_of(found) == [
-        *((2000, seeds, every, 32) for seeds in (5, 4, 3)),
-        *((rows, 3, every, 32) for rows in (1400, 1000)),
-        *((rows, 3, every - less, 32) for rows in (700, 500, 350, 250) for less in (1, 2, 3)),
+        *((2000, seeds, every, 32) for seeds in (5, 5, 4, 3, 2)),
+        *((rows, 2, every, 32) for rows in (1400, 1000)),
+        *((rows, 2, every - less, 32) for rows in (700, 500) for less in (1, 2, 3)),
     ]
-    epochs = [choice.experiment.epochs for choice in found if len(choice.experiment.seeds) == 5]
-    assert epochs == [10, 10, 10, 9, 8, 7]
-    # The last ones search no learning rates.
-    last = found[-1].experiment.methods
-    assert (last["full"], last["layernorm"], last["embeddings"]) == ((1e-4,), (4e-3,), None)
-    # Two methods of few parameters have more steps in the first settings.
-    own_epochs = [
-        {method: own.epochs for method, own in choice.experiment.by_method.items()}
-        for choice in found
-    ]
-    longer = ["bitfit", "layernorm"]
-    assert own_epochs[:2] == [dict.fromkeys(longer, 30), dict.fromkeys(longer, 20)]
-    assert not any(own_epochs[2:])
+    searched, *others = (choice.experiment.methods for choice in found)
+    assert isinstance(searched["full"], SearchOfRates)
+    assert {methods["full"] for methods in others} == {(1e-4,)}
+
+
+def test_a_comparison_plans_every_seed_and_search_of_the_methods_for_which_time_suffices():
+    last = choices(2000, methods=DEFAULTS.methods)[-1]
+    assert last.with_every_run.seeds == (0, 1, 2, 3, 4)
+    assert [*last.with_every_run.methods] == ["full", "layernorm", "embeddings", "tf-idf"]
+    assert isinstance(last.with_every_run.methods["full"], SearchOfRates)
 
 
 def test_a_small_table_keeps_its_rows_and_a_sample_has_rows_of_each_class():
     assert {choice.rows for choice in choices(50)} == {50}
     rates = nearest_learning_rates(["full"], 384)
     found = list_choices(10_000, 1000, (32,), {"a model": rates}, FIXED)
-    assert min(choice.rows for reduction in found for choice in reduction) == 1000
+    assert min(choice.rows for choice in found) == 1000
 
 
 def test_no_fold_is_scored_twice():
     found = choices(50, fixed={"folds": 3})
-    assert {len(choice.experiment.seeds) for choice in found} == {3}
+    assert {len(choice.experiment.seeds) for choice in found} == {2, 3}
 
 
 def test_shorter_windows_are_tried_before_rows_are_drawn():
     steps = steps_of(choices(2000, (512, 256, 128, 64), DEFAULTS.methods))
-    every = len(DEFAULTS.methods)
     windows = [(rows, window) for rows, *_, window in steps]
-    assert windows[:4] == [(2000, 512), (2000, 256), (2000, 128), (2000, 128)]
+    assert windows[4:8] == [(2000, 512), (2000, 256), (2000, 128), (1400, 128)]
     # The shortest window is for the shortest settings.
-    assert [step for step in steps if step[-1] == 64] == [
-        (250, 3, every - 2, 64),
-        (250, 3, every - 3, 64),
-    ]
+    every = len(DEFAULTS.methods)
+    assert [step for step in steps if step[-1] == 64] == [(500, 2, every - 3, 64)]
 
 
 def test_every_model_has_the_same_methods_in_each_choice():
@@ -164,7 +157,7 @@ def test_every_model_has_the_same_methods_in_each_choice():
         "small": nearest_learning_rates([m for m in DEFAULTS.methods if m != "bitfit"], 384),
     }
     fixed = FIXED | {"models": [*rates]}
-    found = [*chain.from_iterable(list_choices(2000, 1, (32,), rates, fixed))]
+    found = list_choices(2000, 1, (32,), rates, fixed)
     for experiment in (choice.experiment for choice in found):
         wide, small = map(experiment.methods_for, rates)
         assert {*wide} - {"bitfit"} == {*small}
