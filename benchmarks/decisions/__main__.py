@@ -1,0 +1,85 @@
+"""Measure how soon `subtune.compare` gives an answer, and how often the answer is true.
+
+    python -m benchmarks.decisions replay
+
+Thirteen tables are trained out once: all methods, five seeds or folds, and learning-rate searches.
+A replay runs the loop of `compare` on these records, with a clock that advances by recorded
+seconds. ``record`` trains the missing runs:
+
+    python -m benchmarks.decisions record --glue-dir data/glue --ud-ewt-dir data/ud_ewt --minutes 60
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from benchmarks.decisions.measures import list_orders, measure, summarise
+from benchmarks.decisions.policies import POLICIES
+from benchmarks.decisions.recorded import ENDING, RECORDS, read_table
+from subtune.core.errors import SubtuneError, format_allowed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.decisions", description=__doc__.splitlines()[0]
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    replay = commands.add_parser("replay", help="replay comparisons from the records")
+    replay.add_argument("--json", action="store_true", help="print JSON")
+    replay.add_argument("--orders", type=int, default=20, help="orders of seeds (default: 20)")
+    replay.add_argument("--policies", nargs="+", choices=POLICIES, default=["before", "now"])
+    record = commands.add_parser("record", help="train the runs that are not recorded yet")
+    record.add_argument("--glue-dir", type=Path, required=True, help="GLUE in the official layout")
+    record.add_argument("--ud-ewt-dir", type=Path, required=True, help="UD English EWT")
+    record.add_argument("--minutes", type=float, default=60, help="start no run after MINUTES")
+    record.add_argument("--to", type=Path, default=Path("results/decisions"))
+    for command in (replay, record):
+        command.add_argument("--tables", nargs="+", help="only these tables (default: all)")
+    options = parser.parse_args()
+    try:
+        if options.command == "record":
+            # Recording needs torch, which takes seconds to import.
+            from benchmarks.decisions.record import record_tables
+
+            end = time.time() + 60 * options.minutes
+            source = options.glue_dir, options.ud_ewt_dir
+            for line in record_tables(options.tables, *source, options.to, end):
+                print(line, flush=True)
+        else:
+            found = replay_tables(options.tables, options.policies, options.orders)
+            print(json.dumps(found, indent=2) if options.json else found)
+    except SubtuneError as problem:
+        parser.exit(1, f"{problem}\n")
+
+
+def replay_tables(
+    names: Sequence[str] | None, policies: Sequence[str], orders: int
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Replay all comparisons, one table in each process, and summarise them."""
+    known = [path.name.removesuffix(ENDING) for path in sorted(RECORDS.glob(f"*{ENDING}"))]
+    for name in names or ():
+        if name not in known:
+            raise SubtuneError(f"--tables: {format_allowed(name, known)}")
+    with ProcessPoolExecutor() as pool:
+        jobs = [pool.submit(_replay_table, name, policies, orders) for name in names or known]
+        rows = [row for job in jobs for row in job.result()]
+    return summarise(pd.DataFrame(rows))
+
+
+def _replay_table(name: str, policies: Sequence[str], orders: int) -> list[dict[str, Any]]:
+    table = read_table(RECORDS / f"{name}{ENDING}")
+    return [
+        row | {"policy": policy}
+        for policy in policies
+        for row in measure(table, POLICIES[policy], list_orders(orders))
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,243 @@
+"""Judge the answers of replayed comparisons by the scores on the test sets."""
+
+import itertools
+import math
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.decisions.recorded import WHOLE, RecordedTable
+from benchmarks.decisions.replay import (
+    Moment,
+    Policy,
+    Replay,
+    order_seeds,
+    replay,
+    seconds_of_training,
+)
+from subtune.analysis.answer import Answer
+from subtune.analysis.candidates import POSSIBLE
+from subtune.config.schema import MARGIN
+from subtune.methods import FULL
+from subtune.runs.learning_rates import middle_rate
+from subtune.runs.spec import FitRecipe
+
+MINUTES = (1, 2, 4, 7, 10, 20)
+# Decisions that a method is enough, and that full fine-tuning is worth it.
+ENOUGH, WORTH = ("train", "probably"), ("everything", "probably everything")
+# Kinds of runs, whose seconds are counted.
+KINDS = ("baselines", "first runs", "seeds", "rates")
+# The number of bootstrap samples of tables and orders, for intervals.
+SAMPLES = 1000
+
+
+class Verdict(NamedTuple):
+    """The method that an answer names, or an empty string, and the answer's decision."""
+
+    method: str
+    decision: str
+
+
+def read_verdict(answer: Answer) -> Verdict:
+    methods = dict(answer.runs[["title", "method"]].itertuples(index=False))
+    decision, candidate = answer.decision or "", answer.candidate
+    if decision in WORTH:
+        return Verdict(methods[answer.compared.reference], decision)
+    named = candidate is not None and decision in ENOUGH
+    return Verdict(methods[candidate.title] if candidate and named else "", decision)
+
+
+def read_true_scores(table: RecordedTable) -> dict[str, float]:
+    """Average the test scores of each method over all seeds or folds.
+
+    Of the learning rates that are recorded for all of them, the rate with the best mean dev score
+    is used.
+    """
+    scores = defaultdict[str, dict[float | None, list[tuple[float, float]]]](dict)
+    planned = table.plans[WHOLE]
+    largest = max(run.train_rows for run in planned)
+    for run in planned:
+        for rate in table.recorded_rates[run.method] if run.train_rows == largest else ():
+            spec = run.spec.with_learning_rate(rate) if rate else run.spec
+            if recorded := table.runs.get(spec.id):
+                test = recorded.about["test"].get(table.metric, math.nan)
+                both = recorded.about["score"], test
+                scores[run.method].setdefault(rate, []).append(both)
+    found = {}
+    for method, by_rate in scores.items():
+        most = max(map(len, by_rate.values()))
+        means = [np.mean(both, 0) for both in by_rate.values() if len(both) == most]
+        found[method] = float(max(means, key=lambda both: both[0])[1])
+    return found
+
+
+def is_true(verdict: Verdict, truth: Mapping[str, float]) -> bool:
+    """Return whether the named method is truly within the margin of full fine-tuning.
+
+    *Full is worth it* is true if no other method is within the margin.
+    """
+    lowest = truth[FULL] - MARGIN
+    if verdict.decision in WORTH:
+        return not any(score >= lowest for name, score in truth.items() if name != verdict.method)
+    return truth[verdict.method] >= lowest
+
+
+def contradict(first: Answer, second: Answer) -> bool:
+    """Return whether somebody who acted on one answer is told the opposite by the other.
+
+    *Full is worth it* contradicts an answer that names a smaller method. Two answers that name
+    different smaller methods contradict each other if, in one of them, the method that the other
+    names has a probability below `POSSIBLE`.
+    """
+    one, other = read_verdict(first), read_verdict(second)
+    if "" in (one.method, other.method) or one.method == other.method:
+        return False
+    if (one.decision in WORTH) != (other.decision in WORTH):
+        return True
+    pairs = ((first, second.candidate), (second, first.candidate))
+    chances = [
+        answer.compared.methods[named.title].chance
+        for answer, named in pairs
+        if named and named.title in answer.compared.methods
+    ]
+    return any(chance < POSSIBLE for chance in chances)
+
+
+def measure(
+    table: RecordedTable, policy: Policy, orders: Sequence[Sequence[int]]
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each order of seeds and each number of minutes that is recorded."""
+    truth = read_true_scores(table)
+    settings = table.settings[policy.settings]
+    for order in orders:
+        found: dict[int, dict[str, Any]] = {}
+        replays: dict[str, Any] = {}
+        for minutes in filter(settings.__contains__, MINUTES):
+            plan = settings[minutes]
+            if plan not in replays:
+                planned = order_seeds(table.plans[plan], order)
+                replays[plan] = replay(table, planned, policy, MINUTES[-1])
+            replayed, end = replays[plan], seconds_of_training(minutes)
+            moments = [moment for moment in replayed.moments if moment.seconds <= end]
+            if replayed.known >= end and moments:
+                kinds = count_seconds(table, replayed, end)
+                found[minutes] = judge(moments, truth) | kinds | {"minutes": minutes}
+        last = found.get(MINUTES[-1])
+        for row in found.values():
+            row["oracle"] = math.nan
+            if row["method"] not in ("", FULL):
+                row["oracle"] = find_oracle_seconds(table, policy, order, row["method"])
+            about = {"table": table.name, "order": str(order)}
+            against = contradict(row["answer"], last["answer"]) if last else None
+            values = {name: value for name, value in row.items() if name != "answer"}
+            yield values | about | {"contradicts_longest": against}
+
+
+def find_oracle_seconds(
+    table: RecordedTable, policy: Policy, order: Sequence[int], method: str
+) -> float:
+    """Return the seconds until the answer is ``method`` if only it and full fine-tuning train.
+
+    Nobody knows this method in advance. All learning rates are the recommended ones. If the answer
+    does not follow from these runs, the seconds are NaN.
+    """
+    kept = [run for run in table.plans[WHOLE] if run.method in (FULL, method)]
+    fixed = [
+        run.replace(search=None, spec=run.spec.with_learning_rate(middle_rate(run.search)))
+        if run.search
+        else run
+        for run in kept
+    ]
+    moments, _, _ = replay(table, order_seeds(fixed, order), policy, MINUTES[-1])
+    named = (m.seconds for m in moments if read_verdict(m.answer).method == method)
+    return next(named, math.nan)
+
+
+def judge(moments: Sequence[Moment], truth: Mapping[str, float]) -> dict[str, Any]:
+    """Judge the last answer of a call, and compare it with the answers before it."""
+    verdicts = [read_verdict(moment.answer) for moment in moments]
+    last, names = verdicts[-1], [verdict.method for verdict in verdicts]
+    answer = moments[-1].answer
+    kept = len([*itertools.takewhile(last.method.__eq__, reversed(names))])
+    return {
+        "answer": answer,
+        "method": last.method,
+        "decision": last.decision,
+        "answered": bool(last.method),
+        "true": is_true(last, truth) if last.method else None,
+        "worth": last.decision in WORTH,
+        "contradicts": any(contradict(moment.answer, answer) for moment in moments),
+        "renames": len({*names} - {""}) > 1,
+        "seconds_to_final": moments[names.index(last.method)].seconds,
+        "seconds_to_kept": moments[-kept].seconds,
+    }
+
+
+def count_seconds(table: RecordedTable, replayed: Replay, end: float) -> dict[str, float]:
+    """Sum the recorded seconds of each kind of run that ended in time."""
+    seconds, first = dict.fromkeys(KINDS, 0.0), set[tuple]()
+    for ended, run in replayed.ended:
+        kind = "seeds"
+        if isinstance(run.spec.recipe, FitRecipe):
+            kind = "baselines"
+        elif run.spec.recipe.learning_rate not in table.recommended_rates[run.method]:
+            kind = "rates"
+        elif run.setting not in first:
+            kind = "first runs"
+            first.add(run.setting)
+        if ended <= end:
+            seconds[kind] += table.runs[run.spec.id].about["seconds"]
+    return seconds
+
+
+def list_orders(number: int) -> list[list[int]]:
+    """List orders of five seeds. All begin with the same seed, whose searches are recorded."""
+    orders = [[0, *rest] for rest in itertools.permutations(range(1, 5))]
+    random.Random(0).shuffle(orders)
+    return orders[:number]
+
+
+def summarise(rows: pd.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
+    """Map each policy and number of minutes to shares of calls, with intervals.
+
+    ``answered`` is the share of calls that end with an answer, ``true`` the share of these answers
+    that are true, ``contradicts`` the share of calls whose answer contradicts an earlier answer of
+    the call, ``contradicts_longest`` the answer of the longest call, ``renames`` the share of calls
+    that name several methods, ``seconds_to_final`` the mean seconds until the last answer was first
+    given, and ``oracle`` those of `find_oracle_seconds`.
+    Intervals are from bootstrap samples of tables.
+    """
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for (policy, minutes), own in rows.groupby(["policy", "minutes"], sort=False):
+        values: dict[str, Any] = {"tables": own["table"].nunique(), "calls": len(own)}
+        for name in MEANS:
+            values[name] = _mean(own[name])
+            values[f"{name}_interval"] = _bootstrap(own, name)
+        values["seconds"] = {kind: _mean(own[kind]) for kind in KINDS}
+        found.setdefault(str(policy), {})[str(minutes)] = values
+    return found
+
+
+SHARES = ("answered", "true", "contradicts", "contradicts_longest", "renames")
+MEANS = (*SHARES, "seconds_to_final", "oracle")
+
+
+def _mean(values: pd.Series) -> float | None:
+    known = values.dropna().astype(float)
+    return round(float(known.mean()), 4) if len(known) else None
+
+
+def _bootstrap(rows: pd.DataFrame, column: str) -> list[float] | None:
+    """Compute the 95 % interval of a mean over tables, from samples of tables."""
+    known = rows.dropna(subset=[column])
+    sums = known.astype({column: float}).groupby("table")[column].agg(["sum", "count"]).to_numpy()
+    if not len(sums):
+        return None
+    drawn = np.random.default_rng(0).integers(len(sums), size=(SAMPLES, len(sums)))
+    totals = sums[drawn].sum(1)
+    ends = np.quantile(totals[:, 0] / totals[:, 1], [0.025, 0.975])
+    return [round(float(end), 4) for end in ends]

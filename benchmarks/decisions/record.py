@@ -1,0 +1,289 @@
+"""Train the runs of a table, and record what a replay needs: seconds, predictions and test scores.
+
+Runs are trained by subtune's own steps, two at a time on one core each. A recorded run is skipped,
+so an interrupted command continues where it stopped.
+"""
+
+import json
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import cache
+from itertools import chain
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import datasets
+import numpy as np
+
+from benchmarks.decisions.measures import MINUTES
+from benchmarks.decisions.recorded import WHOLE, pack_table, read_results
+from benchmarks.decisions.tables import TABLES, Source, write_table
+from subtune.comparison import Options, pace
+from subtune.comparison.first_configuration import EXPERIMENT, write_first_configuration
+from subtune.config.checks import read_config
+from subtune.core.errors import SubtuneError, format_allowed
+from subtune.core.process import prepare_device
+from subtune.data.load import row_encoder
+from subtune.data.sources import make_columns, task_reader
+from subtune.methods.roles import is_classifier
+from subtune.models.dimensions import read_dimensions
+from subtune.models.encoder import load_spec_encoder
+from subtune.runs import records
+from subtune.runs.learning_rates import best_rate, follow_search, middle_rate
+from subtune.runs.spec import PlannedRun, RunSpec
+from subtune.share.predict import fit_text_regression
+from subtune.steps import dataset, model, tokens
+from subtune.steps.context import Context, plan_and_check
+from subtune.steps.jobs import list_files, run_job
+from subtune.steps.train import make_trainer
+from subtune.tasks.examples import Examples
+from subtune.tasks.sentences import TEXT_COLUMNS
+from subtune.training.checkpoints import Checkpoints
+from subtune.training.evaluation import score_splits
+from subtune.training.recorded_runs import predict_logits
+
+# A time limit that no setting exceeds.
+NO_LIMIT = 100_000
+
+
+def record_tables(
+    names: Sequence[str] | None, glue: Path, ud_ewt: Path, folder: Path, end: float
+) -> Iterator[str]:
+    """Record tables until the time ``end``, and yield a line for each run and each table."""
+    for name in names or TABLES:
+        if name not in TABLES:
+            raise SubtuneError(f"--tables: {format_allowed(name, TABLES)}")
+        own = folder / name
+        paths = write_table(name, Source(glue, ud_ewt), own / "tables")
+        write_configurations(name, paths, own)
+        plans, settings = read_plans(own)
+        test, runs = paths["test"], own / "runs"
+        for line in record_table(own, plans, test, end):
+            yield f"{name}: {line}"
+        results = read_results(runs)
+        yield f"{name}: {pack_table(name, results, plans, settings, read_encoder_size(own))}"
+
+
+def write_configurations(name: str, paths: Mapping[str, Path], folder: Path) -> None:
+    """Write the configurations that `compare` makes for each time limit, unless they exist.
+
+    The pace is measured once, so that the choices do not differ by chance.
+    """
+    measured = list[pace.MeasuredPace]()
+    measure = pace.measure_paces
+
+    def measure_once(*arguments: Any) -> pace.MeasuredPace:
+        if not measured:
+            measured.append(measure(*arguments))
+        return measured[0]
+
+    options, splits = TABLES[name].options, {"train": paths["train"]}
+    splits |= {"validation": paths["dev"]} if "dev" in paths else {}
+    for plan, minutes in [(WHOLE, NO_LIMIT), *((f"now-{m}", m) for m in MINUTES)]:
+        target = folder / f"{plan}.yaml"
+        if not target.exists():
+            with patch.object(pace, "measure_paces", measure_once):
+                given = Options(**options, minutes=minutes)
+                results = str((folder / "results" / plan).resolve())
+                _ = [*write_first_configuration(splits, given, target, results, None, True)]
+
+
+def read_plans(
+    folder: Path,
+) -> tuple[dict[str, Sequence[PlannedRun]], dict[str, dict[int, str]]]:
+    """Read the plans of all configurations, and the plan of each policy and time limit."""
+    plans: dict[str, Sequence[PlannedRun]] = {}
+    settings = defaultdict[str, dict[int, str]](dict)
+    for path in [folder / f"{WHOLE}.yaml", *sorted(folder.glob("*-*.yaml"))]:
+        planned = open_context(path).plan.experiments[EXPERIMENT]
+        keys = [run.key for run in planned]
+        same = (name for name, runs in plans.items() if [run.key for run in runs] == keys)
+        name = next(same, path.stem)
+        plans.setdefault(name, planned)
+        policy, _, minutes = path.stem.rpartition("-")
+        if policy:
+            settings[policy][int(minutes)] = name
+    return plans, dict(settings)
+
+
+def read_encoder_size(folder: Path) -> int:
+    """Read the number of parameters of the model of a table's runs."""
+    context = open_context(folder / f"{WHOLE}.yaml")
+    [location] = context.plan.model_ids.values()
+    return read_dimensions(Path(context.layout.model(location))).parameters
+
+
+@cache
+def open_context(configuration: Path) -> Context:
+    return plan_and_check(read_config(configuration))
+
+
+def record_table(folder: Path, plans: Iterable[str], test: Path, end: float) -> Iterator[str]:
+    """Train the missing runs of a table's plans until the time ``end``, and yield a line for each.
+
+    Args:
+        folder: the directory of the table.
+        plans: the names of the plans.
+        test: the test set.
+    """
+    results = folder / "runs"
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        running: dict[Future[float], PlannedRun] = {}
+        for name in plans:
+            configuration = folder / f"{name}.yaml"
+            context = open_context(configuration)
+            prepare_inputs(context)
+            while time.time() < end:
+                scores = {run: found.about["score"] for run, found in read_results(results).items()}
+                busy = {run.spec.id for run in running.values()}
+                needed = list_needed_runs(context.plan.experiments[EXPERIMENT], scores)
+                for run in [run for run in needed if run.spec.id not in busy][: 2 - len(running)]:
+                    target = results / f"{run.spec.id}.npz"
+                    future = pool.submit(train_run, configuration, run.json_types, test, target)
+                    running[future] = run
+                if not running:
+                    break
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    run, seconds = running.pop(future), future.result()
+                    rate = run.spec.recipe.learning_rate
+                    yield f"{name}  {run.method}  seed {run.seed}  rate {rate}  {seconds:.0f} s"
+
+
+def list_needed_runs(
+    planned: Iterable[PlannedRun], scores: Mapping[str, float]
+) -> list[PlannedRun]:
+    """List missing runs: all seeds with the recommended rate, searches, and better rates."""
+    repeated, searched = list[tuple[int, PlannedRun]](), list[PlannedRun]()
+    positions: dict[tuple, int] = {}
+    better: dict[tuple, float | None] = {}
+    for run in planned:
+        position = positions[run.setting] = positions.get(run.setting, -1) + 1
+        spec = run.spec
+        if run.search:
+            spec = spec.with_learning_rate(middle_rate(run.search))
+            rates = list[float]()
+            # All orders of seeds begin with the first seed, so only its searches are needed.
+            if position == 0:
+                tried, rates = follow_search(run.search, lambda spec: scores.get(spec.id))
+                better[run.setting] = None if rates else best_rate(run.search, tried)
+            if rate := better[run.setting]:
+                rates = [rate]
+            specs = map(run.spec.with_learning_rate, rates)
+            searched += [run.replace(spec=spec, search=None) for spec in specs]
+        repeated.append((position, run.replace(spec=spec, search=None)))
+    ordered = [run for _, run in sorted(repeated, key=lambda pair: pair[0])]
+    # A regression on embeddings has one run for all seeds.
+    distinct = {run.spec.id: run for run in ordered + searched}
+    return [run for run_id, run in distinct.items() if run_id not in scores]
+
+
+def prepare_inputs(context: Context) -> None:
+    """Write the dataset, the model and the token ids of all runs, unless they exist."""
+    for job in chain(*(step.jobs(context) for step in (dataset, model, tokens))):
+        if not all(Path(path).exists() for path in list_files(job.outputs)):
+            run_job(job)
+
+
+def train_run(configuration: Path, run: Mapping[str, Any], test: Path, target: Path) -> float:
+    """Train a run, score it on the test set, and write its result. Return its CPU seconds."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    prepare_device(1)
+    planned, context = PlannedRun.model_validate(run), open_context(configuration)
+    spec, store = planned.spec, Path(context.layout.records())
+    train = _open_trainer(configuration, spec.tokens.id, spec.reads_texts)
+    start = time.process_time()
+    train([spec])
+    # Programs on the same cores change the time of the clock, but hardly the CPU time.
+    seconds = time.process_time() - start
+    arrays, about = read_result(store, spec)
+    about |= {"method": planned.method, "seed": planned.seed, "train_rows": planned.train_rows}
+    about |= {"seconds": round(seconds, 2), "test": {}}
+    if not about["diverged"]:
+        about["test"] = score_on_test_set(configuration, spec, test)
+    draft = target.with_suffix(".draft")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with draft.open("wb") as file:
+        np.savez(file, about=np.array(json.dumps(about)), **arrays)
+    draft.rename(target)
+    (store / spec.id / records.DELTA).unlink()
+    return seconds
+
+
+@cache
+def _open_trainer(configuration: Path, tokens_id: str, reads_texts: bool) -> Any:
+    context = open_context(configuration)
+    run = _find_run(context, tokens_id, reads_texts)
+    checkpoints = Checkpoints(Path(context.layout.checkpoints()) / str(os.getpid()), 3600)
+    store = Path(context.layout.records())
+    return make_trainer(context.training_inputs([run]), store, checkpoints, lambda line: None, 1)
+
+
+def _find_run(context: Context, tokens_id: str, reads_texts: bool = False) -> PlannedRun:
+    planned = context.plan.experiments[EXPERIMENT]
+    return next(
+        run
+        for run in planned
+        if (run.spec.tokens.id, run.spec.reads_texts) == (tokens_id, reads_texts)
+    )
+
+
+def read_result(store: Path, spec: RunSpec) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read what a replay needs from a record: the arrays and ``about`` of a `RecordedRun`."""
+    outcome, history = records.read_outcome(store, spec.id), records.read_epochs(store, spec.id)
+    sizes, fold = records.read_sizes(store, spec.id), spec.recipe.fold
+    about: dict[str, Any] = {
+        "id": spec.id,
+        "score": records.read_score(store, spec),
+        "learning_rate": spec.recipe.learning_rate,
+        "fold": fold.number if fold else None,
+        "history": history,
+        "classifier": sum(size for name, size in sizes.items() if is_classifier(name)),
+        **{name: outcome[name] for name in ("best_epoch", "trainable", "diverged")},
+    }
+    if outcome["diverged"]:
+        return {}, about
+    best = records.read_recorded_predictions(store, spec.id)
+    by_epoch = records.read_predictions_of_epochs(store, spec.id)
+    names = [name for name in by_epoch if name.startswith("logit_")]
+    logits = np.stack([by_epoch[name] for name in names], -1)
+    logits = logits.reshape(int(by_epoch["epoch"].max()), -1, len(names))
+    labels, is_multilabel = best["label"], best["label"].dtype == object
+    if is_multilabel:
+        labels = np.array([[n in {*row} for n in range(len(names))] for row in labels])
+    # Metrics of classes depend on the predicted classes only.
+    predictions = logits > 0 if is_multilabel else logits.argmax(-1).astype(np.int8)
+    if len(names) == 1:
+        predictions = logits[..., 0].astype(np.float32)
+    return {"predictions": predictions, "idx": best["idx"].astype(np.int32), "label": labels}, about
+
+
+@cache
+def _read_test_set(configuration: Path, test: Path, tokens_id: str) -> Any:
+    """Read the columns of the test set, and its token ids."""
+    context = open_context(configuration)
+    spec = _find_run(context, tokens_id).spec
+    task = spec.tokens.data.task
+    rows = [*task_reader(task).read(task, test, True)]
+    columns = make_columns(task, rows, labelled=True, source=str(test))
+    encode = row_encoder(task, Path(context.layout.model(spec.model.id)), spec.tokens.max_length)
+    return columns, datasets.Dataset.from_dict(encode(columns, columns["idx"]))
+
+
+def score_on_test_set(configuration: Path, spec: RunSpec, test: Path) -> dict[str, float]:
+    """Score a recorded run on the test set, at its best epoch, in all metrics of its task."""
+    context = open_context(configuration)
+    columns, split = _read_test_set(configuration, test, spec.tokens.id)
+    if spec.reads_texts:
+        texts = [columns[name] for name in TEXT_COLUMNS if name in columns]
+        examples = Examples(split)
+        logits = fit_text_regression(context.layout, spec).predict_logits(texts)
+    else:
+        encoder = load_spec_encoder(spec, context.layout.model(spec.model.id))
+        examples, logits = predict_logits(Path(context.layout.records()), spec, encoder, split)
+    task = spec.tokens.data.task
+    return score_splits(task, {"test": examples}, {"test": logits}).scores["test"]

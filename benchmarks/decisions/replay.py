@@ -1,0 +1,197 @@
+"""Replay comparisons: the loop of `subtune.compare`, with recorded runs in place of training.
+
+The clock advances by recorded seconds. A replay reads no file and trains nothing.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from benchmarks.decisions.recorded import RecordedTable
+from subtune.analysis.answer import Answer
+from subtune.comparison.loop import Loop, train_until_stopped
+from subtune.comparison.next_runs import Progress
+from subtune.comparison.recorded_results import find_unlikely_methods
+from subtune.comparison.workers import EndedJob
+from subtune.runs.spec import PlannedRun
+from subtune.steps.jobs import Job
+
+# Measured with `compare` on two cores: the seconds before the first run starts, the seconds that
+# a job takes in addition to training, and the seconds that are reserved for the results.
+SECONDS_BEFORE, SECONDS_OF_A_JOB, SECONDS_OF_RESULTS = 14.0, 0.3, 8.0
+WORKERS = 2
+
+
+class Policy(NamedTuple):
+    """A rule that chooses the settings and the order of runs.
+
+    Attributes:
+        settings: the name of the policy that chooses the settings.
+        progress: the class of the progress, which joins runs with their records.
+        rank: ranks the missing runs, as `subtune.comparison.next_runs.rank_missing_runs`.
+    """
+
+    settings: str
+    progress: type[Progress]
+    rank: Callable[[Progress, Any], Sequence[tuple[Any, list[PlannedRun]]]]
+
+
+class Moment(NamedTuple):
+    """The answer after some seconds."""
+
+    seconds: float
+    answer: Answer
+
+
+class Replay(NamedTuple):
+    """A replayed comparison.
+
+    Attributes:
+        moments: the answers as they came.
+        ended: the runs, each with the seconds after which it ended.
+        known: the seconds until a run was needed that is not recorded. What follows is unknown.
+    """
+
+    moments: list[Moment]
+    ended: list[tuple[float, PlannedRun]]
+    known: float
+
+
+@dataclass
+class ReplayedTime:
+    """The time limit of a replay, whose clock is advanced by `ReplayedWorkers`."""
+
+    time_limit: float
+    elapsed_seconds: float = SECONDS_BEFORE
+
+
+@dataclass
+class ReplayedWorkers:
+    """Workers whose jobs take the recorded seconds of their runs.
+
+    Attributes:
+        ended: the scores of the runs that have ended, by id.
+        bought: the runs that have ended, each with its end in seconds.
+        missing: the ids of runs that are needed, but not recorded. The replay ends before them.
+        known: the seconds until a missing run was needed.
+    """
+
+    table: RecordedTable
+    clock: ReplayedTime
+    number: int = WORKERS
+    ends: list[tuple[float, Job]] = field(default_factory=list)
+    ended: dict[str, float] = field(default_factory=dict)
+    bought: list[tuple[float, PlannedRun]] = field(default_factory=list)
+    missing: set[str] = field(default_factory=set)
+    known: float = math.inf
+
+    @property
+    def running(self) -> list[Job]:
+        return [job for _, job in self.ends]
+
+    def find_lack_of_memory(self, job: Job) -> None:
+        return None
+
+    def start(self, job: Job, log: Path) -> None:
+        ids = [run.spec.id for run in job.spec["runs"]]
+        self.missing.update(run for run in ids if run not in self.table.runs)
+        seconds = math.inf
+        if not self.missing:
+            seconds = sum(self.table.runs[run].about["seconds"] for run in ids)
+        self.ends.append((self.clock.elapsed_seconds + SECONDS_OF_A_JOB + seconds, job))
+
+    def next_end(self, seconds: float) -> EndedJob | None:
+        self.ends.sort(key=lambda pair: pair[0])
+        if self.missing or self.ends[0][0] > seconds_of_training(self.clock.time_limit / 60):
+            self.known = self.clock.elapsed_seconds if self.missing else math.inf
+            self.clock.elapsed_seconds = self.clock.time_limit
+            return None
+        self.clock.elapsed_seconds, job = self.ends.pop(0)
+        for run in job.spec["runs"]:
+            self.ended[run.spec.id] = self.table.runs[run.spec.id].about["score"]
+            self.bought.append((self.clock.elapsed_seconds, run))
+        return EndedJob(job)
+
+
+class ReplayedLoop(Loop):
+    """The loop of a replay.
+
+    Attributes:
+        moments: the answers as they came.
+    """
+
+    def __init__(
+        self,
+        table: RecordedTable,
+        planned: Sequence[PlannedRun],
+        policy: Policy,
+        clock: Any,
+        workers: ReplayedWorkers,
+    ):
+        layout = SimpleNamespace(log=lambda step, job: f"{step}-{job}")
+        super().__init__(SimpleNamespace(layout=layout), clock)  # type: ignore[arg-type]
+        self.progress = policy.progress(planned, {}, set())
+        self.writer = SimpleNamespace(write_early=lambda recorded, now: None)  # type: ignore[assignment]
+        self._table, self._policy, self._workers = table, policy, workers
+        self.moments: list[Moment] = []
+
+    @property
+    def seconds_of_training(self) -> float:
+        return seconds_of_training(self.clock.time_limit / 60)
+
+    def read_scores(self) -> None:
+        self.progress.scores.update(self._workers.ended)
+
+    def next_jobs(self, running: Iterable[Job] = ()) -> Iterator[Job]:
+        started = {run.spec.id for job in running for run in job.spec["runs"]}
+        for _, runs in self._policy.rank(self.progress, self.unlikely):
+            groups: dict[Any, list[PlannedRun]] = {}
+            for run in runs:
+                if run.spec.id not in started:
+                    groups.setdefault(run.spec.sharing_key({}, on_gpu=False), []).append(run)
+            for group in groups.values():
+                yield Job("train", group[0].spec.id, {"runs": group}, {}, {}, {})
+
+    def find_answer(self) -> None:
+        joined = self.progress.join_recorded_runs()
+        answer = self._table.find_answer(joined)
+        self.unlikely = find_unlikely_methods([answer])
+        # The loop reports a changed answer.
+        self.answer = str(len(self.moments))
+        self.moments.append(Moment(self.clock.elapsed_seconds, answer))
+
+    def report_progress(self) -> None:
+        """Print nothing. `moments` has the answers."""
+
+
+def replay(
+    table: RecordedTable, planned: Sequence[PlannedRun], policy: Policy, minutes: float
+) -> Replay:
+    """Replay one comparison."""
+    clock = ReplayedTime(60 * minutes)
+    workers = ReplayedWorkers(table, clock)
+    state = ReplayedLoop(table, planned, policy, clock, workers)
+    train_until_stopped(state, workers, lambda: None)  # type: ignore[arg-type]
+    return Replay(state.moments, workers.bought, workers.known)
+
+
+def seconds_of_training(minutes: float) -> float:
+    """Return the seconds after which no run ends in time, because results are written."""
+    return 60 * minutes - SECONDS_OF_RESULTS
+
+
+def order_seeds(planned: Sequence[PlannedRun], order: Sequence[int]) -> list[PlannedRun]:
+    """Train the seeds or folds of each setting in another order. Searches use the first one."""
+    by_setting: dict[Any, list[PlannedRun]] = {}
+    for run in planned:
+        by_setting.setdefault(run.setting, []).append(run)
+    ordered = []
+    for runs in by_setting.values():
+        own = [runs[position] for position in order if position < len(runs)]
+        for run in own:
+            search = run.search and run.search.replace(run=own[0].spec)
+            ordered.append(run.replace(search=search))
+    return ordered

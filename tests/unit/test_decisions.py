@@ -1,0 +1,157 @@
+"""Replayed comparisons give the answers of the runs from which they are replayed."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from benchmarks.decisions import measures, record, recorded, tables
+from benchmarks.decisions.measures import judge, list_orders, read_true_scores
+from benchmarks.decisions.policies import POLICIES
+from benchmarks.decisions.recorded import ENDING, RECORDS, WHOLE, RecordedTable
+from benchmarks.decisions.replay import order_seeds, replay
+
+from subtune.analysis.answer import find_answers
+from subtune.runs.learning_rates import join_recorded_runs
+from subtune.steps import scores
+from tests.helpers.examples import sentences
+
+SPLITS = {"train": 24, "validation": 12, "test": 12}
+
+
+@pytest.fixture(scope="module", params=["dev set", "folds"])
+def recording(request, tmp_path_factory, tiny_bert) -> tuple[Path, RecordedTable]:
+    """The configuration of a small comparison, and the recording of its runs."""
+    folder = tmp_path_factory.mktemp("recording")
+    rows = iter(sentences(sum(SPLITS.values())))
+    for split, number in SPLITS.items():
+        lines = [f'"{next(rows)}",{"good" if n % 2 else "bad"}' for n in range(number)]
+        (folder / f"{split}.csv").write_text("\n".join(["text,label", *lines, ""]))
+    splits = ["train"] if request.param == "folds" else ["train", "validation"]
+    experiment = {
+        "models": ["tiny"],
+        "tasks": ["films"],
+        "methods": {
+            "full": [1e-3],
+            "bitfit": {"search": [1e-3, 1e-2, 1e-1]},
+            "embeddings": None,
+        },
+        "seeds": [0, 1],
+        "epochs": 3,
+        "batch_size": 8,
+        "max_length": 16,
+    }
+    if request.param == "folds":
+        experiment["folds"] = 3
+    task = {"files": {split: str(folder / f"{split}.csv") for split in splits}}
+    task |= {"text": ["text"], "labels": ["bad", "good"], "metrics": ["accuracy"]}
+    config = {
+        "results": str(folder / "results"),
+        "models": {"tiny": {"path": str(tiny_bert)}},
+        "tasks": {"films": task},
+        "experiments": {"mine": experiment},
+    }
+    configuration = folder / f"{WHOLE}.yaml"
+    configuration.write_text(yaml.safe_dump(config))
+    context = record.open_context(configuration)
+    record.prepare_inputs(context)
+    planned, results = context.plan.experiments["mine"], folder / "runs"
+    while True:
+        known = recorded.read_results(results)
+        found = {run: values.about["score"] for run, values in known.items()}
+        missing = record.list_needed_runs(planned, found)
+        if not missing:
+            break
+        for run in missing:
+            target = results / f"{run.spec.id}.npz"
+            record.train_run(configuration, run.json_types, folder / "test.csv", target)
+    settings = {"now": {4: WHOLE}}
+    size = record.read_encoder_size(folder)
+    return configuration, RecordedTable("films", known, {WHOLE: planned}, settings, size)
+
+
+def test_recorded_runs_give_the_answer_of_their_records(recording):
+    configuration, table = recording
+    context = record.open_context(configuration)
+    store, planned = Path(context.layout.records()), table.plans[WHOLE]
+    for run in table.runs:
+        # Of the deltas, which are not kept, only the size is read.
+        (store / run / "delta.safetensors").touch()
+    [job] = scores.jobs(context)
+    known = {run: values.about["score"] for run, values in table.runs.items()}
+    # After one seed or fold of each method, after all of them, and with a searched rate.
+    by_time = [run.spec.with_learning_rate(1e-2) if run.search else run.spec for run in planned]
+    few = {run.id: known[run.id] for run in by_time if run.seed == 0}
+    for some in (few, {run.id: known[run.id] for run in by_time}, known):
+        joined = join_recorded_runs(planned, lambda run, some=some: some.get(run.id))
+        _, _, chosen, row_scores = scores.collect_run_scores(job, joined)
+        [slow] = find_answers(chosen, row_scores)
+        fast = table.find_answer(joined)
+        assert fast.decision == slow.decision
+        for title, candidate in slow.compared.methods.items():
+            same = fast.compared.methods[title]
+            assert same.chance == pytest.approx(candidate.chance, nan_ok=True)
+            assert same.difference == pytest.approx(candidate.difference, nan_ok=True)
+            assert (same.sort_key, same.seeds) == (candidate.sort_key, candidate.seeds)
+
+
+def test_runs_are_scored_on_the_test_set(recording):
+    _, table = recording
+    found = read_true_scores(table)
+    assert {*found} == {"full", "bitfit", "embeddings"}
+    assert all(0 <= score <= 1 for score in found.values())
+
+
+def test_a_packed_table_is_read_as_it_was(recording, tmp_path, monkeypatch):
+    _, table = recording
+    monkeypatch.setattr(recorded, "RECORDS", tmp_path)
+    given = table.runs, table.plans, table.settings, table.encoder_size
+    again = recorded.read_table(recorded.pack_table("films", *given))
+    assert (again.name, again.settings, again.plans) == ("films", table.settings, table.plans)
+    for run, values in table.runs.items():
+        assert again.runs[run].about == values.about
+        assert all(map(np.array_equal, again.runs[run][1:], values[1:]))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_longer_replay_begins_like_a_shorter_one(recording, policy):
+    _, table = recording
+    planned = order_seeds(table.plans[WHOLE], [1, 0])
+    long, short = (replay(table, planned, POLICIES[policy], minutes) for minutes in (20, 0.5))
+    seconds = [moment.seconds for moment in long.moments]
+    assert seconds == sorted(seconds)
+    assert [moment.seconds for moment in short.moments] == seconds[: len(short.moments)]
+    # Searches are recorded for the first seed only.
+    assert long.known < np.inf
+
+
+def test_all_recorded_tables_can_be_replayed():
+    paths = sorted(RECORDS.glob(f"*{ENDING}"))
+    assert {path.name.removesuffix(ENDING) for path in paths} <= {*tables.TABLES}
+    for path in paths:
+        table = recorded.read_table(path)
+        truth = read_true_scores(table)
+        planned = order_seeds(table.plans[WHOLE], list_orders(1)[0])
+        replayed = replay(table, planned, POLICIES["now"], minutes=10)
+        assert judge(replayed.moments, truth)["method"] in {"", *truth}
+        assert replayed.known >= 240
+
+
+def test_rows_of_a_group_are_in_one_split(tmp_path, monkeypatch):
+    import pandas as pd
+
+    frame = pd.DataFrame({"text": map(str, range(90)), "label": "x", "author": [*"abcdefghi"] * 10})
+    table = tables.Table(40, 20, lambda source: frame, {"group": "author"})
+    monkeypatch.setitem(tables.TABLES, "authors", table)
+    paths = tables.write_table("authors", tables.Source(tmp_path, tmp_path), tmp_path)
+    splits = [set(pd.read_csv(path)["author"]) for path in paths.values()]
+    assert sum(map(len, splits)) == len(set.union(*splits))
+
+
+def test_an_answer_is_true_if_the_named_method_is_within_the_margin_on_the_test_set():
+    truth = {"full": 0.9, "bitfit": 0.89, "frozen": 0.8}
+    verdict = measures.Verdict
+    assert measures.is_true(verdict("bitfit", "train"), truth)
+    assert not measures.is_true(verdict("frozen", "probably"), truth)
+    assert not measures.is_true(verdict("full", "everything"), truth)
+    assert measures.is_true(verdict("full", "probably everything"), truth | {"bitfit": 0.8})
