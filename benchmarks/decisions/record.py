@@ -4,7 +4,6 @@ Runs are trained by subtune's own steps, two at a time on one core each. A recor
 so an interrupted command continues where it stopped.
 """
 
-import json
 import os
 import time
 from collections import defaultdict
@@ -21,7 +20,20 @@ import datasets
 import numpy as np
 
 from benchmarks.decisions.measures import MINUTES
-from benchmarks.decisions.recorded import WHOLE, pack_table, read_results
+from benchmarks.decisions.recorded import (
+    ARRAYS,
+    ENDING,
+    FOLDER,
+    NONE,
+    RECORDS,
+    WHOLE,
+    RecordedRun,
+    RecordedTable,
+    pack_table,
+    read_results,
+    read_table,
+    write_result,
+)
 from benchmarks.decisions.tables import TABLES, Source, write_table
 from subtune.comparison import Options, pace
 from subtune.comparison.first_configuration import EXPERIMENT, write_first_configuration
@@ -58,15 +70,30 @@ def record_tables(
     for name in names or TABLES:
         if name not in TABLES:
             raise SubtuneError(f"--tables: {format_allowed(name, TABLES)}")
-        own = folder / name
+        own = (folder / name).resolve()
         paths = write_table(name, Source(glue, ud_ewt), own / "tables")
+        if (RECORDS / f"{name}{ENDING}").exists():
+            unpack_table(read_table(RECORDS / f"{name}{ENDING}"), own)
         write_configurations(name, paths, own)
         plans, settings = read_plans(own)
-        test, runs = paths["test"], own / "runs"
-        for line in record_table(own, plans, test, end):
+        for line in record_table(own, plans, paths["test"], end):
             yield f"{name}: {line}"
-        results = read_results(runs)
-        yield f"{name}: {pack_table(name, results, plans, settings, read_encoder_size(own))}"
+        texts = {path.stem: path.read_text("utf-8") for path in own.glob("*.yaml")}
+        texts = {plan: text.replace(str(own), FOLDER) for plan, text in texts.items()}
+        results, size = read_results(own / "runs"), read_encoder_size(own)
+        yield f"{name}: {pack_table(RecordedTable(name, results, plans, settings, size, texts))}"
+
+
+def unpack_table(table: RecordedTable, folder: Path) -> None:
+    """Write the configurations and results of a table to its directory, unless they exist."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for plan, text in table.configurations.items():
+        if not (folder / f"{plan}.yaml").exists():
+            (folder / f"{plan}.yaml").write_text(text.replace(FOLDER, str(folder)))
+    for run, recorded in table.runs.items():
+        target = folder / "runs" / f"{run}.npz"
+        if not target.exists():
+            write_result(target, recorded)
 
 
 def write_configurations(name: str, paths: Mapping[str, Path], folder: Path) -> None:
@@ -89,7 +116,7 @@ def write_configurations(name: str, paths: Mapping[str, Path], folder: Path) -> 
         if not target.exists():
             with patch.object(pace, "measure_paces", measure_once):
                 given = Options(**options, minutes=minutes)
-                results = str((folder / "results" / plan).resolve())
+                results = str(folder / "results" / plan)
                 _ = [*write_first_configuration(splits, given, target, results, None, True)]
 
 
@@ -205,11 +232,7 @@ def train_run(configuration: Path, run: Mapping[str, Any], test: Path, target: P
     about |= {"seconds": round(seconds, 2), "test": {}}
     if not about["diverged"]:
         about["test"] = score_on_test_set(configuration, spec, test)
-    draft = target.with_suffix(".draft")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with draft.open("wb") as file:
-        np.savez(file, about=np.array(json.dumps(about)), **arrays)
-    draft.rename(target)
+    write_result(target, RecordedRun(about, **arrays))
     (store / spec.id / records.DELTA).unlink()
     return seconds
 
@@ -246,7 +269,7 @@ def read_result(store: Path, spec: RunSpec) -> tuple[dict[str, Any], dict[str, A
         **{name: outcome[name] for name in ("best_epoch", "trainable", "diverged")},
     }
     if outcome["diverged"]:
-        return {}, about
+        return dict.fromkeys(ARRAYS, NONE), about
     best = records.read_recorded_predictions(store, spec.id)
     by_epoch = records.read_predictions_of_epochs(store, spec.id)
     names = [name for name in by_epoch if name.startswith("logit_")]

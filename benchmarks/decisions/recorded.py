@@ -36,7 +36,8 @@ RECORDS = Path(__file__).parent / "records"
 ENDING = ".npz.xz"
 # The plan with all rows, methods, seeds and searches.
 WHOLE = "whole"
-# The arrays of a run. A run that diverged has none.
+FOLDER = "FOLDER-OF-THE-TABLE"
+# The arrays of a run. They are empty if the run diverged.
 ARRAYS = ("predictions", "idx", "label")
 NONE = np.zeros((0, 0))
 
@@ -62,7 +63,11 @@ class RecordedRun(NamedTuple):
 class RecordedTable:
     """The recorded runs of a table, by id, and the plans of its settings, by name.
 
-    ``settings`` maps a policy and a number of minutes to the name of the plan that `compare` makes.
+    Attributes:
+        settings: maps a policy and a number of minutes to the name of the plan of `compare`.
+        encoder_size: the number of parameters of the encoder.
+        configurations: maps names of configurations to their texts, in which `FOLDER` is the
+            table's directory.
     """
 
     name: str
@@ -70,6 +75,7 @@ class RecordedTable:
     plans: Mapping[str, Sequence[PlannedRun]]
     settings: Mapping[str, Mapping[int, str]]
     encoder_size: int
+    configurations: Mapping[str, str] = field(default_factory=dict)
     _scores: dict[tuple[str, int | None], tuple[float, int, np.ndarray]] = field(
         default_factory=dict
     )
@@ -189,34 +195,38 @@ def read_results(folder: Path) -> dict[str, RecordedRun]:
     for path in sorted(folder.glob("*.npz")):
         with np.load(path, allow_pickle=False) as loaded:
             about = json.loads(str(loaded["about"]))
-            found[about["id"]] = RecordedRun(about, *(loaded.get(part, NONE) for part in ARRAYS))
+            found[about["id"]] = RecordedRun(about, *(loaded.get(name, NONE) for name in ARRAYS))
     return found
 
 
-def pack_table(
-    name: str,
-    runs: Mapping[str, RecordedRun],
-    plans: Mapping[str, Sequence[PlannedRun]],
-    settings: Mapping[str, Mapping[int, str]],
-    encoder_size: int,
-) -> Path:
+def write_result(target: Path, run: RecordedRun) -> None:
+    """Write the result of a single run. The file is complete or does not exist."""
+    arrays: dict[str, Any] = {name: getattr(run, name) for name in ARRAYS}
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_suffix(".draft")
+    with draft.open("wb") as file:
+        np.savez(file, about=np.array(json.dumps(run.about)), **arrays)
+    draft.rename(target)
+
+
+def pack_table(table: RecordedTable) -> Path:
     """Write the file of a table, and return its path."""
     arrays: dict[str, Any] = {
-        f"{run}/{part}": values
-        for run, recorded in sorted(runs.items())
-        for part, values in zip(ARRAYS, recorded[1:], strict=True)
-        if values.size
+        f"{run}/{name}": getattr(recorded, name)
+        for run, recorded in sorted(table.runs.items())
+        for name in ARRAYS
     }
     described = {
-        "plans": {plan: [run.json_types for run in planned] for plan, planned in plans.items()},
-        "settings": settings,
-        "encoder_size": encoder_size,
-        "runs": {run: recorded.about for run, recorded in sorted(runs.items())},
+        "plans": {plan: [run.json_types for run in runs] for plan, runs in table.plans.items()},
+        "settings": table.settings,
+        "encoder_size": table.encoder_size,
+        "configurations": table.configurations,
+        "runs": {run: recorded.about for run, recorded in sorted(table.runs.items())},
     }
     stream = io.BytesIO()
     np.savez(stream, about=np.array(json.dumps(described)), **arrays)
     RECORDS.mkdir(exist_ok=True)
-    target = RECORDS / f"{name}{ENDING}"
+    target = RECORDS / f"{table.name}{ENDING}"
     # The arrays of different runs are alike, so one compressed stream is smallest.
     target.write_bytes(lzma.compress(stream.getvalue(), preset=9))
     return target
@@ -227,7 +237,7 @@ def read_table(path: Path) -> RecordedTable:
     with np.load(io.BytesIO(lzma.decompress(path.read_bytes())), allow_pickle=False) as loaded:
         about = json.loads(str(loaded["about"]))
         runs = {
-            run: RecordedRun(values, *(loaded.get(f"{run}/{part}", NONE) for part in ARRAYS))
+            run: RecordedRun(values, *(loaded[f"{run}/{name}"] for name in ARRAYS))
             for run, values in about["runs"].items()
         }
     plans = {
@@ -239,5 +249,5 @@ def read_table(path: Path) -> RecordedTable:
         policy: {int(minutes): plan for minutes, plan in by_minutes.items()}
         for policy, by_minutes in about["settings"].items()
     }
-    name = path.name.removesuffix(ENDING)
-    return RecordedTable(name, runs, plans, settings, about["encoder_size"])
+    name, size = path.name.removesuffix(ENDING), about["encoder_size"]
+    return RecordedTable(name, runs, plans, settings, size, about["configurations"])

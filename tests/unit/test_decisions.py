@@ -65,9 +65,9 @@ def recording(request, tmp_path_factory, tiny_bert) -> tuple[Path, RecordedTable
         for run in missing:
             target = results / f"{run.spec.id}.npz"
             record.train_run(configuration, run.json_types, folder / "test.csv", target)
-    settings = {"now": {4: WHOLE}}
+    settings, texts = {"now": {4: WHOLE}}, {WHOLE: configuration.read_text()}
     size = record.read_encoder_size(folder)
-    return configuration, RecordedTable("films", known, {WHOLE: planned}, settings, size)
+    return configuration, RecordedTable("films", known, {WHOLE: planned}, settings, size, texts)
 
 
 def test_recorded_runs_give_the_answer_of_their_records(recording):
@@ -105,12 +105,16 @@ def test_runs_are_scored_on_the_test_set(recording):
 def test_a_packed_table_is_read_as_it_was(recording, tmp_path, monkeypatch):
     _, table = recording
     monkeypatch.setattr(recorded, "RECORDS", tmp_path)
-    given = table.runs, table.plans, table.settings, table.encoder_size
-    again = recorded.read_table(recorded.pack_table("films", *given))
+    again = recorded.read_table(recorded.pack_table(table))
     assert (again.name, again.settings, again.plans) == ("films", table.settings, table.plans)
+    assert again.configurations == table.configurations
     for run, values in table.runs.items():
         assert again.runs[run].about == values.about
         assert all(map(np.array_equal, again.runs[run][1:], values[1:]))
+    record.unpack_table(again, tmp_path / "films")
+    assert {*recorded.read_results(tmp_path / "films" / "runs")} == {*table.runs}
+    text = (tmp_path / "films" / f"{WHOLE}.yaml").read_text()
+    assert text == table.configurations[WHOLE].replace(recorded.FOLDER, str(tmp_path / "films"))
 
 
 @pytest.mark.parametrize("policy", POLICIES)

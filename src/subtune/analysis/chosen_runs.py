@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.intervals import LEVEL
+from subtune.analysis.intervals import LEVEL, student_quantile
 from subtune.methods import masked_name, method_title
 from subtune.runs import records
 
@@ -183,8 +183,6 @@ def curve_verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
 def _exceeds_noise(changes: np.ndarray, rows: int) -> bool:
     noise = 0.5 / math.sqrt(rows)
     if len(changes) >= FEWEST_SEEDS:
-        # Importing scipy is slow.
-        from scipy import stats
-
-        noise = stats.t.ppf((1 + LEVEL) / 2, len(changes) - 1) * stats.sem(changes)
+        error = changes.std(ddof=1) / math.sqrt(len(changes))
+        noise = student_quantile((1 + LEVEL) / 2, len(changes) - 1) * error
     return bool(changes.mean() > noise)
