@@ -2,9 +2,9 @@
 
     python -m benchmarks.decisions replay
 
-Thirteen tables are trained out once: all methods, five seeds or folds, and learning-rate searches.
-A replay runs the loop of `compare` on these records, with a clock that advances by recorded
-seconds. ``record`` trains the missing runs:
+Tables are trained out once: all methods, five seeds or folds, and learning-rate searches. A replay
+runs the loop of `compare` on these records, with a clock that advances by recorded seconds.
+``record`` trains the missing runs of all tables:
 
     python -m benchmarks.decisions record --glue-dir data/glue --ud-ewt-dir data/ud_ewt --minutes 60
 """

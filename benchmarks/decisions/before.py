@@ -1,7 +1,8 @@
 """The former policy of `compare`: the best of three learning rates, and then more seeds.
 
-This is `subtune.comparison.next_runs` of commit 27679c30, with the `join_recorded_runs` of this
-commit. The settings of this policy were chosen by that commit, too: fewer epochs, then fewer rows.
+The order of runs and their join with records are those of commit 27679c30. Answers follow the
+present rules. Tables without a recording of the former settings use the present ones for 10 and 20
+minutes, which have about as many epochs.
 """
 
 import math

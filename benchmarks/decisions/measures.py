@@ -24,14 +24,14 @@ from subtune.analysis.candidates import POSSIBLE
 from subtune.config.schema import MARGIN
 from subtune.methods import FULL
 from subtune.runs.learning_rates import middle_rate
-from subtune.runs.spec import FitRecipe
+from subtune.runs.spec import FitRecipe, PlannedRun
 
 MINUTES = (1, 2, 4, 7, 10, 20)
 # Decisions that a method is enough, and that full fine-tuning is worth it.
 ENOUGH, WORTH = ("train", "probably"), ("everything", "probably everything")
 # Kinds of runs, whose seconds are counted.
 KINDS = ("baselines", "first runs", "seeds", "rates")
-# The number of bootstrap samples of tables and orders, for intervals.
+# The number of bootstrap samples of tables, for intervals.
 SAMPLES = 1000
 
 
@@ -71,7 +71,8 @@ def read_true_scores(table: RecordedTable) -> dict[str, float]:
     for method, by_rate in scores.items():
         most = max(map(len, by_rate.values()))
         means = [np.mean(both, 0) for both in by_rate.values() if len(both) == most]
-        found[method] = float(max(means, key=lambda both: both[0])[1])
+        scored = [both for both in means if not np.isnan(both).any()]
+        found[method] = float(max(scored, key=lambda both: both[0])[1]) if scored else math.nan
     return found
 
 
@@ -112,7 +113,7 @@ def measure(
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each order of seeds and each number of minutes that is recorded."""
     truth = read_true_scores(table)
-    settings = table.settings[policy.settings]
+    settings = table.settings.get(policy.settings, {})
     for order in orders:
         found: dict[int, dict[str, Any]] = {}
         replays: dict[str, Any] = {}
@@ -120,7 +121,8 @@ def measure(
             plan = settings[minutes]
             if plan not in replays:
                 planned = order_seeds(table.plans[plan], order)
-                replays[plan] = replay(table, planned, policy, MINUTES[-1])
+                longest = max(limit for limit, name in settings.items() if name == plan)
+                replays[plan] = replay(table, planned, policy, longest)
             replayed, end = replays[plan], seconds_of_training(minutes)
             moments = [moment for moment in replayed.moments if moment.seconds <= end]
             if replayed.known >= end and moments:
@@ -130,7 +132,8 @@ def measure(
         for row in found.values():
             row["oracle"] = math.nan
             if row["method"] not in ("", FULL):
-                row["oracle"] = find_oracle_seconds(table, policy, order, row["method"])
+                planned = order_seeds(table.plans[settings[row["minutes"]]], order)
+                row["oracle"] = find_oracle_seconds(table, policy, planned, row["method"])
             about = {"table": table.name, "order": str(order)}
             against = contradict(row["answer"], last["answer"]) if last else None
             values = {name: value for name, value in row.items() if name != "answer"}
@@ -138,21 +141,21 @@ def measure(
 
 
 def find_oracle_seconds(
-    table: RecordedTable, policy: Policy, order: Sequence[int], method: str
+    table: RecordedTable, policy: Policy, planned: Sequence[PlannedRun], method: str
 ) -> float:
     """Return the seconds until the answer is ``method`` if only it and full fine-tuning train.
 
     Nobody knows this method in advance. All learning rates are the recommended ones. If the answer
     does not follow from these runs, the seconds are NaN.
     """
-    kept = [run for run in table.plans[WHOLE] if run.method in (FULL, method)]
+    kept = [run for run in planned if run.method in (FULL, method)]
     fixed = [
         run.replace(search=None, spec=run.spec.with_learning_rate(middle_rate(run.search)))
         if run.search
         else run
         for run in kept
     ]
-    moments, _, _ = replay(table, order_seeds(fixed, order), policy, MINUTES[-1])
+    moments, _, _ = replay(table, fixed, policy, MINUTES[-1])
     named = (m.seconds for m in moments if read_verdict(m.answer).method == method)
     return next(named, math.nan)
 
@@ -172,8 +175,9 @@ def judge(moments: Sequence[Moment], truth: Mapping[str, float]) -> dict[str, An
         "worth": last.decision in WORTH,
         "contradicts": any(contradict(moment.answer, answer) for moment in moments),
         "renames": len({*names} - {""}) > 1,
-        "seconds_to_final": moments[names.index(last.method)].seconds,
-        "seconds_to_kept": moments[-kept].seconds,
+        # Without an answer, there is no such time.
+        "seconds_to_final": moments[names.index(last.method)].seconds if last.method else None,
+        "seconds_to_kept": moments[-kept].seconds if last.method else None,
     }
 
 
@@ -208,7 +212,8 @@ def summarise(rows: pd.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
     that are true, ``contradicts`` the share of calls whose answer contradicts an earlier answer of
     the call, ``contradicts_longest`` the answer of the longest call, ``renames`` the share of calls
     that name several methods, ``seconds_to_final`` the mean seconds until the last answer was first
-    given, and ``oracle`` those of `find_oracle_seconds`.
+    given, ``seconds_to_kept`` until it was given for good, and ``oracle`` those of
+    `find_oracle_seconds`.
     Intervals are from bootstrap samples of tables.
     """
     found: dict[str, dict[str, dict[str, Any]]] = {}
@@ -223,7 +228,7 @@ def summarise(rows: pd.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 SHARES = ("answered", "true", "contradicts", "contradicts_longest", "renames")
-MEANS = (*SHARES, "seconds_to_final", "oracle")
+MEANS = (*SHARES, "seconds_to_final", "seconds_to_kept", "oracle")
 
 
 def _mean(values: pd.Series) -> float | None:

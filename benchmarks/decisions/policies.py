@@ -14,24 +14,23 @@ def rank_again(
 ) -> list[tuple[Any, list]]:
     """Rank the missing runs of a model in the order of ``key`` instead of that of `Stage`."""
     ranked = rank_missing_runs(progress, unlikely)
-    return sorted(ranked, key=lambda group: (group[0].model, *key(group[0]), group[0]))
+    return sorted(ranked, key=lambda group: (group[0].unlikely, *key(group[0]), group[0]))
 
 
 def rates_after_two_seeds(rank: Rank) -> tuple[float, ...]:
     """Search after the second seed of every method."""
-    return (rank.position if rank.stage is Stage.SEEDS else 1.5,)
+    return (rank.position if rank.stage <= Stage.MORE_SEEDS else 1.5,)
 
 
 def rates_of_full_after_two_seeds(rank: Rank) -> tuple[float, ...]:
     """Search for full fine-tuning after the second seed, and for the other methods at the end."""
     searches = rank.stage is Stage.RATES and not rank.after_full
-    return (1.5 if searches else rank.position + 100 * (rank.stage is not Stage.SEEDS),)
+    return (1.5 if searches else rank.position + 100 * (rank.stage > Stage.MORE_SEEDS),)
 
 
-def three_seeds_of_full(rank: Rank) -> tuple[float, ...]:
+def full_two_seeds_ahead(rank: Rank) -> tuple[float, ...]:
     """Train each seed of full fine-tuning two seeds earlier, because every method needs it."""
-    earlier = 0 if rank.after_full else 1.5
-    return (rank.stage, rank.position - earlier)
+    return (rank.stage > Stage.MORE_SEEDS, rank.position - (0 if rank.after_full else 1.5))
 
 
 POLICIES = {
@@ -39,6 +38,6 @@ POLICIES = {
     "now": Policy("now", Progress, rank_missing_runs),
     **{
         rule.__name__: Policy("now", Progress, partial(rank_again, rule))
-        for rule in (rates_after_two_seeds, rates_of_full_after_two_seeds, three_seeds_of_full)
+        for rule in (rates_after_two_seeds, rates_of_full_after_two_seeds, full_two_seeds_ahead)
     },
 }

@@ -187,20 +187,15 @@ def list_needed_runs(
     """List missing runs: all seeds with the recommended rate, searches, and better rates."""
     repeated, searched = list[tuple[int, PlannedRun]](), list[PlannedRun]()
     positions: dict[tuple, int] = {}
-    better: dict[tuple, float | None] = {}
     for run in planned:
         position = positions[run.setting] = positions.get(run.setting, -1) + 1
         spec = run.spec
         if run.search:
             spec = spec.with_learning_rate(middle_rate(run.search))
-            rates = list[float]()
-            # All orders of seeds begin with the first seed, so only its searches are needed.
-            if position == 0:
-                tried, rates = follow_search(run.search, lambda spec: scores.get(spec.id))
-                better[run.setting] = None if rates else best_rate(run.search, tried)
-            if rate := better[run.setting]:
-                rates = [rate]
-            specs = map(run.spec.with_learning_rate, rates)
+            tried, rates = follow_search(run.search, lambda spec: scores.get(spec.id))
+            specs = [run.search.run.with_learning_rate(rate) for rate in rates]
+            if not rates:
+                specs = [run.spec.with_learning_rate(best_rate(run.search, tried))]
             searched += [run.replace(spec=spec, search=None) for spec in specs]
         repeated.append((position, run.replace(spec=spec, search=None)))
     ordered = [run for _, run in sorted(repeated, key=lambda pair: pair[0])]
@@ -293,7 +288,9 @@ def _read_test_set(configuration: Path, test: Path, tokens_id: str) -> Any:
     task = spec.tokens.data.task
     rows = [*task_reader(task).read(task, test, True)]
     columns = make_columns(task, rows, labelled=True, source=str(test))
-    encode = row_encoder(task, Path(context.layout.model(spec.model.id)), spec.tokens.max_length)
+    tokens = spec.tokens
+    directory = Path(context.layout.model(spec.model.id))
+    encode = row_encoder(task, directory, tokens.max_length, tokens.doc_stride, tokens.apart)
     return columns, datasets.Dataset.from_dict(encode(columns, columns["idx"]))
 
 

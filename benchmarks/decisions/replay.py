@@ -72,6 +72,8 @@ class ReplayedTime:
 class ReplayedWorkers:
     """Workers whose jobs take the recorded seconds of their runs.
 
+    The runs of a job take as long as one after another, although they share some of their work.
+
     Attributes:
         ended: the scores of the runs that have ended, by id.
         bought: the runs that have ended, each with its end in seconds.
@@ -184,14 +186,13 @@ def seconds_of_training(minutes: float) -> float:
 
 
 def order_seeds(planned: Sequence[PlannedRun], order: Sequence[int]) -> list[PlannedRun]:
-    """Train the seeds or folds of each setting in another order. Searches use the first one."""
+    """Train the seeds or folds of each setting in another order, which begins with the first one.
+
+    Therefore searches, which use the first seed or fold, stay the same.
+    """
     by_setting: dict[Any, list[PlannedRun]] = {}
     for run in planned:
         by_setting.setdefault(run.setting, []).append(run)
-    ordered = []
-    for runs in by_setting.values():
-        own = [runs[position] for position in order if position < len(runs)]
-        for run in own:
-            search = run.search and run.search.replace(run=own[0].spec)
-            ordered.append(run.replace(search=search))
-    return ordered
+    return [
+        runs[position] for runs in by_setting.values() for position in order if position < len(runs)
+    ]

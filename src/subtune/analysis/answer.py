@@ -86,7 +86,10 @@ def build_answer(question: tuple[str, str, str], runs: pd.DataFrame) -> Answer:
     is_finished = bool((done["run"] >= done["planned"]).all())
     decision, candidate = choose_method(compared, margin)
     if candidate and _find_rising(runs, compared, candidate):
-        decision = "undecided"
+        known = [
+            c for c in compared.methods.values() if c.studies and c.title != compared.reference
+        ]
+        decision, candidate = "undecided", max(known, key=lambda c: c.chance, default=candidate)
     studies: tuple[Study, ...] = ()
     is_open = decision not in ("train", "everything") and compared.full and is_finished
     if candidate and is_open and len(candidate.seeds) > 1:
@@ -265,10 +268,6 @@ def _advise_next_step(answer: Answer) -> str:
         return "Add a method that trains fewer parameters, such as `layernorm`."
     if runs.loc[runs["is_full"], "one_answer"].any():
         return f"{full} gives the same prediction for every example: {TUNE}."
-    if rising := _find_rising(runs, compared, candidate):
-        names = " and ".join(map(_name_in_sentence, rising))
-        verb = "still improves" if len(rising) == 1 else "still improve"
-        return f"{names} {verb} in the last epoch: train for more epochs."
     with_full = compared.with_full.values()
     if better := [c for c in with_full if c.difference.low > 0 and c.encoder_size >= 0]:
         best = max(better, key=lambda candidate: candidate.difference.mean)
@@ -280,6 +279,10 @@ def _advise_next_step(answer: Answer) -> str:
         few = f"Only {done} of {planned} {unit}s {'is' if done == 1 else 'are'} compared"
         missing = few if done < planned else f"Some {unit}s are missing"
         return f"{missing}: run the same command with more minutes."
+    if rising := _find_rising(runs, compared, candidate):
+        names = " and ".join(map(_name_in_sentence, rising))
+        verb = "still improves" if len(rising) == 1 else "still improve"
+        return f"{names} {verb} in the last epoch: set more `epochs`."
     if len(candidate.seeds) == 1:
         return f"One {unit} is not enough: use more, such as `seeds: [0, 1, 2]`."
     more = [f"{answer.more_rows:,} more {candidate.judged_by}"] if answer.more_rows else []

@@ -116,6 +116,8 @@ def write_first_configuration(
         if len(experiment.seeds) < len(usual.seeds):
             unit = "folds" if folds else "seeds"
             part = f" for {len(experiment.seeds)} of {len(usual.seeds)} {unit}"
+        if experiment.methods != chosen.with_every_run.methods:
+            part += " with the recommended learning rates"
         experiment = chosen.with_every_run
     if folds:
         yield from messages.describe_folds(facts, folds, len(experiment.seeds))

@@ -238,7 +238,7 @@ def train_within_time_limit(context: Context, clock: TimeLimit, workers: Workers
         if is_old and state.answer:
             print_line(f"the newest answer: {state.answer}")
     stop.join()
-    if not is_complete:
+    if not (is_complete or interrupted):
         for line in _describe_runs(state, workers.number):
             print_line(line)
 
@@ -246,13 +246,15 @@ def train_within_time_limit(context: Context, clock: TimeLimit, workers: Workers
 def train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], str | None]) -> None:
     """Train runs until all are recorded, the time is up, or ``stopping`` returns a signal."""
     clock, next_line = state.clock, float(SECONDS_BETWEEN_LINES)
-    answered, seconds_of_answer = 0, 0.0
+    answered, seconds_of_answer = set[str](), 0.0
     while clock.elapsed_seconds < state.seconds_of_training and not stopping():
         # Methods that are unlikely to be the answer start last, even if this is known from the
         # runs of an earlier call.
-        before, recorded = state.answer, len(state.progress.join_recorded_runs())
+        # A better learning rate replaces runs, so their number may stay the same.
+        before = state.answer
+        recorded = {row["run"] for row in state.progress.join_recorded_runs()}
         start = clock.elapsed_seconds
-        if recorded > answered and start < state.seconds_of_training - seconds_of_answer:
+        if recorded != answered and start < state.seconds_of_training - seconds_of_answer:
             state.find_answer()
             answered, seconds_of_answer = recorded, clock.elapsed_seconds - start
         if state.answer != before or clock.elapsed_seconds >= next_line:
@@ -356,14 +358,17 @@ def _describe_runs(state: Loop, workers: int) -> Iterator[str]:
     planned = Counter((run.model_name, run.method) for run in tuning)
     rows = [(row["model"], row["method"]) for row in progress.join_recorded_runs()]
     trained = Counter(method for method in rows if method in planned)
+    full = [method for method in planned if method[1] == FULL]
+    if not full:
+        return
     unit = "folds" if tuning[0].spec.recipe.fold else "seeds"
-    fewest, most = DEFAULTS.fewest_seeds, max(planned.values())
-    if all(trained[method] < fewest for method in planned if method[1] == FULL):
+    most, fewest = planned[full[0]], min(DEFAULTS.fewest_seeds, planned[full[0]])
+    if all(trained[method] < fewest for method in full):
         needed = sum(seconds[run.setting] / planned[run.model_name, run.method] for run in tuning)
         minutes = math.ceil((OTHER_SECONDS + fewest * needed / workers) / 60)
         yield (
-            f"fine-tuning was not tried in earnest, which takes {fewest} {unit} of {FULL}: use "
-            f"--minutes {max(minutes, math.floor(state.clock.time_limit / 60) + 1)}"
+            f"fine-tuning was not tried in earnest: full fine-tuning has fewer than {fewest} "
+            f"{unit}; those of all methods take about {format_count(minutes, 'more minute')}"
         )
     if trained:
         searches = {run.search.id: run.search for run in tuning if run.search}
@@ -374,12 +379,12 @@ def _describe_runs(state: Loop, workers: int) -> Iterator[str]:
             f"{min(trained.values())} of {most} {unit} each; learning rates {rates}"
         )
     ranked = rank_missing_runs(progress, state.unlikely)
-    missing = [(rank.stage is Stage.RATES, run) for rank, runs in ranked for run in runs]
+    every = [(rank.stage, run) for rank, runs in ranked for run in runs]
+    missing = [(stage, run) for stage, run in every if (run.model_name, run.method) in planned]
     ends = accumulate(seconds[run.setting] for _, run in missing)
     possible = takewhile(lambda end: end < 60 * MORE_MINUTES * workers, ends)
-    added = Counter(is_rate for (is_rate, _), _ in zip(missing, possible, strict=False))
+    added = Counter(stage is Stage.RATES for (stage, _), _ in zip(missing, possible, strict=False))
+    kinds = {f"other {unit}": added[False], "other learning rates": added[True]}
     if added:
-        yield (
-            f"{MORE_MINUTES} more minutes would train about {added[False]} runs of other {unit} "
-            f"and {added[True]} with other learning rates"
-        )
+        parts = [f"{format_count(n, 'run')} with {kind}" for kind, n in kinds.items() if n]
+        yield f"{MORE_MINUTES} more minutes would train about {' and '.join(parts)}"

@@ -115,6 +115,8 @@ def reduction_lines(
     if len(chosen.seeds) < len(usual.seeds):
         unit = "folds" if chosen.folds else "seeds"
         changes.append(f"{len(chosen.seeds)} {unit} instead of {len(usual.seeds)}")
+    if any(rates != usual.methods[method] for method, rates in chosen.methods.items()):
+        changes.append("no search of learning rates")
     if chosen.max_length < usual.max_length:
         window = f"max_length {chosen.max_length} instead of {usual.max_length}"
         changes.append(f"{window}, {describe_cut_texts(lengths)}")
@@ -135,6 +137,6 @@ def time_lines(
     yield f"time: about {format_duration(seconds)}{part}, {how}"
     if seconds > 60 * minutes:
         yield (
-            f"these runs take longer than {format_duration(60 * minutes)}, so not all of them will "
-            f"finish: use --minutes {math.ceil(seconds / 60)} or a smaller model (--model)"
+            f"these runs take longer than {format_duration(60 * minutes)}: use --minutes "
+            f"{math.ceil(seconds / 60)} or a smaller model (--model)"
         )

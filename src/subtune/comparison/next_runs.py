@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from subtune.comparison import DEFAULTS
 from subtune.methods import FULL
 from subtune.runs.learning_rates import (
     best_rate,
@@ -20,28 +21,33 @@ Method = tuple[str, str]
 
 
 class Stage(IntEnum):
-    """The stages in which the runs of a model are trained."""
+    """The stages of a comparison. All models complete a stage before the next one begins."""
 
-    SEEDS = 1
-    """every method with its recommended learning rate, one seed or fold after another"""
-    FEWER_ROWS = 2
+    BASELINES = 0
+    """each regression that trains nothing in the encoder, once"""
+    FIRST_SEEDS = 1
+    """the first `fewest_seeds` seeds or folds of each method, with recommended learning rates"""
+    MORE_SEEDS = 2
+    """the other seeds or folds, with recommended learning rates"""
+    FEWER_ROWS = 3
     """baselines on fewer training examples"""
-    RATES = 3
-    """other learning rates, and then the remaining seeds or folds with better rates"""
+    RATES = 4
+    """other learning rates, and then the other seeds or folds with better rates"""
 
 
 class Rank(NamedTuple):
     """The rank of a run. Runs with smaller ranks are trained first.
 
     Attributes:
-        model: 0 for the first run of each baseline; otherwise the number of the model, from 1.
-            Methods that are unlikely to be the answer have higher numbers than all models.
+        unlikely: whether the method is unlikely to be the answer.
+        model: the position of the model, sorted by the score of its baseline.
         position: the position of the seed or fold.
         after_full: False for full fine-tuning, True for all other methods.
     """
 
-    model: int
+    unlikely: bool
     stage: Stage
+    model: int
     position: int
     after_full: bool
 
@@ -84,15 +90,15 @@ def rank_missing_runs(
 ) -> list[tuple[Rank, list[PlannedRun]]]:
     """Rank the runs that are not recorded yet, the most useful first.
 
-    The baselines of each model (regressions that train nothing in the encoder) come first, on the
-    first seed or fold. Then the models are trained one after another, starting with the best
-    baseline, each in the order of `Stage`. On each seed or fold, full fine-tuning comes first.
-    TF-IDF, which has no model, is ranked with the first model. Methods that are ``unlikely`` to be
-    the answer come last, except full fine-tuning. Each returned run has a single learning rate
-    instead of a search.
+    Models are trained in each `Stage` one after another, starting with the best baseline. On each
+    seed or fold, full fine-tuning comes first. TF-IDF, which has no model, is ranked with the first
+    model. If a method's first run diverges, its search begins immediately. Methods that are
+    ``unlikely`` to be the answer come last, except full fine-tuning. Each returned run has a single
+    learning rate instead of a search.
     """
     order, known = progress.model_order(), {*progress.scores}
     positions: dict[tuple, int] = {}
+    diverged = dict[tuple, bool]()
     ranked = defaultdict[Rank, list[PlannedRun]](list)
 
     def add_run(rank: Rank, run: RunSpec, planned: PlannedRun) -> None:
@@ -101,27 +107,31 @@ def rank_missing_runs(
             ranked[rank].append(planned.replace(spec=run, search=None))
 
     for planned in progress.planned:
-        method = planned.model_name, planned.method
-        position = positions[planned.setting] = positions.get(planned.setting, -1) + 1
+        method, setting = (planned.model_name, planned.method), planned.setting
+        position = positions[setting] = positions.get(setting, -1) + 1
         if method in progress.left_out:
             continue
-        model = 1 if planned.spec.reads_texts else 1 + order.index(planned.model_name)
+        model = 0 if planned.spec.reads_texts else order.index(planned.model_name)
         after_full = planned.method != FULL
-        if after_full and method in unlikely:
-            model += len(order)
-        rank = Rank(model, Stage.SEEDS, position, after_full)
+        stage = Stage.MORE_SEEDS if position >= DEFAULTS.fewest_seeds else Stage.FIRST_SEEDS
         if isinstance(planned.spec.recipe, FitRecipe):
             if planned.spec.recipe.train_rows:
-                rank = rank._replace(stage=Stage.FEWER_ROWS)
+                stage = Stage.FEWER_ROWS
             elif position == 0:
-                rank = rank._replace(model=0)
+                stage = Stage.BASELINES
+        is_unlikely = after_full and method in unlikely and stage is not Stage.BASELINES
+        rank = Rank(is_unlikely, stage, model, position, after_full)
         search = planned.search
         if not search:
             add_run(rank, planned.spec, planned)
             continue
-        add_run(rank, planned.spec.with_learning_rate(middle_rate(search)), planned)
         tried, missing = follow_search(search, progress.score)
-        rank = rank._replace(stage=Stage.RATES)
+        recommended = planned.spec.with_learning_rate(middle_rate(search))
+        diverged.setdefault(setting, math.isnan(progress.score(recommended) or 0))
+        if missing and not (position and diverged[setting]):
+            add_run(rank, recommended, planned)
+        if not diverged[setting]:
+            rank = rank._replace(stage=Stage.RATES)
         for rate in missing:
             add_run(rank._replace(position=0), search.run.with_learning_rate(rate), planned)
         if not missing:

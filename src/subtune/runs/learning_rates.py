@@ -179,12 +179,17 @@ def _result_so_far(runs: Sequence[PlannedRun], score: Score) -> dict[str, Any]:
     spec = runs[0].search
     assert spec
     tried, _ = follow_search(spec, score)
-    recorded = {
-        rate: sum(score(run.spec.with_learning_rate(rate)) is not None for run in runs)
+    scores = {
+        rate: [score(run.spec.with_learning_rate(rate)) for run in runs]
         for rate in {*tried, middle_rate(spec)}
-        if score(runs[0].spec.with_learning_rate(rate)) is not None
     }
-    most = max(recorded.values(), default=0)
-    possible = {rate: tried.get(rate, math.nan) for rate, n in recorded.items() if n == most}
+    # Runs that diverged do not count.
+    counts = {
+        rate: sum(value is not None and not math.isnan(value) for value in values)
+        for rate, values in scores.items()
+        if values[0] is not None
+    }
+    most = max(counts.values(), default=0)
+    possible = {rate: tried.get(rate, math.nan) for rate, n in counts.items() if n == most}
     rate = best_rate(spec, possible) if possible else middle_rate(spec)
     return search_result(spec, rate, tried)

@@ -118,7 +118,7 @@ def test_no_answer_depends_on_a_score_that_still_rises(method, decided):
     row = answer_of(rising)
     assert (row["decision"], row["method"]) == ("train" if decided else "undecided", "BitFit")
     name = {"full": "Full fine-tuning", "bitfit": "BitFit"}.get(method)
-    advice = f"{name} still improves in the last epoch: train for more epochs."
+    advice = f"{name} still improves in the last epoch: set more `epochs`."
     assert (row["next"] == advice) != decided
 
 

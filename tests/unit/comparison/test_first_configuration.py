@@ -114,10 +114,10 @@ def test_the_rarer_of_two_labels_is_the_one_that_f1_is_of(here, written, labels,
 
 # GLUE's task, its rows and label words, and the metric and epochs that suit it.
 REAL = [
-    ("sst2", 200, ("0", "1"), "accuracy", 20),
-    ("cola", None, ("0", "1"), "matthews_correlation", 4),
-    ("mrpc", None, ("0", "1"), "matthews_correlation", 5),
-    ("stsb", None, None, "spearmanr", 4),
+    ("sst2", 200, ("0", "1"), "accuracy", 10),
+    ("cola", None, ("0", "1"), "matthews_correlation", 3),
+    ("mrpc", None, ("0", "1"), "matthews_correlation", 4),
+    ("stsb", None, None, "spearmanr", 3),
 ]
 
 
@@ -192,13 +192,13 @@ def test_settings_fit_into_the_minutes_that_are_asked(here, written, glue_dir, m
         seconds[minutes] = sum(Estimates(planned).sweep_cost(s).seconds for s in planned.sweeps)
         experiment = checked.experiments["mine"]
         assert len(experiment.seeds) == (5 if minutes > 1 else 2)
-        assert ("reduced to fit" in said) == (minutes < 600)
+        assert ("reduced to fit" in said) == (minutes < 1)
         assert ("these runs take longer than 6 seconds" in said) == (minutes < 1)
     # A plan guesses the number of tokens from words.
     assert seconds[60] / 2 < 1.1 * 60 * 60
-    assert seconds[600] > seconds[60] > seconds[0.1]
+    assert seconds[600] >= seconds[60] > seconds[0.1]
     # Even the shortest settings take longer than seconds.
-    assert "sample of 250 of 2,000 rows for training" in said
+    assert "sample of 500 of 2,000 rows for training" in said
     assert [*experiment.methods] == ["full", "layernorm", "embeddings", "tf-idf"]
     assert "one fixed learning rate per method" in said
 

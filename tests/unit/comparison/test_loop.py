@@ -171,7 +171,8 @@ def test_a_call_says_what_was_trained_and_what_ten_minutes_would_add(state):
     first = {score_id(method, fold, 1e-3): 0.7 for method in SEARCHED for fold in (0, 1)}
     assert describe_runs(state, {run: first[run] for run in first if run != last}) == [
         "trained: 3 of 3 methods, at least 1 of 2 folds each; learning rates as recommended",
-        "10 more minutes would train about 3 runs of other folds and 1 with other learning rates",
+        "10 more minutes would train about 1 run with other folds and 3 runs with other learning "
+        "rates",
     ]
     others = {score_id(method, 0, rate): 0.5 for method in SEARCHED for rate in (1e-4, 1e-2)}
     floors = {score_id("embeddings", fold): 0.5 for fold in (0, 1)}
@@ -185,7 +186,8 @@ def test_a_call_says_what_was_trained_and_what_ten_minutes_would_add(state):
 def test_too_few_minutes_for_full_fine_tuning_are_named_with_those_that_suffice(state, scores):
     line, *_ = describe_runs(state, scores)
     assert line == (
-        "fine-tuning was not tried in earnest, which takes 2 folds of full: use --minutes 13"
+        "fine-tuning was not tried in earnest: full fine-tuning has fewer than 2 folds; those of "
+        "all methods take about 13 more minutes"
     )
 
 

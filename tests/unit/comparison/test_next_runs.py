@@ -1,6 +1,8 @@
 """What a comparison trains next, from its plan and from what is recorded."""
 
-from subtune.comparison.next_runs import rank_missing_runs
+import math
+
+from subtune.comparison.next_runs import Stage, rank_missing_runs
 from tests.helpers.comparisons import SEARCHED, progress, score_id
 
 FLOORS = {score_id("embeddings", fold): 0.6 for fold in (0, 1)}
@@ -69,6 +71,7 @@ def test_a_method_that_can_hardly_be_the_answer_is_last():
 
 def test_a_method_that_failed_is_left_out():
     found = described(rank_missing_runs(progress(FLOORS, left_out={("a", "bitfit")})))
+    assert found[:2] == ["full@0.001/0", "layernorm@0.001/0"]
     assert not any("bitfit" in runs for runs in found)
 
 
@@ -76,19 +79,29 @@ def test_nothing_is_left_when_everything_is_recorded():
     assert rank_missing_runs(progress(TUNED | FLOORS)) == []
 
 
-def test_methods_train_on_the_model_with_the_best_floor_first():
+def test_each_model_has_the_first_folds_before_any_model_has_other_rates():
     floors = {score_id("embeddings", 0): 0.6, score_id("embeddings", 0, model="b"): 0.8}
-    # Before the floors are there, both are trained first.
-    (_, first), *_ = rank_missing_runs(progress(models=("a", "b")))
-    assert [(run.model_name, run.method) for run in first] == [
-        ("a", "embeddings"),
-        ("b", "embeddings"),
-        ("a", "tf-idf"),
-    ]
+    every = rank_missing_runs(progress(models=("a", "b")))
+    first = [(run.model_name, run.method) for _, runs in every for run in runs][:3]
+    # Before the floors are there, both are trained first. TF-IDF belongs to no model.
+    assert sorted(first) == [("a", "embeddings"), ("a", "tf-idf"), ("b", "embeddings")]
     found = rank_missing_runs(progress(floors | {score_id("tf-idf", 0): 0.5}, models=("a", "b")))
-    models = [runs[0].model_name for _, runs in found if runs[0].method != "tf-idf"]
-    assert models == sorted(models, reverse=True)
-    # TF-IDF belongs to no model, so its other folds do not wait for the model a.
-    described_runs = described(found)
-    [place] = [n for n, runs in enumerate(described_runs) if "tf-idf/1" in runs]
-    assert place < models.index("a")
+    stages = [(rank.stage, runs[0].model_name) for rank, runs in found]
+    # The model with the best floor is the first of each stage.
+    assert [*dict.fromkeys(stages)] == [
+        (Stage.FIRST_SEEDS, "b"),
+        (Stage.FIRST_SEEDS, "a"),
+        (Stage.RATES, "b"),
+        (Stage.RATES, "a"),
+    ]
+
+
+def test_if_the_first_run_diverges_other_rates_are_tried_before_the_second_fold():
+    lost = MIDDLE | FLOORS | {score_id("bitfit", 0, 1e-3): math.nan}
+    del lost[score_id("bitfit", 1, 1e-3)]
+    found = described(rank_missing_runs(progress(lost)))
+    assert found[0] == "bitfit@0.0001/0 bitfit@0.01/0"
+    better = lost | {score_id("bitfit", 0, 1e-4): 0.7, score_id("bitfit", 0, 1e-2): 0.5}
+    better[score_id("bitfit", 0, 1e-5)] = 0.6
+    found = described(rank_missing_runs(progress(better)))
+    assert found[0] == "bitfit@0.0001/1"

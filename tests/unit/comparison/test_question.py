@@ -198,7 +198,10 @@ def test_predictions_with_the_index_in_another_order_are_refused(call, form, sco
     call(**splits, predictions=forms[form](splits[scored]["label"]))
 
 
-@pytest.mark.parametrize(("minutes", "part"), [(10_000, ""), (0.1, " for 2 of 5 folds")])
+@pytest.mark.parametrize(
+    ("minutes", "part"),
+    [(10_000, ""), (0.1, " for 2 of 5 folds with the recommended learning rates")],
+)
 def test_the_time_is_that_of_the_runs_that_it_names(call, minutes, part):
     said = call(labelled(), minutes=minutes)
     assert any(re.fullmatch(rf"time: about [^,]*\w{part}, estimated .*", line) for line in said)

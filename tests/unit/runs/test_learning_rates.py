@@ -213,6 +213,8 @@ def test_the_recorded_runs_of_a_method_have_the_best_rate_of_those_with_most_fol
     # A better rate counts once it is recorded for as many folds as the other rate.
     scores[score_id("full", 1, 1e-3)] = 0.7
     assert rates() == [1e-3, 1e-3]
+    scores[score_id("full", 1, 1e-2)] = math.nan
+    assert rates() == [1e-3, 1e-3]
     scores[score_id("full", 1, 1e-2)] = 0.6
     assert rates() == [1e-2, 1e-2]
 
