@@ -288,9 +288,9 @@ def _read_test_set(configuration: Path, test: Path, tokens_id: str) -> Any:
     task = spec.tokens.data.task
     rows = [*task_reader(task).read(task, test, True)]
     columns = make_columns(task, rows, labelled=True, source=str(test))
-    tokens = spec.tokens
+    given = spec.tokens
     directory = Path(context.layout.model(spec.model.id))
-    encode = row_encoder(task, directory, tokens.max_length, tokens.doc_stride, tokens.apart)
+    encode = row_encoder(task, directory, given.max_length, given.doc_stride, given.apart)
     return columns, datasets.Dataset.from_dict(encode(columns, columns["idx"]))
 
 
