@@ -26,8 +26,8 @@ from subtune.core.ids import content_id
 from subtune.core.process import print_line, process_age, stop_requests
 from subtune.methods import FULL
 from subtune.plan.cost import Cost
+from subtune.runs import records
 from subtune.runs.learning_rates import follow_search
-from subtune.runs.records import first_score, list_run_ids, read_outcome
 from subtune.runs.spec import FitRecipe, PlannedRun, Recipe
 from subtune.steps import dataset, fisher, model, ranking, tokens
 from subtune.steps.context import Context
@@ -124,13 +124,17 @@ class Loop:
         """Read the scores of the runs that were recorded since the last call to this method."""
         store, scores = Path(self.context.layout.records()), self.progress.scores
         task = self.progress.planned[0].spec.tokens.data.task
-        for run_id in {*list_run_ids(store)} - scores.keys():
-            scores[run_id] = first_score(read_outcome(store, run_id), task)
+        for run_id in {*records.list_run_ids(store)} - scores.keys():
+            scores[run_id] = records.first_score(records.read_outcome(store, run_id), task)
 
     def find_answer(self) -> None:
         """Update ``answer`` and ``unlikely`` from the recorded runs, unless a file is missing."""
         with contextlib.suppress(SubtuneError, OSError):
             self.answer, self.unlikely = find_answer_so_far(self.context, self.progress)
+
+    def sum_recorded_seconds(self, runs: Iterable[str]) -> float:
+        store = Path(self.context.layout.records())
+        return sum(records.total_seconds(records.read_epochs(store, run)) for run in runs)
 
     def report_progress(self) -> None:
         print_line(_format_progress(self))
@@ -353,11 +357,15 @@ def _format_progress(state: Loop) -> str:
 def _describe_runs(state: Loop, workers: int) -> Iterator[str]:
     """Yield lines about the runs that were trained, and about what more minutes would add."""
     progress, costs = state.progress, state.context.estimates.run_costs
-    seconds = {run.setting: costs[run.key].seconds for run in progress.planned}
     tuning = [run for run in progress.planned if isinstance(run.spec.recipe, Recipe)]
     planned = Counter((run.model_name, run.method) for run in tuning)
-    rows = [(row["model"], row["method"]) for row in progress.join_recorded_runs()]
-    trained = Counter(method for method in rows if method in planned)
+    every = progress.join_recorded_runs()
+    rows = [row for row in every if (row["model"], row["method"]) in planned]
+    trained = Counter((row["model"], row["method"]) for row in rows)
+    # Estimates are scaled to the recorded times. They are rough for models that were downloaded.
+    measured = state.sum_recorded_seconds(row["run"] for row in rows)
+    factor = measured / sum(costs[row["key"]].seconds for row in rows) if rows else 1
+    seconds = {run.setting: factor * costs[run.key].seconds for run in tuning}
     full = [method for method in planned if method[1] == FULL]
     if not full:
         return
@@ -379,8 +387,8 @@ def _describe_runs(state: Loop, workers: int) -> Iterator[str]:
             f"{min(trained.values())} of {most} {unit} each; learning rates {rates}"
         )
     ranked = rank_missing_runs(progress, state.unlikely)
-    every = [(rank.stage, run) for rank, runs in ranked for run in runs]
-    missing = [(stage, run) for stage, run in every if (run.model_name, run.method) in planned]
+    left = [(rank.stage, run) for rank, runs in ranked for run in runs]
+    missing = [(stage, run) for stage, run in left if run.setting in seconds]
     ends = accumulate(seconds[run.setting] for _, run in missing)
     possible = takewhile(lambda end: end < 60 * MORE_MINUTES * workers, ends)
     added = Counter(stage is Stage.RATES for (stage, _), _ in zip(missing, possible, strict=False))

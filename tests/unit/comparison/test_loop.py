@@ -159,10 +159,14 @@ def test_an_answer_that_lacks_the_last_runs_says_so(monkeypatch, lines):
 
 
 def describe_runs(state: Loop, scores: dict[str, float]) -> list[str]:
-    """Describe what was trained if each run takes four minutes, and there are two workers."""
+    """Describe what was trained if each run takes four minutes, and there are two workers.
+
+    Two minutes are estimated.
+    """
     state.progress.scores.update(scores)
-    costs = {run.key: Cost(seconds=240) for run in state.progress.planned}
+    costs = {run.key: Cost(seconds=120) for run in state.progress.planned}
     state.context.estimates = SimpleNamespace(run_costs=costs)
+    state.sum_recorded_seconds = lambda runs: 240.0 * len([*runs])
     return [*loop._describe_runs(state, 2)]
 
 
@@ -182,12 +186,17 @@ def test_a_call_says_what_was_trained_and_what_ten_minutes_would_add(state):
     )
 
 
-@pytest.mark.parametrize("scores", [{}, {score_id("full", 0, 1e-3): 0.7}])
-def test_too_few_minutes_for_full_fine_tuning_are_named_with_those_that_suffice(state, scores):
+@pytest.mark.parametrize(
+    ("scores", "minutes"), [({}, 7), ({score_id("full", 0, 1e-3): 0.7}, 13)], ids=["none", "one"]
+)
+def test_too_few_minutes_for_full_fine_tuning_are_named_with_those_that_suffice(
+    state, scores, minutes
+):
+    """Without a recorded run, the minutes are those of the estimate."""
     line, *_ = describe_runs(state, scores)
     assert line == (
         "fine-tuning was not tried in earnest: full fine-tuning has fewer than 2 folds; those of "
-        "all methods take about 13 more minutes"
+        f"all methods take about {minutes} more minutes"
     )
 
 
