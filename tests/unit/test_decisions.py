@@ -22,7 +22,9 @@ from tests.helpers.examples import sentences
 SPLITS = {"train": 24, "validation": 12, "test": 12}
 
 
-@pytest.fixture(scope="module", params=["dev set", "folds"])
+@pytest.fixture(
+    scope="module", params=["dev set", pytest.param("folds", marks=pytest.mark.nightly)]
+)
 def recording(request, tmp_path_factory, tiny_bert) -> tuple[Path, RecordedTable]:
     """The configuration of a small comparison, and the recording of its runs."""
     folder = tmp_path_factory.mktemp("recording")

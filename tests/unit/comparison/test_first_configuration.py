@@ -210,12 +210,12 @@ def test_long_texts_have_a_shorter_window_before_methods_are_dropped(here, writt
     rows = rows_of(rows=100, about="long " * 1390)
     write(here / "films-train.csv", ("sentence", "label"), rows)
     found = {}
-    for minutes in (10_000, 9, 6, 3, 0.5):
+    for minutes in (10_000, 6, 3, 0.5):
         checked, _, said = written(f"{FILMS} --minutes {minutes}")
         experiment = checked.experiments["mine"]
         found[minutes] = experiment.max_length, len(experiment.methods)
         assert "max_length 512, which truncates 100.0% of the texts and keeps 36.6% of all" in said
-    assert found == {10_000: (512, 7), 9: (512, 7), 6: (256, 7), 3: (128, 7), 0.5: (64, 4)}
+    assert found == {10_000: (512, 7), 6: (256, 7), 3: (128, 7), 0.5: (64, 4)}
     share = "which truncates 100.0% of the texts and keeps 4.6% of all tokens"
     assert f"; max_length 64 instead of 512, {share}\n" in said
     assert f"    max_length: 64  # in tokens, {share}\n" in MINE.read_text()
