@@ -6,8 +6,7 @@ minutes, which have about as many epochs.
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from subtune.runs.learning_rates import (
     best_rate,
     first_rates,
     follow_search,
+    join_runs_with_rates,
     middle_rate,
     search_result,
 )
@@ -60,7 +60,12 @@ class Progress(next_runs.Progress):
     """The planned and recorded runs, joined as before."""
 
     def join_recorded_runs(self) -> list[dict[str, Any]]:
-        return join_recorded_runs(self.planned, self.score)
+        """Join all runs that share a search at the rate with the best score so far."""
+        found: dict[str, dict[str, Any]] = {}
+        for run in self.planned:
+            if run.search and run.search.id not in found:
+                found[run.search.id] = _result_so_far(run.search, run.spec, self.score)
+        return join_runs_with_rates(self.planned, found, self.score)
 
 
 def rank_missing_runs(
@@ -76,15 +81,15 @@ def rank_missing_runs(
     that are ``unlikely`` to be the answer come last, except full fine-tuning. Each returned run has
     a single learning rate instead of a search.
     """
-    order, known = progress.model_order(), {*progress.scores}
+    return next_runs.collect_missing_runs(progress, _rank_runs(progress, unlikely))
+
+
+def _rank_runs(
+    progress: next_runs.Progress, unlikely: Collection[Method]
+) -> Iterator[tuple[Rank, RunSpec, PlannedRun]]:
+    """Yield the runs of each planned run that may be trained next, with their ranks."""
+    order = progress.model_order()
     positions: dict[tuple, int] = {}
-    ranked = defaultdict[Rank, list[PlannedRun]](list)
-
-    def add_run(rank: Rank, run: RunSpec, planned: PlannedRun) -> None:
-        if run.id not in known:
-            known.add(run.id)
-            ranked[rank].append(planned.replace(spec=run, search=None))
-
     for planned in progress.planned:
         method = planned.model_name, planned.method
         position = positions[planned.setting] = positions.get(planned.setting, -1) + 1
@@ -102,61 +107,19 @@ def rank_missing_runs(
                 first = Rank(model, Stage.RATES, 1, after_full)
                 repeated = Rank(model, Stage.FEWER_ROWS, position, after_full)
         if not planned.search:
-            add_run(repeated if position else first, planned.spec, planned)
+            yield repeated if position else first, planned.spec, planned
             continue
         search = planned.search
         if position == 0:
-            add_run(first, planned.spec.with_learning_rate(middle_rate(search)), planned)
+            yield first, planned.spec.with_learning_rate(middle_rate(search)), planned
         tried, missing = follow_search(search, progress.score)
         begun = {*first_rates(search)} <= {*tried}
         stage, next_position = (Stage.REPETITIONS, 1) if begun else (Stage.RATES, 0)
         for rate in missing:
             rank = Rank(model, stage, next_position, after_full)
-            add_run(rank, search.run.with_learning_rate(rate), planned)
+            yield rank, search.run.with_learning_rate(rate), planned
         if not missing:
-            add_run(repeated, planned.spec.with_learning_rate(best_rate(search, tried)), planned)
-    return sorted(ranked.items(), key=lambda group: group[0])
-
-
-def join_recorded_runs(planned: Sequence[PlannedRun], score: Score) -> list[dict[str, Any]]:
-    """Return a row for each planned run that is recorded, with its names and its learning rate.
-
-    All runs that share a search have the rate with the best score so far. A rate is considered only
-    if the first planned run of the search is recorded with this rate.
-
-    A row has the planned run's ``key`` and names, and the id ``run`` of its record. ``tried`` is
-    from the `search_result`, and ``planned`` is the number of seeds or folds of the run's method.
-    """
-    found: dict[str, dict[str, Any]] = {}
-    repetitions = defaultdict[tuple, set](set)
-    for run in planned:
-        if run.search and run.search.id not in found:
-            found[run.search.id] = _result_so_far(run.search, run.spec, score)
-        repetitions[run.setting].add((run.seed, run.spec.recipe.fold))
-    rows = []
-    for run in planned:
-        spec = run.with_chosen_rate(found)
-        if score(spec) is not None:
-            fold = spec.recipe.fold
-            row = {
-                "key": run.key,
-                "run": spec.id,
-                "search": run.search.id if run.search else None,
-                "model": run.model_name,
-                "task": run.task_name,
-                "method": run.method,
-                "fraction": run.fraction,
-                "scope": run.scope,
-                "train_rows": run.train_rows,
-                "fold": fold.number if fold else None,
-                "partition": fold.partition if fold else None,
-                "learning_rate": spec.recipe.learning_rate,
-                "tried": found[run.search.id]["tried"] if run.search else [],
-                "seed": run.seed,
-                "planned": len(repetitions[run.setting]),
-            }
-            rows.append(row)
-    return rows
+            yield repeated, planned.spec.with_learning_rate(best_rate(search, tried)), planned
 
 
 def _result_so_far(spec: SearchSpec, first: RunSpec, score: Score) -> dict[str, Any]:

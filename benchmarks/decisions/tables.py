@@ -152,9 +152,7 @@ TABLES: dict[str, Table] = {
     "mrpc": Table(
         300,
         200,
-        _read_glue(
-            "MRPC", {"sentence1": "#1 String", "sentence2": "#2 String", "label": "Quality"}
-        ),
+        _read_glue("MRPC", {"text": "#1 String", "text2": "#2 String", "label": "Quality"}),
         _pair,
     ),
     "stsb": Table(

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -96,16 +96,28 @@ def rank_missing_runs(
     ``unlikely`` to be the answer come last, except full fine-tuning. Each returned run has a single
     learning rate instead of a search.
     """
-    order, known = progress.model_order(), {*progress.scores}
-    positions: dict[tuple, int] = {}
-    diverged = dict[tuple, bool]()
-    ranked = defaultdict[Rank, list[PlannedRun]](list)
+    return collect_missing_runs(progress, _rank_runs(progress, unlikely))
 
-    def add_run(rank: Rank, run: RunSpec, planned: PlannedRun) -> None:
+
+def collect_missing_runs(
+    progress: Progress, ranked: Iterable[tuple[Any, RunSpec, PlannedRun]]
+) -> list[tuple[Any, list[PlannedRun]]]:
+    """Group ranked specs of planned runs by rank, without those that are recorded or repeated."""
+    groups, known = defaultdict[Any, list[PlannedRun]](list), {*progress.scores}
+    for rank, run, planned in ranked:
         if run.id not in known:
             known.add(run.id)
-            ranked[rank].append(planned.replace(spec=run, search=None))
+            groups[rank].append(planned.replace(spec=run, search=None))
+    return sorted(groups.items(), key=lambda group: group[0])
 
+
+def _rank_runs(
+    progress: Progress, unlikely: Collection[Method]
+) -> Iterator[tuple[Rank, RunSpec, PlannedRun]]:
+    """Yield the runs of each planned run that may be trained next, with their ranks."""
+    order = progress.model_order()
+    positions: dict[tuple, int] = {}
+    diverged = dict[tuple, bool]()
     for planned in progress.planned:
         method, setting = (planned.model_name, planned.method), planned.setting
         position = positions[setting] = positions.get(setting, -1) + 1
@@ -123,17 +135,16 @@ def rank_missing_runs(
         rank = Rank(is_unlikely, stage, model, position, after_full)
         search = planned.search
         if not search:
-            add_run(rank, planned.spec, planned)
+            yield rank, planned.spec, planned
             continue
         tried, missing = follow_search(search, progress.score)
         recommended = planned.spec.with_learning_rate(middle_rate(search))
         diverged.setdefault(setting, math.isnan(progress.score(recommended) or 0))
         if missing and not (position and diverged[setting]):
-            add_run(rank, recommended, planned)
+            yield rank, recommended, planned
         if not diverged[setting]:
             rank = rank._replace(stage=Stage.RATES)
         for rate in missing:
-            add_run(rank._replace(position=0), search.run.with_learning_rate(rate), planned)
+            yield rank._replace(position=0), search.run.with_learning_rate(rate), planned
         if not missing:
-            add_run(rank, planned.spec.with_learning_rate(best_rate(search, tried)), planned)
-    return sorted(ranked.items(), key=lambda group: group[0])
+            yield rank, planned.spec.with_learning_rate(best_rate(search, tried)), planned

@@ -142,12 +142,20 @@ def join_recorded_runs(planned: Sequence[PlannedRun], score: Score) -> list[dict
     from the `search_result`, and ``planned`` is the number of seeds or folds of the run's method.
     """
     sharing = defaultdict[str, list[PlannedRun]](list)
-    repetitions = defaultdict[tuple, set](set)
     for run in planned:
         if run.search:
             sharing[run.search.id].append(run)
-        repetitions[run.setting].add((run.seed, run.spec.recipe.fold))
     found = {search: _result_so_far(runs, score) for search, runs in sharing.items()}
+    return join_runs_with_rates(planned, found, score)
+
+
+def join_runs_with_rates(
+    planned: Sequence[PlannedRun], found: Mapping[str, Mapping[str, Any]], score: Score
+) -> list[dict[str, Any]]:
+    """Return the rows of `join_recorded_runs`. ``found`` maps search ids to their results."""
+    repetitions = defaultdict[tuple, set](set)
+    for run in planned:
+        repetitions[run.setting].add((run.seed, run.spec.recipe.fold))
     rows = []
     for run in planned:
         spec = run.with_chosen_rate(found)
