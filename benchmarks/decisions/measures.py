@@ -128,12 +128,13 @@ def measure(
             if replayed.known >= end and moments:
                 kinds = count_seconds(table, replayed, end)
                 found[minutes] = judge(moments, truth) | kinds | {"minutes": minutes}
-        last = found.get(MINUTES[-1])
+        last, oracles = found.get(MINUTES[-1]), dict[tuple[str, str], float]()
         for row in found.values():
-            row["oracle"] = math.nan
-            if row["method"] not in ("", FULL):
-                planned = order_seeds(table.plans[settings[row["minutes"]]], order)
-                row["oracle"] = find_oracle_seconds(table, policy, planned, row["method"])
+            plan, method = settings[row["minutes"]], row["method"]
+            if method not in ("", FULL) and (plan, method) not in oracles:
+                planned = order_seeds(table.plans[plan], order)
+                oracles[plan, method] = find_oracle_seconds(table, policy, planned, method)
+            row["oracle"] = oracles.get((plan, method), math.nan)
             about = {"table": table.name, "order": str(order)}
             against = contradict(row["answer"], last["answer"]) if last else None
             values = {name: value for name, value in row.items() if name != "answer"}
@@ -172,7 +173,6 @@ def judge(moments: Sequence[Moment], truth: Mapping[str, float]) -> dict[str, An
         "decision": last.decision,
         "answered": bool(last.method),
         "true": is_true(last, truth) if last.method else None,
-        "worth": last.decision in WORTH,
         "contradicts": any(contradict(moment.answer, answer) for moment in moments),
         "renames": len({*names} - {""}) > 1,
         # Without an answer, there is no such time.

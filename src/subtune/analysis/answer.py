@@ -42,6 +42,8 @@ class Answer:
             everything*, the candidate is the smaller method with the highest probability.
         runs: the scores of all compared runs, from `select_scored_runs`.
         is_finished: whether all planned runs of all methods are recorded.
+        rising: those of full fine-tuning and the method that would be named whose scores still rise
+            in the last epoch. If there are any, the decision is *undecided*.
         more_seeds: the number of additional seeds needed to be sure whether the candidate is within
             the margin, if known.
         more_rows: the number of additional examples needed, if it is known and there is only one
@@ -57,6 +59,7 @@ class Answer:
     compared: MethodComparison
     runs: pd.DataFrame
     is_finished: bool
+    rising: list[str]
     more_seeds: int | None
     more_rows: int | None
 
@@ -85,11 +88,12 @@ def build_answer(question: tuple[str, str, str], runs: pd.DataFrame) -> Answer:
     done = runs.groupby(["title", "task"]).agg({"run": "size", "planned": "max"})
     is_finished = bool((done["run"] >= done["planned"]).all())
     decision, candidate = choose_method(compared, margin)
-    if candidate and _find_rising(runs, compared, candidate):
-        known = [
-            c for c in compared.methods.values() if c.studies and c.title != compared.reference
-        ]
-        decision, candidate = "undecided", max(known, key=lambda c: c.chance, default=candidate)
+    still_rising = {*runs.loc[runs["curve"] == STILL_RISING, "title"]}
+    named = [compared.full, candidate.title] if candidate else []
+    rising = [title for title in dict.fromkeys(named) if title in still_rising]
+    # An answer must not depend on how long a method was trained.
+    if rising and decision != "undecided":
+        decision, candidate = _leave_undecided(_list_considered(compared), margin)
     studies: tuple[Study, ...] = ()
     is_open = decision not in ("train", "everything") and compared.full and is_finished
     if candidate and is_open and len(candidate.seeds) > 1:
@@ -102,21 +106,10 @@ def build_answer(question: tuple[str, str, str], runs: pd.DataFrame) -> Answer:
         compared,
         runs,
         is_finished,
+        rising,
         more_seeds=intervals.additional_seeds_needed(studies, margin),
         more_rows=intervals.additional_rows_needed(studies, margin),
     )
-
-
-def _find_rising(
-    runs: pd.DataFrame, compared: MethodComparison, candidate: Candidate | None
-) -> list[str]:
-    """Return those of full fine-tuning and the candidate whose scores still rise.
-
-    An answer must not depend on how long a method was trained.
-    """
-    rising = {*runs.loc[runs["curve"] == STILL_RISING, "title"]}
-    named = [compared.full, *([candidate.title] if candidate else [])]
-    return [title for title in dict.fromkeys(named) if title in rising]
 
 
 def choose_method(
@@ -142,23 +135,41 @@ def choose_method(
     scored = compared.methods.get(compared.reference)
     if not scored:
         return None, None
-    considered = [c for c in compared.methods.values() if c.sort_key < scored.sort_key]
-    if compared.full and compared.reference != compared.full:
-        considered.append(compared.with_full[compared.reference])
+    considered = _list_considered(compared)
     sure = [c for c in considered if c.is_sure and compared.full]
     likely = [c for c in considered if c.chance >= LIKELY and len(c.seeds) > 1]
     if sure or likely:
         return ("train", sure[0]) if sure else ("probably", likely[0])
     if not compared.full:
         return "undecided", scored
-    known = [c for c in considered if not math.isnan(c.chance)]
-    best = max(known, key=lambda c: (c.chance, c.difference.mean), default=None)
+    best = _find_most_probable(considered)
     worth = _chance_of_reference(compared)
     if best and compared.reference == compared.full and len(best.seeds) > 1 and worth >= LIKELY:
         return ("everything" if worth >= SURE else "probably everything"), best
+    return _leave_undecided(considered, margin)
+
+
+def _list_considered(compared: MethodComparison) -> list[Candidate]:
+    """List the methods that `choose_method` considers, the smallest first."""
+    largest = compared.methods[compared.reference].sort_key
+    considered = [c for c in compared.methods.values() if c.sort_key < largest]
+    if compared.full and compared.reference != compared.full:
+        considered.append(compared.with_full[compared.reference])
+    return considered
+
+
+def _find_most_probable(considered: list[Candidate]) -> Candidate | None:
+    known = [c for c in considered if not math.isnan(c.chance)]
+    return max(known, key=lambda c: (c.chance, c.difference.mean), default=None)
+
+
+def _leave_undecided(
+    considered: list[Candidate], margin: float
+) -> tuple[Decision | None, Candidate | None]:
+    """Apply the last rule of `choose_method`."""
     # All scores within the margin count as ties, which the smallest method wins.
     nearest = max(considered, key=lambda c: min(c.difference.mean, -margin), default=None)
-    return ("undecided" if nearest else None), best or nearest
+    return ("undecided" if nearest else None), _find_most_probable(considered) or nearest
 
 
 def _chance_of_reference(compared: MethodComparison) -> float:
@@ -279,9 +290,9 @@ def _advise_next_step(answer: Answer) -> str:
         few = f"Only {done} of {planned} {unit}s {'is' if done == 1 else 'are'} compared"
         missing = few if done < planned else f"Some {unit}s are missing"
         return f"{missing}: run the same command with more minutes."
-    if rising := _find_rising(runs, compared, candidate):
-        names = " and ".join(map(_name_in_sentence, rising))
-        verb = "still improves" if len(rising) == 1 else "still improve"
+    if answer.rising:
+        names = " and ".join(map(_name_in_sentence, answer.rising))
+        verb = "still improves" if len(answer.rising) == 1 else "still improve"
         return f"{names} {verb} in the last epoch: set more `epochs`."
     if len(candidate.seeds) == 1:
         return f"One {unit} is not enough: use more, such as `seeds: [0, 1, 2]`."
