@@ -239,8 +239,8 @@ def _compare_methods(runs: pd.DataFrame, runs_of: _RunsOf, reference: str) -> di
             with locate_errors(f"{title} and {reference}"):
                 for run, partner in itertools.chain.from_iterable(pairs.values()):
                     require_same_rows(run, partner)
-            compared = _compare_method(str(title), pairs, runs_of, rivals, margin, judged_by)
-            found.append(Candidate(**compared, **size))
+            shared = pairs, runs_of, rivals, margin, judged_by
+            found.append(_compare_method(str(title), size, *shared))
     # External predictions come last. The size of their encoder is NaN.
     found = sorted(found, key=lambda c: (math.isnan(c.encoder_size), *c.sort_key, -c.score))
     return {candidate.title: candidate for candidate in found}
@@ -248,15 +248,16 @@ def _compare_methods(runs: pd.DataFrame, runs_of: _RunsOf, reference: str) -> di
 
 def _compare_method(
     title: str,
+    size: Mapping[str, Any],
     pairs: _Pairs,
     runs_of: _RunsOf,
     rivals: Sequence[str],
     margin: float,
     judged_by: str,
-) -> dict[str, Any]:
+) -> Candidate:
     """Compare a method with the reference (the first of the rivals) and with the others.
 
-    The result has the attributes of a `Candidate`, except those from `_tabulate_sizes`.
+    ``size`` is the method's row of `_tabulate_sizes`.
     """
     reference = rivals[0]
     means = [
@@ -279,23 +280,24 @@ def _compare_method(
     rival = min(chances, key=lambda name: chances[name]) if studies else ""
     chance, least_chance = chances.get(reference, math.nan), chances.get(rival, math.nan)
     difference = NO_DIFFERENCE._replace(mean=round(score - reference_score, DIGITS))
-    return {
-        "title": title,
-        "score": score,
-        "reference": reference,
-        "reference_score": reference_score,
-        "difference": intervals.mean_interval(studies) if studies else difference,
-        "most_lost": intervals.loss_bound(studies),
-        "chance": chance,
-        "rival": rival,
-        "least_chance": least_chance,
-        "is_sure": least_chance >= SURE and min(map(len, pairs.values())) > 1,
-        "seeds": tuple(sorted(run["seed"] for run, _ in min(pairs.values(), key=len))),
-        "runs": frozenset(run["run"] for both in pairs.values() for run, _ in both),
-        "studies": studies_of.get(rival, ()) if chance >= SURE else studies,
-        "judged_by": judged_by,
-        "over": _format_sample(studies, judged_by),
-    }
+    return Candidate(
+        **size,
+        title=title,
+        score=score,
+        reference=reference,
+        reference_score=reference_score,
+        difference=intervals.mean_interval(studies) if studies else difference,
+        most_lost=intervals.loss_bound(studies),
+        chance=chance,
+        rival=rival,
+        least_chance=least_chance,
+        is_sure=least_chance >= SURE and min(map(len, pairs.values())) > 1,
+        seeds=tuple(sorted(run["seed"] for run, _ in min(pairs.values(), key=len))),
+        runs=frozenset(run["run"] for both in pairs.values() for run, _ in both),
+        studies=studies_of.get(rival, ()) if chance >= SURE else studies,
+        judged_by=judged_by,
+        over=_format_sample(studies, judged_by),
+    )
 
 
 def _name_scored_examples(runs: pd.DataFrame) -> str:
