@@ -12,14 +12,22 @@ runs the loop of `compare` on these records, with a clock that advances by recor
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from benchmarks.decisions.measures import list_orders, measure, summarise
+from benchmarks.decisions.measures import (
+    KINDS,
+    MEANS,
+    ORDERS,
+    SHARES,
+    list_orders,
+    measure,
+    summarise,
+)
 from benchmarks.decisions.policies import POLICIES
 from benchmarks.decisions.recorded import ENDING, RECORDS, read_table
 from subtune.core.errors import SubtuneError, format_allowed
@@ -32,7 +40,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     replay = commands.add_parser("replay", help="replay comparisons from the records")
     replay.add_argument("--json", action="store_true", help="print JSON")
-    replay.add_argument("--orders", type=int, default=20, help="orders of seeds (default: 20)")
+    replay.add_argument("--orders", type=int, default=ORDERS, help="orders of seeds (default: 20)")
     replay.add_argument("--policies", nargs="+", choices=POLICIES, default=["before", "now"])
     record = commands.add_parser("record", help="train the runs that are not recorded yet")
     record.add_argument("--glue-dir", type=Path, required=True, help="GLUE in the official layout")
@@ -53,7 +61,7 @@ def main() -> None:
                 print(line, flush=True)
         else:
             found = replay_tables(options.tables, options.policies, options.orders)
-            print(json.dumps(found, indent=2) if options.json else found)
+            print(json.dumps(found, indent=2) if options.json else format_tables(found))
     except SubtuneError as problem:
         parser.exit(1, f"{problem}\n")
 
@@ -70,6 +78,32 @@ def replay_tables(
         jobs = [pool.submit(_replay_table, name, policies, orders) for name in names or known]
         rows = [row for job in jobs for row in job.result()]
     return summarise(pd.DataFrame(rows))
+
+
+def format_tables(found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
+    """Format the result of `replay_tables` as two Markdown tables."""
+    shares, kinds = [], []
+    for policy, by_minutes in found.items():
+        for minutes, values in by_minutes.items():
+            call = {"policy": policy, "minutes": minutes}
+            means = {name.replace("_", " "): _format_mean(values, name) for name in MEANS}
+            shares.append(call | {"tables": values["tables"], "calls": values["calls"]} | means)
+            bought = {
+                kind: f"{values['seconds'][kind]:.0f} s, {values['changes'][kind]:.2f}"
+                for kind in KINDS
+            }
+            kinds.append(call | bought)
+    tables = (pd.DataFrame(rows).to_markdown(index=False) for rows in (shares, kinds))
+    return "\n\n".join(tables)
+
+
+def _format_mean(values: Mapping[str, Any], name: str) -> str:
+    """Format a mean with its interval: shares in percent, times in seconds."""
+    if values[name] is None:
+        return "–"
+    factor = 100 if name in SHARES else 1
+    mean, low, high = (factor * value for value in (values[name], *values[f"{name}_interval"]))
+    return f"{mean:.0f} ({low:.0f} to {high:.0f})"
 
 
 def _replay_table(name: str, policies: Sequence[str], orders: int) -> list[dict[str, Any]]:

@@ -29,6 +29,8 @@ from subtune.runs.spec import FitRecipe, PlannedRun
 MINUTES = (1, 2, 4, 7, 10, 20)
 # Decisions that a method is enough, and that full fine-tuning is worth it.
 ENOUGH, WORTH = ("train", "probably"), ("everything", "probably everything")
+# The number of orders of seeds.
+ORDERS = 20
 # Kinds of runs, whose seconds are counted.
 KINDS = ("baselines", "first runs", "seeds", "rates")
 # The number of bootstrap samples of tables, for intervals.
@@ -116,17 +118,16 @@ def measure(
     settings = table.settings.get(policy.settings, {})
     for order in orders:
         found: dict[int, dict[str, Any]] = {}
-        replays: dict[str, Any] = {}
+        replays = {
+            plan: replay(table, order_seeds(planned, order), policy, longest)
+            for plan, planned, longest in list_replayed_plans(table, policy)
+        }
         for minutes in filter(settings.__contains__, MINUTES):
             plan = settings[minutes]
-            if plan not in replays:
-                planned = order_seeds(table.plans[plan], order)
-                longest = max(limit for limit, name in settings.items() if name == plan)
-                replays[plan] = replay(table, planned, policy, longest)
             replayed, end = replays[plan], seconds_of_training(minutes)
             moments = [moment for moment in replayed.moments if moment.seconds <= end]
             if replayed.known >= end and moments:
-                kinds = count_seconds(table, replayed, end)
+                kinds = measure_kinds(table, replayed, end)
                 found[minutes] = judge(moments, truth) | kinds | {"minutes": minutes}
         last, oracles = found.get(MINUTES[-1]), dict[tuple[str, str], float]()
         for row in found.values():
@@ -139,6 +140,15 @@ def measure(
             against = contradict(row["answer"], last["answer"]) if last else None
             values = {name: value for name, value in row.items() if name != "answer"}
             yield values | about | {"contradicts_longest": against}
+
+
+def list_replayed_plans(
+    table: RecordedTable, policy: Policy
+) -> Iterator[tuple[str, Sequence[PlannedRun], int]]:
+    """Yield the name and the runs of each plan of a policy, and its largest number of minutes."""
+    longest = {plan: m for m, plan in sorted(table.settings.get(policy.settings, {}).items())}
+    for plan, minutes in longest.items():
+        yield plan, table.plans[plan], minutes
 
 
 def find_oracle_seconds(
@@ -156,7 +166,7 @@ def find_oracle_seconds(
         else run
         for run in kept
     ]
-    moments, _, _ = replay(table, fixed, policy, MINUTES[-1])
+    moments = replay(table, fixed, policy, MINUTES[-1]).moments
     named = (m.seconds for m in moments if read_verdict(m.answer).method == method)
     return next(named, math.nan)
 
@@ -173,6 +183,7 @@ def judge(moments: Sequence[Moment], truth: Mapping[str, float]) -> dict[str, An
         "decision": last.decision,
         "answered": bool(last.method),
         "true": is_true(last, truth) if last.method else None,
+        "full_true": is_true(last, truth) if last.decision in WORTH else None,
         "contradicts": any(contradict(moment.answer, answer) for moment in moments),
         "renames": len({*names} - {""}) > 1,
         # Without an answer, there is no such time.
@@ -181,9 +192,13 @@ def judge(moments: Sequence[Moment], truth: Mapping[str, float]) -> dict[str, An
     }
 
 
-def count_seconds(table: RecordedTable, replayed: Replay, end: float) -> dict[str, float]:
-    """Sum the recorded seconds of each kind of run that ended in time."""
-    seconds, first = dict.fromkeys(KINDS, 0.0), set[tuple]()
+def measure_kinds(table: RecordedTable, replayed: Replay, end: float) -> dict[str, Any]:
+    """Measure the seconds of each kind of run that ended in time, and the changes that it caused.
+
+    A change is an answer that names another method than the answer before it.
+    """
+    seconds, changes, first = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0), set[tuple]()
+    kinds = dict[float, str]()
     for ended, run in replayed.ended:
         kind = "seeds"
         if isinstance(run.spec.recipe, FitRecipe):
@@ -195,7 +210,12 @@ def count_seconds(table: RecordedTable, replayed: Replay, end: float) -> dict[st
             first.add(run.setting)
         if ended <= end:
             seconds[kind] += table.runs[run.spec.id].about["seconds"]
-    return seconds
+            kinds[ended] = kind
+    in_time = [moment for moment in replayed.moments if moment.seconds <= end]
+    for earlier, later in itertools.pairwise(in_time):
+        if read_verdict(earlier.answer).method != read_verdict(later.answer).method:
+            changes[kinds[max(ended for ended in kinds if ended <= later.seconds)]] += 1
+    return {"seconds": seconds, "changes": changes}
 
 
 def list_orders(number: int) -> list[list[int]]:
@@ -209,7 +229,8 @@ def summarise(rows: pd.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
     """Map each policy and number of minutes to shares of calls, with intervals.
 
     ``answered`` is the share of calls that end with an answer, ``true`` the share of these answers
-    that are true, ``contradicts`` the share of calls whose answer contradicts an earlier answer of
+    that are true, ``full_true`` the share of true ones among answers that full fine-tuning is worth
+    it, ``contradicts`` the share of calls whose answer contradicts an earlier answer of
     the call, ``contradicts_longest`` the answer of the longest call, ``renames`` the share of calls
     that name several methods, ``seconds_to_final`` the mean seconds until the last answer was first
     given, ``seconds_to_kept`` until it was given for good, and ``oracle`` those of
@@ -222,12 +243,13 @@ def summarise(rows: pd.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
         for name in MEANS:
             values[name] = _mean(own[name])
             values[f"{name}_interval"] = _bootstrap(own, name)
-        values["seconds"] = {kind: _mean(own[kind]) for kind in KINDS}
+        for name in ("seconds", "changes"):
+            values[name] = pd.DataFrame([*own[name]]).mean().round(2).to_dict()
         found.setdefault(str(policy), {})[str(minutes)] = values
     return found
 
 
-SHARES = ("answered", "true", "contradicts", "contradicts_longest", "renames")
+SHARES = ("answered", "true", "full_true", "contradicts", "contradicts_longest", "renames")
 MEANS = (*SHARES, "seconds_to_final", "seconds_to_kept", "oracle")
 
 

@@ -33,9 +33,13 @@ def full_two_seeds_ahead(rank: Rank) -> tuple[float, ...]:
     return (rank.stage > Stage.MORE_SEEDS, rank.position - (0 if rank.after_full else 1.5))
 
 
+NOW = Policy("now", Progress, rank_missing_runs)
 POLICIES = {
     "before": Policy("before", before.Progress, before.rank_missing_runs),
-    "now": Policy("now", Progress, rank_missing_runs),
+    "now": NOW,
+    # Runs that are behind the best learning rate stop early.
+    "stopped_runs": NOW._replace(lag=0.05),
+    "soon_stopped_runs": NOW._replace(lag=0.01),
     **{
         rule.__name__: Policy("now", Progress, partial(rank_again, rule))
         for rule in (rates_after_two_seeds, rates_of_full_after_two_seeds, full_two_seeds_ahead)

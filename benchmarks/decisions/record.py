@@ -8,7 +8,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from functools import cache
 from itertools import chain
 from multiprocessing import get_context
@@ -19,7 +19,9 @@ from unittest.mock import patch
 import datasets
 import numpy as np
 
-from benchmarks.decisions.measures import MINUTES
+from benchmarks.decisions import before
+from benchmarks.decisions.measures import MINUTES, ORDERS, list_orders, list_replayed_plans
+from benchmarks.decisions.policies import POLICIES
 from benchmarks.decisions.recorded import (
     ARRAYS,
     ENDING,
@@ -34,8 +36,9 @@ from benchmarks.decisions.recorded import (
     read_table,
     write_result,
 )
+from benchmarks.decisions.replay import order_seeds, replay
 from benchmarks.decisions.tables import TABLES, Source, write_table
-from subtune.comparison import Options, pace
+from subtune.comparison import DEFAULTS, Options, pace
 from subtune.comparison.first_configuration import EXPERIMENT, write_first_configuration
 from subtune.config.checks import read_config
 from subtune.core.errors import SubtuneError, format_allowed
@@ -75,13 +78,9 @@ def record_tables(
         if (RECORDS / f"{name}{ENDING}").exists():
             unpack_table(read_table(RECORDS / f"{name}{ENDING}"), own)
         write_configurations(name, paths, own)
-        plans, settings = read_plans(own)
-        for line in record_table(own, plans, paths["test"], end):
+        for line in record_table(own, paths["test"], end):
             yield f"{name}: {line}"
-        texts = {path.stem: path.read_text("utf-8") for path in own.glob("*.yaml")}
-        texts = {plan: text.replace(str(own), FOLDER) for plan, text in texts.items()}
-        results, size = read_results(own / "runs"), read_encoder_size(own)
-        yield f"{name}: {pack_table(RecordedTable(name, results, plans, settings, size, texts))}"
+        yield f"{name}: {pack_table(read_recording(own))}"
 
 
 def unpack_table(table: RecordedTable, folder: Path) -> None:
@@ -99,7 +98,8 @@ def unpack_table(table: RecordedTable, folder: Path) -> None:
 def write_configurations(name: str, paths: Mapping[str, Path], folder: Path) -> None:
     """Write the configurations that `compare` makes for each time limit, unless they exist.
 
-    The pace is measured once, so that the choices do not differ by chance.
+    The pace is measured once, so that the choices do not differ by chance. The former policy has
+    the present settings with the former learning rates.
     """
     measured = list[pace.MeasuredPace]()
     measure = pace.measure_paces
@@ -111,10 +111,16 @@ def write_configurations(name: str, paths: Mapping[str, Path], folder: Path) -> 
 
     options, splits = TABLES[name].options, {"train": paths["train"]}
     splits |= {"validation": paths["dev"]} if "dev" in paths else {}
-    for plan, minutes in [(WHOLE, NO_LIMIT), *((f"now-{m}", m) for m in MINUTES)]:
+    limits = {WHOLE: NO_LIMIT, **{f"{p}-{m}": m for p in ("now", "before") for m in MINUTES}}
+    for plan, minutes in limits.items():
         target = folder / f"{plan}.yaml"
+        former = before.METHODS if plan.startswith("before") else {}
+        methods = {method: DEFAULTS.methods[method] | own for method, own in former.items()}
         if not target.exists():
-            with patch.object(pace, "measure_paces", measure_once):
+            with (
+                patch.object(pace, "measure_paces", measure_once),
+                patch.dict(DEFAULTS.methods, methods),
+            ):
                 given = Options(**options, minutes=minutes)
                 results = str(folder / "results" / plan)
                 _ = [*write_first_configuration(splits, given, target, results, None, True)]
@@ -138,6 +144,15 @@ def read_plans(
     return plans, dict(settings)
 
 
+def read_recording(folder: Path) -> RecordedTable:
+    """Read the plans of a table, and the results so far."""
+    plans, settings = read_plans(folder)
+    texts = {path.stem: path.read_text("utf-8") for path in folder.glob("*.yaml")}
+    texts = {plan: text.replace(str(folder), FOLDER) for plan, text in texts.items()}
+    results, size = read_results(folder / "runs"), read_encoder_size(folder)
+    return RecordedTable(folder.name, results, plans, settings, size, texts)
+
+
 def read_encoder_size(folder: Path) -> int:
     """Read the number of parameters of the model of a table's runs."""
     context = open_context(folder / f"{WHOLE}.yaml")
@@ -150,35 +165,52 @@ def open_context(configuration: Path) -> Context:
     return plan_and_check(read_config(configuration))
 
 
-def record_table(folder: Path, plans: Iterable[str], test: Path, end: float) -> Iterator[str]:
-    """Train the missing runs of a table's plans until the time ``end``, and yield a line for each.
+def record_table(folder: Path, test: Path, end: float) -> Iterator[str]:
+    """Train the missing runs of a table until the time ``end``, and yield a line for each.
 
-    Args:
-        folder: the directory of the table.
-        plans: the names of the plans.
-        test: the test set.
+    These are all runs of the plan `WHOLE`, and then the runs of other plans that replays need.
     """
-    results = folder / "runs"
+    prepare_inputs(open_context(folder / f"{WHOLE}.yaml"))
+    while time.time() < end:
+        table = read_recording(folder)
+        scores = {run: found.about["score"] for run, found in table.runs.items()}
+        needed = [(WHOLE, run) for run in list_needed_runs(table.plans[WHOLE], scores)]
+        needed = needed or list_missing_runs(table)
+        if not needed:
+            return
+        yield from train_runs(folder, needed, test, end)
+
+
+def train_runs(
+    folder: Path, needed: Iterable[tuple[str, PlannedRun]], test: Path, end: float
+) -> Iterator[str]:
+    """Train runs of plans, two at a time. After the time ``end``, no run is started."""
+    for plan in {plan for plan, _ in needed}:
+        prepare_inputs(open_context(folder / f"{plan}.yaml"))
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        running: dict[Future[float], PlannedRun] = {}
-        for name in plans:
-            configuration = folder / f"{name}.yaml"
-            context = open_context(configuration)
-            prepare_inputs(context)
-            while time.time() < end:
-                scores = {run: found.about["score"] for run, found in read_results(results).items()}
-                busy = {run.spec.id for run in running.values()}
-                needed = list_needed_runs(context.plan.experiments[EXPERIMENT], scores)
-                for run in [run for run in needed if run.spec.id not in busy][: 2 - len(running)]:
-                    target = results / f"{run.spec.id}.npz"
-                    future = pool.submit(train_run, configuration, run.json_types, test, target)
-                    running[future] = run
-                if not running:
-                    break
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    run, seconds = running.pop(future), future.result()
-                    rate = run.spec.recipe.learning_rate
-                    yield f"{name}  {run.method}  seed {run.seed}  rate {rate}  {seconds:.0f} s"
+        futures = dict[Future[float], PlannedRun]()
+        for plan, run in needed:
+            target = folder / "runs" / f"{run.spec.id}.npz"
+            given = folder / f"{plan}.yaml", run.json_types, test, target
+            futures[pool.submit(train_run, *given)] = run
+        for future in as_completed(futures):
+            if not future.cancelled():
+                run, seconds = futures[future], future.result()
+                rate = run.spec.recipe.learning_rate
+                yield f"{run.method}  seed {run.seed}  rate {rate}  {seconds:.0f} s"
+            if time.time() > end:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+
+def list_missing_runs(table: RecordedTable) -> list[tuple[str, PlannedRun]]:
+    """List the missing runs at which replays of the former and the present policy end."""
+    missing = dict[str, tuple[str, PlannedRun]]()
+    for policy in (POLICIES["before"], POLICIES["now"]):
+        for plan, planned, minutes in list_replayed_plans(table, policy):
+            for order in list_orders(ORDERS):
+                found = replay(table, order_seeds(planned, order), policy, minutes)
+                missing |= {run.spec.id: (plan, run) for run in found.missing}
+    return [*missing.values()]
 
 
 def list_needed_runs(

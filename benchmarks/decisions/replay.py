@@ -32,11 +32,14 @@ class Policy(NamedTuple):
         settings: the name of the policy that chooses the settings.
         progress: the class of the progress, which joins runs with their records.
         rank: ranks the missing runs, as `subtune.comparison.next_runs.rank_missing_runs`.
+        lag: a run stops after an epoch in which its score is lower, by more than this, than that of
+            a run of the same method and examples with another learning rate.
     """
 
     settings: str
     progress: type[Progress]
     rank: Callable[[Progress, Any], Sequence[tuple[Any, list[PlannedRun]]]]
+    lag: float = math.inf
 
 
 class Moment(NamedTuple):
@@ -53,11 +56,13 @@ class Replay(NamedTuple):
         moments: the answers as they came.
         ended: the runs, each with the seconds after which it ended.
         known: the seconds until a run was needed that is not recorded. What follows is unknown.
+        missing: the runs that were needed then.
     """
 
     moments: list[Moment]
     ended: list[tuple[float, PlannedRun]]
     known: float
+    missing: list[PlannedRun]
 
 
 @dataclass
@@ -76,18 +81,21 @@ class ReplayedWorkers:
 
     Attributes:
         ended: the scores of the runs that have ended, by id.
+        scores: the scores of the runs that have started, by id.
         bought: the runs that have ended, each with its end in seconds.
-        missing: the ids of runs that are needed, but not recorded. The replay ends before them.
+        missing: the runs that are needed, but not recorded. The replay ends before them.
         known: the seconds until a missing run was needed.
     """
 
     table: RecordedTable
     clock: ReplayedTime
+    lag: float
     number: int = WORKERS
     ends: list[tuple[float, Job]] = field(default_factory=list)
     ended: dict[str, float] = field(default_factory=dict)
+    scores: dict[str, float] = field(default_factory=dict)
     bought: list[tuple[float, PlannedRun]] = field(default_factory=list)
-    missing: set[str] = field(default_factory=set)
+    missing: list[PlannedRun] = field(default_factory=list)
     known: float = math.inf
 
     @property
@@ -98,12 +106,35 @@ class ReplayedWorkers:
         return None
 
     def start(self, job: Job, log: Path) -> None:
-        ids = [run.spec.id for run in job.spec["runs"]]
-        self.missing.update(run for run in ids if run not in self.table.runs)
+        runs, recorded = job.spec["runs"], self.table.runs
+        self.missing += [run for run in runs if run.spec.id not in recorded]
         seconds = math.inf
         if not self.missing:
-            seconds = sum(self.table.runs[run].about["seconds"] for run in ids)
+            seconds = sum(self._train(run) for run in runs)
         self.ends.append((self.clock.elapsed_seconds + SECONDS_OF_A_JOB + seconds, job))
+
+    def _train(self, run: PlannedRun) -> float:
+        """Set the score of a run, and return its seconds. Both depend on when it stops."""
+        about, curve = self.table.runs[run.spec.id].about, self.table.read_curve(run.spec.id)
+        others = [
+            self.table.read_curve(other)
+            for other in self.ended
+            if self._describe_setting(other) == self._describe_setting(run.spec.id)
+        ]
+        # Curves of diverged runs are shorter.
+        best = [max(scores) for scores in zip(*others, strict=False)]
+        behind = (
+            epoch
+            for epoch, pair in enumerate(zip(curve, best, strict=False), 1)
+            if pair[0] < pair[1] - self.lag
+        )
+        epochs = next(behind, len(curve))
+        self.scores[run.spec.id] = about["score"] if epochs == len(curve) else max(curve[:epochs])
+        return about["seconds"] * epochs / max(len(curve), 1)
+
+    def _describe_setting(self, run: str) -> tuple[Any, ...]:
+        about, idx = self.table.runs[run].about, self.table.runs[run].idx
+        return about["method"], about["seed"], about["train_rows"], idx.tobytes()
 
     def next_end(self, seconds: float) -> EndedJob | None:
         self.ends.sort(key=lambda pair: pair[0])
@@ -113,7 +144,7 @@ class ReplayedWorkers:
             return None
         self.clock.elapsed_seconds, job = self.ends.pop(0)
         for run in job.spec["runs"]:
-            self.ended[run.spec.id] = self.table.runs[run.spec.id].about["score"]
+            self.ended[run.spec.id] = self.scores[run.spec.id]
             self.bought.append((self.clock.elapsed_seconds, run))
         return EndedJob(job)
 
@@ -174,10 +205,10 @@ def replay(
 ) -> Replay:
     """Replay one comparison."""
     clock = ReplayedTime(60 * minutes)
-    workers = ReplayedWorkers(table, clock)
+    workers = ReplayedWorkers(table, clock, policy.lag)
     state = ReplayedLoop(table, planned, policy, clock, workers)
     train_until_stopped(state, workers, lambda: None)  # type: ignore[arg-type]
-    return Replay(state.moments, workers.bought, workers.known)
+    return Replay(state.moments, workers.bought, workers.known, workers.missing)
 
 
 def seconds_of_training(minutes: float) -> float:

@@ -148,7 +148,7 @@ TABLES: dict[str, Table] = {
     "sst2": Table(600, 200, _sst2, {}),
     "sst2-folds": Table(400, 0, _sst2, {}),
     "random": Table(300, 200, _shuffle_labels(_sst2, "label"), {}),
-    "cola": Table(1400, 400, _read_glue("CoLA", {"sentence": 3, "acceptable": 1}), {}),
+    "cola": Table(1000, 400, _read_glue("CoLA", {"sentence": 3, "acceptable": 1}), {}),
     "mrpc": Table(
         300,
         200,
@@ -182,7 +182,7 @@ TABLES: dict[str, Table] = {
         {"text": "description", "label": "section", "group": "maintainer"},
     ),
     "genres": Table(500, 0, _read_genres, {"text": "text", "label": "genre", "group": "document"}),
-    "swapped": Table(1500, 300, _read_swapped_words, {"text": "text", "label": "order"}),
+    "swapped": Table(1000, 300, _read_swapped_words, {"text": "text", "label": "order"}),
 }
 
 

@@ -208,11 +208,15 @@ def test_shares_of_calls_have_intervals_over_tables():
     calls = [("a", True, True), ("a", True, False), ("b", False, None), ("b", True, True)]
     rows = pd.DataFrame(calls, columns=["table", "answered", "true"])
     others = dict.fromkeys(["contradicts", "contradicts_longest", "renames"], False)
-    seconds = dict.fromkeys([*measures.MEANS[len(measures.SHARES) :], *measures.KINDS], 60.0)
-    rows = rows.assign(policy="now", minutes=4, **others, **seconds)
+    means = dict.fromkeys(measures.MEANS[len(measures.SHARES) :], 60.0)
+    kinds = {"seconds": [dict.fromkeys(measures.KINDS, 30.0 + n) for n in range(4)]}
+    kinds |= {"changes": [dict.fromkeys(measures.KINDS, 1)] * 4}
+    rows = rows.assign(policy="now", minutes=4, full_true=None, **others, **means, **kinds)
     found = measures.summarise(rows)["now"]["4"]
     assert (found["tables"], found["calls"], found["answered"]) == (2, 4, 0.75)
     # Of the three answers, two are true.
     assert found["true"] == pytest.approx(2 / 3, abs=1e-4)
     assert found["answered_interval"] == [0.5, 1.0]
     assert found["seconds_to_final"] == 60
+    assert found["full_true"] is None
+    assert found["seconds"]["rates"] == 31.5

@@ -399,7 +399,7 @@ def test_a_configuration_says_what_it_was_made_of_to_snakemake_too(
     )
     assert task.files == files
     assert checked.models["mein-Modell-1"].path == model
-    assert checked.experiments["mine"].methods["full"].search == (5e-5, 1e-4, 2e-4)
+    assert checked.experiments["mine"].methods["full"].search == (2.5e-5, 5e-5, 1e-4)
     assert checked.assumptions.device == device
     assert checked.experiments["mine"].precision == "bf16"
     as_snakemake_reads = json.loads(json.dumps(load_configfile(path)))

@@ -120,7 +120,7 @@ def test_quicker_settings_have_no_search_then_fewer_seeds_then_fewer_rows_and_me
     ]
     searched, *others = (choice.experiment.methods for choice in found)
     assert isinstance(searched["full"], SearchOfRates)
-    assert {methods["full"] for methods in others} == {(1e-4,)}
+    assert {methods["full"] for methods in others} == {(5e-5,)}
 
 
 def test_a_comparison_plans_every_seed_and_search_of_the_methods_for_which_time_suffices():
@@ -162,7 +162,7 @@ def test_every_model_has_the_same_methods_in_each_choice():
         wide, small = map(experiment.methods_for, rates)
         assert {*wide} - {"bitfit"} == {*small}
     assert (wide["full"], wide["layernorm"]) == ((2e-5,), (4e-4,))
-    assert (small["full"], small["layernorm"]) == ((1e-4,), (4e-3,))
+    assert (small["full"], small["layernorm"]) == ((5e-5,), (4e-3,))
     assert {len(c.experiment.all_methods) for c in found} == {7, 6, 5, 4}
 
 
