@@ -7,11 +7,12 @@ runs the loop of `compare` on these records, with a clock that advances by recor
 ``record`` trains the missing runs of all tables:
 
     python -m benchmarks.decisions record --glue-dir data/glue --ud-ewt-dir data/ud_ewt --minutes 60
+
+``call`` calls `compare` itself on other tables, and compares its answers with test scores.
 """
 
 import argparse
 import json
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -30,7 +31,7 @@ from benchmarks.decisions.measures import (
 )
 from benchmarks.decisions.policies import POLICIES
 from benchmarks.decisions.recorded import ENDING, RECORDS, read_table
-from subtune.core.errors import SubtuneError, format_allowed
+from benchmarks.decisions.tables import TABLES, UNSEEN, Source
 
 
 def main() -> None:
@@ -43,39 +44,47 @@ def main() -> None:
     replay.add_argument("--orders", type=int, default=ORDERS, help="orders of seeds (default: 20)")
     replay.add_argument("--policies", nargs="+", choices=POLICIES, default=["before", "now"])
     record = commands.add_parser("record", help="train the runs that are not recorded yet")
-    record.add_argument("--glue-dir", type=Path, required=True, help="GLUE in the official layout")
-    record.add_argument("--ud-ewt-dir", type=Path, required=True, help="UD English EWT")
     record.add_argument("--minutes", type=float, default=60, help="start no run after MINUTES")
-    record.add_argument("--to", type=Path, default=Path("results/decisions"))
-    for command in (replay, record):
-        command.add_argument("--tables", nargs="+", help="only these tables (default: all)")
+    call = commands.add_parser("call", help="call `compare` on tables that are not recorded")
+    for command in (record, call):
+        command.add_argument("--glue-dir", type=Path, required=True, help="GLUE, official layout")
+        command.add_argument("--ud-ewt-dir", type=Path, required=True, help="UD English EWT")
+        command.add_argument("--to", type=Path, default=Path("results/decisions"))
+    recorded = [path.name.removesuffix(ENDING) for path in sorted(RECORDS.glob(f"*{ENDING}"))]
+    for command, known in ((replay, recorded), (record, TABLES), (call, UNSEEN)):
+        command.add_argument(
+            "--tables",
+            nargs="+",
+            choices=known,
+            default=[*known],
+            metavar="TABLE",
+            help="only these tables (default: all)",
+        )
     options = parser.parse_args()
-    try:
-        if options.command == "record":
-            # Recording needs torch, which takes seconds to import.
-            from benchmarks.decisions.record import record_tables
+    if options.command == "replay":
+        found = replay_tables(options.tables, options.policies, options.orders)
+        print(json.dumps(found, indent=2) if options.json else format_tables(found))
+        return
+    # Training needs torch, which takes seconds to import.
+    source = Source(options.glue_dir, options.ud_ewt_dir)
+    if options.command == "record":
+        from benchmarks.decisions.record import record_tables
 
-            end = time.time() + 60 * options.minutes
-            source = options.glue_dir, options.ud_ewt_dir
-            for line in record_tables(options.tables, *source, options.to, end):
-                print(line, flush=True)
-        else:
-            found = replay_tables(options.tables, options.policies, options.orders)
-            print(json.dumps(found, indent=2) if options.json else format_tables(found))
-    except SubtuneError as problem:
-        parser.exit(1, f"{problem}\n")
+        lines = record_tables(options.tables, source, options.to, 60 * options.minutes)
+    else:
+        from benchmarks.decisions.call import call_tables
+
+        lines = call_tables(options.tables, source, options.to)
+    for line in lines:
+        print(line, flush=True)
 
 
 def replay_tables(
-    names: Sequence[str] | None, policies: Sequence[str], orders: int
+    names: Sequence[str], policies: Sequence[str], orders: int
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Replay all comparisons, one table in each process, and summarise them."""
-    known = [path.name.removesuffix(ENDING) for path in sorted(RECORDS.glob(f"*{ENDING}"))]
-    for name in names or ():
-        if name not in known:
-            raise SubtuneError(f"--tables: {format_allowed(name, known)}")
     with ProcessPoolExecutor() as pool:
-        jobs = [pool.submit(_replay_table, name, policies, orders) for name in names or known]
+        jobs = [pool.submit(_replay_table, name, policies, orders) for name in names]
         rows = [row for job in jobs for row in job.result()]
     return summarise(pd.DataFrame(rows))
 

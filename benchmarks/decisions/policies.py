@@ -40,6 +40,8 @@ POLICIES = {
     # Runs that are behind the best learning rate stop early.
     "stopped_runs": NOW._replace(lag=0.05),
     "soon_stopped_runs": NOW._replace(lag=0.01),
+    # Methods that are unlikely to be the answer wait sooner.
+    **{f"unlikely_below_{p}": NOW._replace(least=p / 100) for p in (5, 10, 20)},
     **{
         rule.__name__: Policy("now", Progress, partial(rank_again, rule))
         for rule in (rates_after_two_seeds, rates_of_full_after_two_seeds, full_two_seeds_ahead)

@@ -41,7 +41,6 @@ from benchmarks.decisions.tables import TABLES, Source, write_table
 from subtune.comparison import DEFAULTS, Options, pace
 from subtune.comparison.first_configuration import EXPERIMENT, write_first_configuration
 from subtune.config.checks import read_config
-from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.process import prepare_device
 from subtune.data.load import row_encoder
 from subtune.data.sources import make_columns, task_reader
@@ -67,14 +66,16 @@ NO_LIMIT = 100_000
 
 
 def record_tables(
-    names: Sequence[str] | None, glue: Path, ud_ewt: Path, folder: Path, end: float
+    names: Sequence[str], source: Source, folder: Path, seconds: float
 ) -> Iterator[str]:
-    """Record tables until the time ``end``, and yield a line for each run and each table."""
-    for name in names or TABLES:
-        if name not in TABLES:
-            raise SubtuneError(f"--tables: {format_allowed(name, TABLES)}")
+    """Record tables, and yield a line for each run and each table.
+
+    After the given seconds, no run is started.
+    """
+    end = time.time() + seconds
+    for name in names:
         own = (folder / name).resolve()
-        paths = write_table(name, Source(glue, ud_ewt), own / "tables")
+        paths = write_table(name, TABLES[name], source, own / "tables")
         if (RECORDS / f"{name}{ENDING}").exists():
             unpack_table(read_table(RECORDS / f"{name}{ENDING}"), own)
         write_configurations(name, paths, own)

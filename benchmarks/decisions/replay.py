@@ -14,7 +14,7 @@ from benchmarks.decisions.recorded import RecordedTable
 from subtune.analysis.answer import Answer
 from subtune.comparison.loop import Loop, train_until_stopped
 from subtune.comparison.next_runs import Progress
-from subtune.comparison.recorded_results import find_unlikely_methods
+from subtune.comparison.recorded_results import LEAST_PROBABILITY, find_unlikely_methods
 from subtune.comparison.workers import EndedJob
 from subtune.runs.spec import PlannedRun
 from subtune.steps.jobs import Job
@@ -34,12 +34,14 @@ class Policy(NamedTuple):
         rank: ranks the missing runs, as `subtune.comparison.next_runs.rank_missing_runs`.
         lag: a run stops after an epoch in which its score is lower, by more than this, than that of
             a run of the same method and examples with another learning rate.
+        least: methods whose probability of being the answer is below this are trained last.
     """
 
     settings: str
     progress: type[Progress]
     rank: Callable[[Progress, Any], Sequence[tuple[Any, list[PlannedRun]]]]
     lag: float = math.inf
+    least: float = LEAST_PROBABILITY
 
 
 class Moment(NamedTuple):
@@ -191,7 +193,7 @@ class ReplayedLoop(Loop):
     def find_answer(self) -> None:
         joined = self.progress.join_recorded_runs()
         answer = self._table.find_answer(joined)
-        self.unlikely = find_unlikely_methods([answer])
+        self.unlikely = find_unlikely_methods([answer], self._policy.least)
         # The loop reports a changed answer.
         self.answer = str(len(self.moments))
         self.moments.append(Moment(self.clock.elapsed_seconds, answer))

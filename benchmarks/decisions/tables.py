@@ -7,6 +7,7 @@ a fixed seed, so the same sources give the same tables.
 
 import csv
 import random
+import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 SECTIONS = ("games", "python", "science", "doc", "net")
+LANGUAGES = 5
 # Facets of Debian's package tags that are labels of their own.
 TAGS = ("interface::x11", "implemented-in::c", "interface::commandline", "uitoolkit::gtk")
 
@@ -46,10 +48,12 @@ class Table(NamedTuple):
 MOST_TEST_ROWS = 2000
 
 
-def _read_glue(task: str, columns: Mapping[str, Any]) -> Callable[[Source], pd.DataFrame]:
+def _read_glue(
+    task: str, columns: Mapping[str, Any], split: str = "train"
+) -> Callable[[Source], pd.DataFrame]:
     def read(source: Source) -> pd.DataFrame:
         header = None if task == "CoLA" else 0
-        path = source.glue / task / "train.tsv"
+        path = source.glue / task / f"{split}.tsv"
         table = pd.read_csv(
             path, sep="\t", header=header, quoting=csv.QUOTE_NONE, keep_default_na=False
         )
@@ -112,6 +116,30 @@ def _read_sentences(source: Source) -> Iterator[tuple[str, str, str]]:
                 document = line.removeprefix("# newdoc id = ")
             elif line.startswith("# text = "):
                 yield document.partition("-")[0], document, line.removeprefix("# text = ")
+
+
+def _read_languages(source: Source) -> pd.DataFrame:
+    """Read descriptions with the only programming language in which a package is implemented."""
+    table = _read_packages().dropna(subset=["tag"])
+    found = table["tag"].str.findall(r"implemented-in::([\w+-]+)")
+    table = table.assign(language=found.str[0])[found.str.len() == 1]
+    frequent = table["language"].value_counts().index[:LANGUAGES]
+    return table.loc[table["language"].isin(frequent), ["description", "language"]]
+
+
+def _read_tenses(source: Source) -> pd.DataFrame:
+    """Read sentences with the tense of the word on which all others depend."""
+    rows = []
+    for path in sorted(source.ewt.glob("*.conllu")):
+        for sentence in path.read_text("utf-8").split("\n\n"):
+            lines = sentence.splitlines()
+            text = next((n.removeprefix("# text = ") for n in lines if n.startswith("# text")), "")
+            words = [line.split("\t") for line in lines if not line.startswith("#")]
+            features = next((word[5] for word in words if word[7] == "root"), "")
+            tense = re.search("Tense=(Past|Pres)", features)
+            if tense and 5 <= len(text.split()) <= 25:
+                rows.append((text, tense[1]))
+    return pd.DataFrame(rows, columns=["text", "tense"]).drop_duplicates("text")
 
 
 def _read_genres(source: Source) -> pd.DataFrame:
@@ -186,12 +214,24 @@ TABLES: dict[str, Table] = {
 }
 
 
-def write_table(name: str, source: Source, folder: Path) -> dict[str, Path]:
+# Tables of other sources or labels, on which no choice of the policy is based.
+UNSEEN: dict[str, Table] = {
+    "qnli": Table(
+        400,
+        200,
+        _read_glue("QNLI", {"text": "question", "text2": "sentence", "label": "label"}, "dev"),
+        _pair,
+    ),
+    "tense": Table(600, 200, _read_tenses, {"text": "text", "label": "tense"}),
+    "languages": Table(400, 0, _read_languages, {"text": "description", "label": "language"}),
+}
+
+
+def write_table(name: str, table: Table, source: Source, folder: Path) -> dict[str, Path]:
     """Draw the rows of a table, and write its splits to CSV files, unless they exist.
 
     The rows of a group are in one split only.
     """
-    table = TABLES[name]
     splits = ["train", *(["dev"] if table.dev else []), "test"]
     paths = {split: folder / f"{split}.csv" for split in splits}
     if all(path.exists() for path in paths.values()):

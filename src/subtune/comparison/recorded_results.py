@@ -127,8 +127,10 @@ def find_answer_so_far(context: Context, progress: Progress) -> tuple[str, set[M
     return "; ".join(map(short_answer, answers)), find_unlikely_methods(answers)
 
 
-def find_unlikely_methods(answers: Iterable[Answer]) -> set[Method]:
-    """Return the methods whose probability of being the answer is below `LEAST_PROBABILITY`.
+def find_unlikely_methods(
+    answers: Iterable[Answer], least: float = LEAST_PROBABILITY
+) -> set[Method]:
+    """Return the methods whose probability of being the answer is below ``least``.
 
     Let ``P(x)`` be the probability that method ``x`` scores lower than the reference by no more
     than the margin. Then method ``m`` is the answer with a probability of at most
@@ -140,7 +142,7 @@ def find_unlikely_methods(answers: Iterable[Answer]) -> set[Method]:
         best_smaller = 0.0
         for title, candidate in answer.compared.methods.items():
             if methods[title] != FULL and candidate.studies:
-                if min(candidate.chance, 1 - best_smaller) < LEAST_PROBABILITY:
+                if min(candidate.chance, 1 - best_smaller) < least:
                     found.add((candidate.model, methods[title]))
                 best_smaller = max(best_smaller, candidate.chance)
     return found
