@@ -32,7 +32,7 @@ def call_tables(names: Sequence[str], source: Source, folder: Path) -> Iterator[
     """
     for name in names:
         own = (folder / name).resolve()
-        paths = write_table(name, UNSEEN[name], source, own / "tables")
+        paths = write_table(UNSEEN[name], source, own / "tables")
         options = {**UNSEEN[name].options} | ({"dev": paths["dev"]} if "dev" in paths else {})
         rows, scores = [], dict[str, float]()
         for minutes, more in [*((m, m) for m in MINUTES), (MINUTES[-1], MORE_MINUTES)]:

@@ -75,7 +75,7 @@ def record_tables(
     end = time.time() + seconds
     for name in names:
         own = (folder / name).resolve()
-        paths = write_table(name, TABLES[name], source, own / "tables")
+        paths = write_table(TABLES[name], source, own / "tables")
         if (RECORDS / f"{name}{ENDING}").exists():
             unpack_table(read_table(RECORDS / f"{name}{ENDING}"), own)
         write_configurations(name, paths, own)

@@ -227,7 +227,7 @@ UNSEEN: dict[str, Table] = {
 }
 
 
-def write_table(name: str, table: Table, source: Source, folder: Path) -> dict[str, Path]:
+def write_table(table: Table, source: Source, folder: Path) -> dict[str, Path]:
     """Draw the rows of a table, and write its splits to CSV files, unless they exist.
 
     The rows of a group are in one split only.

@@ -158,11 +158,10 @@ def test_all_recorded_tables_can_be_replayed():
         assert judge(replayed.moments, truth)["answered"] == (answer.decision != "undecided")
 
 
-def test_rows_of_a_group_are_in_one_split(tmp_path, monkeypatch):
+def test_rows_of_a_group_are_in_one_split(tmp_path):
     frame = pd.DataFrame({"text": map(str, range(90)), "label": "x", "author": [*"abcdefghi"] * 10})
     table = tables.Table(40, 20, lambda source: frame, {"group": "author"})
-    monkeypatch.setitem(tables.TABLES, "authors", table)
-    paths = tables.write_table("authors", tables.Source(tmp_path, tmp_path), tmp_path)
+    paths = tables.write_table(table, tables.Source(tmp_path, tmp_path), tmp_path)
     splits = [set(pd.read_csv(path)["author"]) for path in paths.values()]
     assert sum(map(len, splits)) == len(set.union(*splits))
 
