@@ -345,15 +345,16 @@ def list_reductions(rows: int, fewest_rows: int, windows: Sequence[int]) -> list
     The number of epochs is never reduced: methods are compared after they have learned.
     """
     *longer, last = [window for window in windows if window > DEFAULTS.shortest_window] or windows
-    samples = [rows, *(number for number in DEFAULTS.samples if fewest_rows <= number < rows)]
+    most = DEFAULTS.largest_share * rows
+    samples = [rows, *(number for number in DEFAULTS.samples if fewest_rows <= number <= most)]
     large = [n for n in samples if n < rows and n >= DEFAULTS.samples_of_every_method]
     # A table whose smallest sample is large is also trained with fewer methods.
     small = [n for n in samples if n < DEFAULTS.samples_of_every_method] or samples[-1:]
-    most, fewest = DEFAULTS.seeds, DEFAULTS.fewest_seeds
+    fewest = DEFAULTS.fewest_seeds
     left_out = [DEFAULTS.left_out[:number] for number in range(1, len(DEFAULTS.left_out) + 1)]
     return [
-        Reduction(rows, windows[0], most, one_rate=False),
-        *(Reduction(rows, windows[0], n) for n in range(most, fewest - 1, -1)),
+        Reduction(rows, windows[0], DEFAULTS.seeds, one_rate=False),
+        *(Reduction(rows, windows[0], n) for n in range(DEFAULTS.seeds, fewest - 1, -1)),
         *(Reduction(rows, window, fewest) for window in [*longer, last][1:]),
         *(Reduction(number, last, fewest) for number in large),
         *(Reduction(n, last, fewest, without=names) for n in small for names in left_out),

@@ -123,6 +123,11 @@ def test_quicker_settings_have_no_search_then_fewer_seeds_then_fewer_rows_and_me
     assert {methods["full"] for methods in others} == {(5e-5,)}
 
 
+def test_no_sample_has_almost_all_rows():
+    assert {choice.rows for choice in choices(600)} == {600}
+    assert {choice.rows for choice in choices(1000)} == {1000, 700, 500}
+
+
 def test_a_comparison_plans_every_seed_and_search_of_the_methods_for_which_time_suffices():
     last = choices(2000, methods=DEFAULTS.methods)[-1]
     assert last.with_every_run.seeds == (0, 1, 2, 3, 4)
