@@ -166,7 +166,8 @@ def fit_pace(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pac
     coefficient is negative (nonnegative least squares). ``teraflops`` is the number of operations
     in the forward pass of one text, in units of 10¹².
     """
-    sizes = [[layers / 1e3, batch_size * teraflops] for batch_size in seconds]
+    per_batch = layers / 1e3 if len(seconds) > 1 else 0
+    sizes = [[per_batch, batch_size * teraflops] for batch_size in seconds]
     fitted, _ = nnls(np.array(sizes), np.array([*seconds.values()]))
     per_layer, per_teraflop = (float(f"{coefficient:.3g}") for coefficient in fitted)
     return Pace(per_layer=per_layer, per_teraflop=per_teraflop)

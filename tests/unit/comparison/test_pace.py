@@ -66,15 +66,15 @@ def test_a_model_that_is_not_here_counts_like_a_known_device(monkeypatch):
 @pytest.mark.parametrize(
     ("seconds", "per_layer", "per_teraflop"),
     [
-        ({8: 4.0}, 0, 1),
-        ({8: 4.0, 32: 4.0}, 2000, 0),
-        ({8: 6.0, 32: 18.0}, 1000, 1),
+        ({8: 4.0}, 0, 1000),
+        ({8: 4.0, 32: 4.0}, 667, 0),
+        ({8: 6.0, 32: 18.0}, 333, 1000),
         # The least squares through the origin.
-        ({8: 1.0, 32: 8.0}, 0, 0.485),
+        ({8: 1.0, 32: 8.0}, 0, 485),
     ],
 )
 def test_no_part_of_a_step_takes_less_than_no_time(seconds, per_layer, per_teraflop):
-    found = fit_pace(seconds, layers=2, teraflops=0.5)
+    found = fit_pace(seconds, layers=6, teraflops=5e-4)
     assert [found.per_layer, found.per_teraflop] == pytest.approx([per_layer, per_teraflop])
 
 
