@@ -379,8 +379,10 @@ def estimate_seconds(
 ) -> float | None:
     """Estimate the seconds of an experiment, without requests to the hub or reading tables.
 
-    ``tokens`` maps the name of each model to its mean number of tokens per text. Other models are
-    left out, because their size is unknown. Without a model, the result is None.
+    A worker may have to wait for the last job of another one, so the estimate is an upper bound for
+    jobs that start in any order (Graham, 1969). ``tokens`` maps the name of each model to its mean
+    number of tokens per text. Other models are left out, because their size is unknown. Without a
+    model, the result is None.
     """
     if not tokens:
         return None
@@ -399,4 +401,5 @@ def estimate_seconds(
     estimates = Estimates(plan, {plan.model_ids[name]: mean for name, mean in tokens.items()})
     seconds = [estimates.sweep_cost(sweep).seconds for sweep in plan.sweeps]
     seconds += [estimates.search_cost(job).seconds for job in plan.search_jobs]
-    return max(sum(seconds) / process.count_jobs_at_once(), *seconds) + OTHER_SECONDS
+    workers = process.count_jobs_at_once()
+    return (sum(seconds) + (workers - 1) * max(seconds)) / workers + OTHER_SECONDS
