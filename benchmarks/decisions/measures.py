@@ -115,7 +115,7 @@ def measure(
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each order of seeds and each number of minutes that is recorded."""
     truth = read_true_scores(table)
-    settings = table.settings.get(policy.settings, {})
+    settings = find_settings(table, policy)
     for order in orders:
         found: dict[int, dict[str, Any]] = {}
         replays = {
@@ -146,9 +146,15 @@ def list_replayed_plans(
     table: RecordedTable, policy: Policy
 ) -> Iterator[tuple[str, Sequence[PlannedRun], int]]:
     """Yield the name and the runs of each plan of a policy, and its largest number of minutes."""
-    longest = {plan: m for m, plan in sorted(table.settings.get(policy.settings, {}).items())}
+    longest = {plan: minutes for minutes, plan in sorted(find_settings(table, policy).items())}
     for plan, minutes in longest.items():
-        yield plan, table.plans[plan], minutes
+        kept = [run for run in table.plans[plan] if run.method not in policy.without]
+        yield plan, kept, minutes
+
+
+def find_settings(table: RecordedTable, policy: Policy) -> Mapping[int, str]:
+    """Map numbers of minutes to the names of the policy's plans."""
+    return table.settings.get(policy.settings, dict.fromkeys(MINUTES, WHOLE))
 
 
 def find_oracle_seconds(

@@ -4,7 +4,7 @@ The clock advances by recorded seconds. A replay reads no file and trains nothin
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,11 +29,13 @@ class Policy(NamedTuple):
     """A rule that chooses the settings and the order of runs.
 
     Attributes:
-        settings: the name of the policy that chooses the settings.
+        settings: the name of the policy that chooses the settings, or `WHOLE` for all rows and
+            methods.
         progress: the class of the progress, which joins runs with their records.
         rank: ranks the missing runs, as `subtune.comparison.next_runs.rank_missing_runs`.
         lag: a run stops after an epoch in which its score is lower, by more than this, than that of
             a run of the same method and examples with another learning rate.
+        without: the methods that are left out.
         least: methods whose probability of being the answer is below this are trained last.
     """
 
@@ -41,6 +43,7 @@ class Policy(NamedTuple):
     progress: type[Progress]
     rank: Callable[[Progress, Any], Sequence[tuple[Any, list[PlannedRun]]]]
     lag: float = math.inf
+    without: Collection[str] = ()
     least: float = LEAST_PROBABILITY
 
 
