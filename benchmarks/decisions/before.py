@@ -1,7 +1,7 @@
 """The former policy of `compare`: the best of three learning rates, and then more seeds.
 
 The order of runs and their join with records are those of commit 27679c30. Answers follow the
-present rules, and settings are the present ones except for learning rates.
+present rules, and settings (learning rates, epochs, methods) are the present ones.
 """
 
 import math
@@ -22,11 +22,6 @@ from subtune.runs.learning_rates import (
 )
 from subtune.runs.spec import FitRecipe, PlannedRun, RunSpec, SearchSpec
 
-# The former learning rates, where they differ.
-METHODS = {
-    "full": {"learning_rates": {384: [5.0e-5, 1.0e-4, 2.0e-4]}},
-    "lora-I": {"learning_rates": {384: [1.0e-3, 2.0e-3, 4.0e-3]}},
-}
 Score = Callable[[RunSpec], float | None]
 
 

@@ -64,7 +64,7 @@ def smallest_method_first(
 
 NOW = Policy("now", Progress, rank_missing_runs)
 POLICIES = {
-    "before": Policy("before", before.Progress, before.rank_missing_runs),
+    "before": Policy("now", before.Progress, before.rank_missing_runs),
     "now": NOW,
     # Runs that are behind the best learning rate stop early.
     "stopped_runs": NOW._replace(lag=0.05),

@@ -19,7 +19,6 @@ from unittest.mock import patch
 import datasets
 import numpy as np
 
-from benchmarks.decisions import before
 from benchmarks.decisions.measures import MINUTES, ORDERS, list_orders, list_replayed_plans
 from benchmarks.decisions.policies import POLICIES
 from benchmarks.decisions.recorded import (
@@ -38,7 +37,7 @@ from benchmarks.decisions.recorded import (
 )
 from benchmarks.decisions.replay import order_seeds, replay
 from benchmarks.decisions.tables import TABLES, Source, write_table
-from subtune.comparison import DEFAULTS, Options, pace
+from subtune.comparison import Options, pace
 from subtune.comparison.first_configuration import EXPERIMENT, write_first_configuration
 from subtune.config.checks import read_config
 from subtune.core.process import prepare_device
@@ -99,8 +98,7 @@ def unpack_table(table: RecordedTable, folder: Path) -> None:
 def write_configurations(name: str, paths: Mapping[str, Path], folder: Path) -> None:
     """Write the configurations that `compare` makes for each time limit, unless they exist.
 
-    The pace is measured once, so that the choices do not differ by chance. The former policy has
-    the present settings with the former learning rates.
+    The pace is measured once, so that the choices do not differ by chance.
     """
     measured = list[pace.MeasuredPace]()
     measure = pace.measure_paces
@@ -112,16 +110,10 @@ def write_configurations(name: str, paths: Mapping[str, Path], folder: Path) -> 
 
     options, splits = TABLES[name].options, {"train": paths["train"]}
     splits |= {"validation": paths["dev"]} if "dev" in paths else {}
-    limits = {WHOLE: NO_LIMIT, **{f"{p}-{m}": m for p in ("now", "before") for m in MINUTES}}
-    for plan, minutes in limits.items():
+    for plan, minutes in [(WHOLE, NO_LIMIT), *((f"now-{m}", m) for m in MINUTES)]:
         target = folder / f"{plan}.yaml"
-        former = before.METHODS if plan.startswith("before") else {}
-        methods = {method: DEFAULTS.methods[method] | own for method, own in former.items()}
         if not target.exists():
-            with (
-                patch.object(pace, "measure_paces", measure_once),
-                patch.dict(DEFAULTS.methods, methods),
-            ):
+            with patch.object(pace, "measure_paces", measure_once):
                 given = Options(**options, minutes=minutes)
                 results = str(folder / "results" / plan)
                 _ = [*write_first_configuration(splits, given, target, results, None, True)]
