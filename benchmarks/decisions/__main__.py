@@ -111,8 +111,8 @@ def _format_mean(values: Mapping[str, Any], name: str) -> str:
     if values[name] is None:
         return "–"
     factor = 100 if name in SHARES else 1
-    mean, low, high = (factor * value for value in (values[name], *values[f"{name}_interval"]))
-    return f"{mean:.0f} ({low:.0f} to {high:.0f})"
+    mean, *ends = (factor * v for v in (values[name], *(values[f"{name}_interval"] or ())))
+    return f"{mean:.0f}" + (f" ({ends[0]:.0f} to {ends[1]:.0f})" if ends else "")
 
 
 def _replay_table(name: str, policies: Sequence[str], orders: int) -> list[dict[str, Any]]:

@@ -1,10 +1,10 @@
 """Call `subtune.compare` on tables that were not recorded, and judge its answers by a test set."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -18,6 +18,7 @@ from subtune.analysis.run_scores import read_row_scores
 from subtune.analysis.tables import find_table_files, read_table
 from subtune.comparison.first_configuration import EXPERIMENT
 from subtune.comparison.results import CONFIGURATION
+from subtune.core.files import require_new
 from subtune.runs import records
 from subtune.runs.learning_rates import join_recorded_runs
 
@@ -28,22 +29,24 @@ MINUTES, MORE_MINUTES = (4, 10), 30
 def call_tables(names: Sequence[str], source: Source, folder: Path) -> Iterator[str]:
     """Compare methods on tables, and yield two Markdown tables for each: answers and test scores.
 
-    Results that exist in the ``folder`` are continued.
+    The ``folder`` must not have results of these tables.
     """
     for name in names:
         own = (folder / name).resolve()
         paths = write_table(UNSEEN[name], source, own / "tables")
         options = {**UNSEEN[name].options} | ({"dev": paths["dev"]} if "dev" in paths else {})
-        rows, scores = [], dict[str, float]()
+        rows = []
         for minutes, more in [*((m, m) for m in MINUTES), (MINUTES[-1], MORE_MINUTES)]:
             results = own / str(minutes)
+            if more == minutes:
+                require_new(results)
             found = compare(paths["train"], results=results, minutes=more, **options)
             chosen = [read_table(path, "scores") for path in find_table_files(results, "chosen")]
             row_scores = read_row_scores(find_table_files(results, "row_scores"))
             [answer] = find_answers(merge_experiments(chosen), row_scores)
             total = minutes if more == minutes else minutes + more
             rows.append((total, found.answer.splitlines()[0], read_verdict(answer)))
-            scores = score_methods(results, paths["test"])
+        scores = score_methods(own / str(MINUTES[-1]), paths["test"])
         answers = [
             {"minutes": minutes, "answer": line}
             | {"true": is_true(verdict, scores) if verdict.method else None}
@@ -59,15 +62,18 @@ def score_methods(results: Path, test: Path) -> dict[str, float]:
     context = open_context(configuration)
     planned = context.plan.experiments[EXPERIMENT]
     metric = planned[0].spec.tokens.data.task.metrics[0]
-    specs = {run.key: run.spec for run in planned}
-    joined = join_recorded_runs(
-        planned, partial(records.read_score, Path(context.layout.records()))
-    )
+    score = partial(records.read_score, Path(context.layout.records()))
+    planned_runs = {run.key: run for run in planned}
+    joined = join_recorded_runs(planned, score)
     largest = max(row["train_rows"] for row in joined)
-    scores = defaultdict[str, dict[str, Any]](dict)
+    scores = defaultdict[str, dict[str, float]](dict)
     for row in joined:
-        if row["train_rows"] == largest and row["run"] not in scores[row["method"]]:
-            spec, rate = specs[row["key"]], row["learning_rate"]
-            spec = spec.with_learning_rate(rate) if rate else spec
-            scores[row["method"]][row["run"]] = score_on_test_set(configuration, spec, test)[metric]
-    return {method: sum(own.values()) / len(own) for method, own in scores.items()}
+        spec, rate = planned_runs[row["key"]].spec, row["learning_rate"]
+        spec = spec.with_learning_rate(rate) if rate else spec
+        # Seeds of a regression on embeddings share a run. A run that diverged has no score.
+        is_new = row["train_rows"] == largest and spec.id not in scores[row["method"]]
+        if is_new and not math.isnan(score(spec) or 0):
+            scores[row["method"]][spec.id] = score_on_test_set(configuration, spec, test)[metric]
+    return {
+        method: sum(own.values()) / len(own) if own else math.nan for method, own in scores.items()
+    }

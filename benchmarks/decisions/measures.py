@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.decisions.recorded import WHOLE, RecordedTable
+from benchmarks.decisions.recorded import WHOLE, RecordedTable, with_recommended_rate
 from benchmarks.decisions.replay import (
     Moment,
     Policy,
@@ -23,7 +23,6 @@ from subtune.analysis.answer import Answer
 from subtune.analysis.candidates import POSSIBLE
 from subtune.config.schema import MARGIN
 from subtune.methods import FULL
-from subtune.runs.learning_rates import middle_rate
 from subtune.runs.spec import FitRecipe, PlannedRun
 
 MINUTES = (1, 2, 4, 7, 10, 20)
@@ -31,10 +30,11 @@ MINUTES = (1, 2, 4, 7, 10, 20)
 ENOUGH, WORTH = ("train", "probably"), ("everything", "probably everything")
 # The number of orders of seeds.
 ORDERS = 20
-# Kinds of runs, whose seconds are counted.
+# Kinds of runs, whose seconds and changes of the answer are counted.
 KINDS = ("baselines", "first runs", "seeds", "rates")
 # The number of bootstrap samples of tables, for intervals.
 SAMPLES = 1000
+FEWEST_TABLES = 5
 
 
 class Verdict(NamedTuple):
@@ -81,6 +81,7 @@ def read_true_scores(table: RecordedTable) -> dict[str, float]:
 def is_true(verdict: Verdict, truth: Mapping[str, float]) -> bool:
     """Return whether the named method is truly within the margin of full fine-tuning.
 
+    This is judged against full fine-tuning, even if the answer has another reference.
     *Full is worth it* is true if no other method is within the margin.
     """
     lowest = truth[FULL] - MARGIN
@@ -126,7 +127,7 @@ def measure(
             plan = settings[minutes]
             replayed, end = replays[plan], seconds_of_training(minutes)
             moments = [moment for moment in replayed.moments if moment.seconds <= end]
-            if replayed.known >= end and moments:
+            if replayed.known >= end:
                 kinds = measure_kinds(table, replayed, end)
                 found[minutes] = judge(moments, truth) | kinds | {"minutes": minutes}
         last, oracles = found.get(MINUTES[-1]), dict[tuple[str, str], float]()
@@ -135,9 +136,12 @@ def measure(
             if method not in ("", FULL) and (plan, method) not in oracles:
                 planned = order_seeds(table.plans[plan], order)
                 oracles[plan, method] = find_oracle_seconds(table, policy, planned, method)
-            row["oracle"] = oracles.get((plan, method), math.nan)
+            oracle = oracles.get((plan, method), math.nan)
+            row["oracle_share"] = oracle / (row["seconds_to_final"] or math.nan)
             about = {"table": table.name, "order": str(order)}
-            against = contradict(row["answer"], last["answer"]) if last else None
+            against = None
+            if last and row["answer"] and last["answer"]:
+                against = contradict(row["answer"], last["answer"])
             values = {name: value for name, value in row.items() if name != "answer"}
             yield values | about | {"contradicts_longest": against}
 
@@ -154,7 +158,9 @@ def list_replayed_plans(
 
 def find_settings(table: RecordedTable, policy: Policy) -> Mapping[int, str]:
     """Map numbers of minutes to the names of the policy's plans."""
-    return table.settings.get(policy.settings, dict.fromkeys(MINUTES, WHOLE))
+    if policy.settings == WHOLE:
+        return dict.fromkeys(MINUTES, WHOLE)
+    return table.settings[policy.settings]
 
 
 def find_oracle_seconds(
@@ -165,13 +171,7 @@ def find_oracle_seconds(
     Nobody knows this method in advance. All learning rates are the recommended ones. If the answer
     does not follow from these runs, the seconds are NaN.
     """
-    kept = [run for run in planned if run.method in (FULL, method)]
-    fixed = [
-        run.replace(search=None, spec=run.spec.with_learning_rate(middle_rate(run.search)))
-        if run.search
-        else run
-        for run in kept
-    ]
+    fixed = [with_recommended_rate(run) for run in planned if run.method in (FULL, method)]
     moments = replay(table, fixed, policy, MINUTES[-1]).moments
     named = (m.seconds for m in moments if read_verdict(m.answer).method == method)
     return next(named, math.nan)
@@ -180,8 +180,9 @@ def find_oracle_seconds(
 def judge(moments: Sequence[Moment], truth: Mapping[str, float]) -> dict[str, Any]:
     """Judge the last answer of a call, and compare it with the answers before it."""
     verdicts = [read_verdict(moment.answer) for moment in moments]
-    last, names = verdicts[-1], [verdict.method for verdict in verdicts]
-    answer = moments[-1].answer
+    names = [verdict.method for verdict in verdicts]
+    last = verdicts[-1] if verdicts else Verdict("", "")
+    answer = moments[-1].answer if moments else None
     kept = len([*itertools.takewhile(last.method.__eq__, reversed(names))])
     return {
         "answer": answer,
@@ -190,7 +191,7 @@ def judge(moments: Sequence[Moment], truth: Mapping[str, float]) -> dict[str, An
         "answered": bool(last.method),
         "true": is_true(last, truth) if last.method else None,
         "full_true": is_true(last, truth) if last.decision in WORTH else None,
-        "contradicts": any(contradict(moment.answer, answer) for moment in moments),
+        "contradicts": any(contradict(moment.answer, moments[-1].answer) for moment in moments),
         "renames": len({*names} - {""}) > 1,
         # Without an answer, there is no such time.
         "seconds_to_final": moments[names.index(last.method)].seconds if last.method else None,
@@ -201,21 +202,21 @@ def judge(moments: Sequence[Moment], truth: Mapping[str, float]) -> dict[str, An
 def measure_kinds(table: RecordedTable, replayed: Replay, end: float) -> dict[str, Any]:
     """Measure the seconds of each kind of run that ended in time, and the changes that it caused.
 
-    A change is an answer that names another method than the answer before it.
+    A change is an answer that names another method than the answer before it, or none.
     """
     seconds, changes, first = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0), set[tuple]()
     kinds = dict[float, str]()
-    for ended, run in replayed.ended:
+    for ended, run, spent in replayed.ended:
         kind = "seeds"
         if isinstance(run.spec.recipe, FitRecipe):
             kind = "baselines"
-        elif run.spec.recipe.learning_rate not in table.recommended_rates[run.method]:
+        elif run.spec.id not in table.recommended_runs:
             kind = "rates"
         elif run.setting not in first:
             kind = "first runs"
             first.add(run.setting)
         if ended <= end:
-            seconds[kind] += table.runs[run.spec.id].about["seconds"]
+            seconds[kind] += spent
             kinds[ended] = kind
     in_time = [moment for moment in replayed.moments if moment.seconds <= end]
     for earlier, later in itertools.pairwise(in_time):
@@ -239,10 +240,13 @@ def summarise(rows: pd.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
     it, ``contradicts`` the share of calls whose answer contradicts an earlier answer of
     the call, ``contradicts_longest`` the answer of the longest call, ``renames`` the share of calls
     that name several methods, ``seconds_to_final`` the mean seconds until the last answer was first
-    given, ``seconds_to_kept`` until it was given for good, and ``oracle`` those of
-    `find_oracle_seconds`.
-    Intervals are from bootstrap samples of tables.
+    given, ``seconds_to_kept`` until it was given for good, and ``oracle_share`` the mean ratio of
+    `find_oracle_seconds`, if known, to ``seconds_to_final``. ``seconds`` and ``changes`` are means
+    of `measure_kinds`. Intervals are from bootstrap samples of tables, if there are at least
+    `FEWEST_TABLES`. Only calls that are known for all policies are counted.
     """
+    policies = rows["policy"].nunique()
+    rows = rows[rows.groupby(["table", "order", "minutes"])["policy"].transform("size") == policies]
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for (policy, minutes), own in rows.groupby(["policy", "minutes"], sort=False):
         values: dict[str, Any] = {"tables": own["table"].nunique(), "calls": len(own)}
@@ -255,8 +259,16 @@ def summarise(rows: pd.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
     return found
 
 
-SHARES = ("answered", "true", "full_true", "contradicts", "contradicts_longest", "renames")
-MEANS = (*SHARES, "seconds_to_final", "seconds_to_kept", "oracle")
+SHARES = (
+    "answered",
+    "true",
+    "full_true",
+    "contradicts",
+    "contradicts_longest",
+    "renames",
+    "oracle_share",
+)
+MEANS = (*SHARES, "seconds_to_final", "seconds_to_kept")
 
 
 def _mean(values: pd.Series) -> float | None:
@@ -265,10 +277,10 @@ def _mean(values: pd.Series) -> float | None:
 
 
 def _bootstrap(rows: pd.DataFrame, column: str) -> list[float] | None:
-    """Compute the 95 % interval of a mean over tables, from samples of tables."""
+    """Compute the 95 % interval of a mean over calls, from samples of tables."""
     known = rows.dropna(subset=[column])
     sums = known.astype({column: float}).groupby("table")[column].agg(["sum", "count"]).to_numpy()
-    if not len(sums):
+    if len(sums) < FEWEST_TABLES:
         return None
     drawn = np.random.default_rng(0).integers(len(sums), size=(SAMPLES, len(sums)))
     totals = sums[drawn].sum(1)

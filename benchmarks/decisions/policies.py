@@ -32,8 +32,8 @@ def rates_of_full_after_two_seeds(rank: Rank) -> tuple[float, ...]:
     return (1.5 if searches else rank.position + 100 * (rank.stage > Stage.MORE_SEEDS),)
 
 
-def full_two_seeds_ahead(rank: Rank) -> tuple[float, ...]:
-    """Train each seed of full fine-tuning two seeds earlier, because every method needs it."""
+def full_a_seed_ahead(rank: Rank) -> tuple[float, ...]:
+    """Train each seed of full fine-tuning before the seed that precedes it for other methods."""
     is_first, is_last = rank.stage is Stage.BASELINES, rank.stage > Stage.MORE_SEEDS
     return (not is_first, is_last, rank.position - (0 if rank.after_full else 1.5))
 
@@ -47,8 +47,8 @@ def smallest_method_first(
 ) -> list[tuple[Any, list[PlannedRun]]]:
     """After ``seeds`` seeds, train all seeds of full fine-tuning and of the smallest method.
 
-    Then train those of the next method. The answer does not depend on methods that are larger than
-    one that is enough.
+    Then train those of the next method. A larger method is the answer only if no smaller one is
+    enough.
     """
     groups = defaultdict[Any, list[PlannedRun]](list)
     for rank, runs in rank_missing_runs(progress, unlikely):
@@ -86,6 +86,6 @@ POLICIES = {
     "with_all_methods": NOW._replace(settings=WHOLE),
     **{
         rule.__name__: Policy("now", Progress, partial(rank_again, rule))
-        for rule in (rates_after_two_seeds, rates_of_full_after_two_seeds, full_two_seeds_ahead)
+        for rule in (rates_after_two_seeds, rates_of_full_after_two_seeds, full_a_seed_ahead)
     },
 }

@@ -8,7 +8,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import cache
 from itertools import chain
 from multiprocessing import get_context
@@ -161,7 +161,8 @@ def open_context(configuration: Path) -> Context:
 def record_table(folder: Path, test: Path, end: float) -> Iterator[str]:
     """Train the missing runs of a table until the time ``end``, and yield a line for each.
 
-    These are all runs of the plan `WHOLE`, and then the runs of other plans that replays need.
+    These are the runs of the plan `WHOLE` with one learning rate, its searches, and then the other
+    runs that `list_missing_runs` finds.
     """
     prepare_inputs(open_context(folder / f"{WHOLE}.yaml"))
     while time.time() < end:
@@ -180,19 +181,20 @@ def train_runs(
     """Train runs of plans, two at a time. After the time ``end``, no run is started."""
     for plan in {plan for plan, _ in needed}:
         prepare_inputs(open_context(folder / f"{plan}.yaml"))
+    left, running = iter(needed), dict[Future[float], PlannedRun]()
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        futures = dict[Future[float], PlannedRun]()
-        for plan, run in needed:
-            target = folder / "runs" / f"{run.spec.id}.npz"
-            given = folder / f"{plan}.yaml", run.json_types, test, target
-            futures[pool.submit(train_run, *given)] = run
-        for future in as_completed(futures):
-            if not future.cancelled():
-                run, seconds = futures[future], future.result()
+        while True:
+            while len(running) < 2 and time.time() < end and (found := next(left, None)):
+                plan, run = found
+                target = folder / "runs" / f"{run.spec.id}.npz"
+                given = folder / f"{plan}.yaml", run.json_types, test, target
+                running[pool.submit(train_run, *given)] = run
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                run, seconds = running.pop(future), future.result()
                 rate = run.spec.recipe.learning_rate
                 yield f"{run.method}  seed {run.seed}  rate {rate}  {seconds:.0f} s"
-            if time.time() > end:
-                pool.shutdown(wait=False, cancel_futures=True)
 
 
 def list_missing_runs(table: RecordedTable) -> list[tuple[str, PlannedRun]]:

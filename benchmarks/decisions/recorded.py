@@ -90,13 +90,10 @@ class RecordedTable:
         return self.task.metrics[0]
 
     @cached_property
-    def recommended_rates(self) -> dict[str, set[float | None]]:
-        """Map each method to the learning rate with which it is trained first."""
-        rates = defaultdict[str, set[float | None]](set)
-        for run in itertools.chain.from_iterable(self.plans.values()):
-            search = run.search
-            rates[run.method].add(middle_rate(search) if search else run.spec.recipe.learning_rate)
-        return rates
+    def recommended_runs(self) -> set[str]:
+        """The ids of the planned runs with the learning rates with which methods train first."""
+        planned = itertools.chain.from_iterable(self.plans.values())
+        return {with_recommended_rate(run).spec.id for run in planned}
 
     @cached_property
     def recorded_rates(self) -> dict[str, set[float | None]]:
@@ -187,6 +184,13 @@ class RecordedTable:
             columns = {f"logit_{number}": values for number, values in enumerate(logits.T)}
             tables[epoch] = pd.DataFrame({"idx": recorded.idx, "label": label, **columns})
         return tables
+
+
+def with_recommended_rate(run: PlannedRun) -> PlannedRun:
+    """Return a planned run with the middle learning rate of its search, if it has one."""
+    if not run.search:
+        return run
+    return run.replace(search=None, spec=run.spec.with_learning_rate(middle_rate(run.search)))
 
 
 def read_results(folder: Path) -> dict[str, RecordedRun]:

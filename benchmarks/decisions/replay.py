@@ -59,13 +59,13 @@ class Replay(NamedTuple):
 
     Attributes:
         moments: the answers as they came.
-        ended: the runs, each with the seconds after which it ended.
+        ended: the runs, each with the seconds after which it ended, and those that it took.
         known: the seconds until a run was needed that is not recorded. What follows is unknown.
         missing: the runs that were needed then.
     """
 
     moments: list[Moment]
-    ended: list[tuple[float, PlannedRun]]
+    ended: list[tuple[float, PlannedRun, float]]
     known: float
     missing: list[PlannedRun]
 
@@ -86,8 +86,8 @@ class ReplayedWorkers:
 
     Attributes:
         ended: the scores of the runs that have ended, by id.
-        scores: the scores of the runs that have started, by id.
-        bought: the runs that have ended, each with its end in seconds.
+        started: the score and the seconds of each run that has started, by id.
+        bought: the runs that have ended, as in `Replay.ended`.
         missing: the runs that are needed, but not recorded. The replay ends before them.
         known: the seconds until a missing run was needed.
     """
@@ -98,8 +98,8 @@ class ReplayedWorkers:
     number: int = WORKERS
     ends: list[tuple[float, Job]] = field(default_factory=list)
     ended: dict[str, float] = field(default_factory=dict)
-    scores: dict[str, float] = field(default_factory=dict)
-    bought: list[tuple[float, PlannedRun]] = field(default_factory=list)
+    started: dict[str, tuple[float, float]] = field(default_factory=dict)
+    bought: list[tuple[float, PlannedRun, float]] = field(default_factory=list)
     missing: list[PlannedRun] = field(default_factory=list)
     known: float = math.inf
 
@@ -119,23 +119,24 @@ class ReplayedWorkers:
         self.ends.append((self.clock.elapsed_seconds + SECONDS_OF_A_JOB + seconds, job))
 
     def _train(self, run: PlannedRun) -> float:
-        """Set the score of a run, and return its seconds. Both depend on when it stops."""
+        """Determine the score of a run, and return its seconds. Both depend on when it stops.
+
+        If a stopped run has the best learning rate nevertheless, answers use all of its epochs.
+        """
         about, curve = self.table.runs[run.spec.id].about, self.table.read_curve(run.spec.id)
         others = [
             self.table.read_curve(other)
             for other in self.ended
             if self._describe_setting(other) == self._describe_setting(run.spec.id)
         ]
-        # Curves of diverged runs are shorter.
         best = [max(scores) for scores in zip(*others, strict=False)]
-        behind = (
-            epoch
-            for epoch, pair in enumerate(zip(curve, best, strict=False), 1)
-            if pair[0] < pair[1] - self.lag
-        )
+        pairs = enumerate(zip(curve, best, strict=False), 1)
+        behind = (epoch for epoch, (score, most) in pairs if score < most - self.lag)
         epochs = next(behind, len(curve))
-        self.scores[run.spec.id] = about["score"] if epochs == len(curve) else max(curve[:epochs])
-        return about["seconds"] * epochs / max(len(curve), 1)
+        score = about["score"] if epochs == len(curve) else max(curve[:epochs])
+        seconds = about["seconds"] * epochs / len(curve)
+        self.started[run.spec.id] = score, seconds
+        return seconds
 
     def _describe_setting(self, run: str) -> tuple[Any, ...]:
         about, idx = self.table.runs[run].about, self.table.runs[run].idx
@@ -149,8 +150,8 @@ class ReplayedWorkers:
             return None
         self.clock.elapsed_seconds, job = self.ends.pop(0)
         for run in job.spec["runs"]:
-            self.ended[run.spec.id] = self.scores[run.spec.id]
-            self.bought.append((self.clock.elapsed_seconds, run))
+            self.ended[run.spec.id], seconds = self.started[run.spec.id]
+            self.bought.append((self.clock.elapsed_seconds, run, seconds))
         return EndedJob(job)
 
 

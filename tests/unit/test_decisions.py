@@ -1,5 +1,6 @@
 """Replayed comparisons give the answers of the runs from which they are replayed."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 from benchmarks.decisions import measures, record, recorded, tables
+from benchmarks.decisions.__main__ import format_tables
 from benchmarks.decisions.measures import judge, list_orders, read_true_scores
 from benchmarks.decisions.policies import POLICIES
 from benchmarks.decisions.recorded import ENDING, RECORDS, WHOLE, RecordedTable
@@ -203,19 +205,43 @@ def test_answers_contradict_each_other_if_one_denies_what_the_other_says(other, 
     assert measures.contradict(other, first) == contradicts
 
 
+def calls_of(policy: str, true: Mapping[str, bool | None], order: str = "[0]") -> pd.DataFrame:
+    """The rows of four-minute calls on tables whose answers are true, false or missing."""
+    values = dict.fromkeys(measures.MEANS, False) | dict.fromkeys(["seconds_to_final"], 60.0)
+    values |= {"full_true": None, "seconds": dict.fromkeys(measures.KINDS, 30.0)}
+    values |= {"changes": dict.fromkeys(measures.KINDS, 1), "policy": policy, "minutes": 4}
+    return pd.DataFrame(
+        values | {"table": table, "order": order, "true": value, "answered": value is not None}
+        for table, value in true.items()
+    )
+
+
+ANSWERS = {"a": True, "b": False, "c": None, "d": True, "e": True}
+
+
 def test_shares_of_calls_have_intervals_over_tables():
-    calls = [("a", True, True), ("a", True, False), ("b", False, None), ("b", True, True)]
-    rows = pd.DataFrame(calls, columns=["table", "answered", "true"])
-    others = dict.fromkeys(["contradicts", "contradicts_longest", "renames"], False)
-    means = dict.fromkeys(measures.MEANS[len(measures.SHARES) :], 60.0)
-    kinds = {"seconds": [dict.fromkeys(measures.KINDS, 30.0 + n) for n in range(4)]}
-    kinds |= {"changes": [dict.fromkeys(measures.KINDS, 1)] * 4}
-    rows = rows.assign(policy="now", minutes=4, full_true=None, **others, **means, **kinds)
-    found = measures.summarise(rows)["now"]["4"]
-    assert (found["tables"], found["calls"], found["answered"]) == (2, 4, 0.75)
-    # Of the three answers, two are true.
-    assert found["true"] == pytest.approx(2 / 3, abs=1e-4)
-    assert found["answered_interval"] == [0.5, 1.0]
-    assert found["seconds_to_final"] == 60
-    assert found["full_true"] is None
-    assert found["seconds"]["rates"] == 31.5
+    found = measures.summarise(calls_of("now", ANSWERS))["now"]["4"]
+    assert (found["tables"], found["calls"], found["answered"]) == (5, 5, 0.8)
+    assert found["answered_interval"] == [0.4, 1.0]
+    # Of four answers, three are true.
+    assert found["true"] == 0.75
+    assert (found["seconds_to_final"], found["full_true"]) == (60, None)
+    assert (found["seconds"]["rates"], found["changes"]["rates"]) == (30, 1)
+
+
+def test_few_tables_have_no_interval():
+    found = measures.summarise(calls_of("now", {"a": True, "b": False}))
+    assert (found["now"]["4"]["true"], found["now"]["4"]["true_interval"]) == (0.5, None)
+
+
+def test_the_tables_show_shares_in_percent_and_intervals_if_there_are_any():
+    shares, kinds = format_tables(measures.summarise(calls_of("now", ANSWERS))).split("\n\n")
+    assert "| 75 (" in shares and "| 60 (60 to 60) " in shares and "| 30 s, 1.00 " in kinds
+    few = format_tables(measures.summarise(calls_of("now", {"a": True, "b": False})))
+    assert "| 50 " in few and " to " not in few
+
+
+def test_a_call_counts_only_if_it_is_known_for_all_policies():
+    calls = [calls_of("now", ANSWERS), calls_of("before", ANSWERS), calls_of("now", ANSWERS, "[1]")]
+    found = measures.summarise(pd.concat(calls))
+    assert [found[policy]["4"]["calls"] for policy in ("now", "before")] == [5, 5]

@@ -19,7 +19,7 @@ from subtune.comparison import DEFAULTS
 from subtune.comparison.first_configuration import EXPERIMENT
 from subtune.comparison.next_runs import Method, Progress, Stage, rank_missing_runs
 from subtune.comparison.recorded_results import ResultsWriter, find_answer_so_far
-from subtune.comparison.settings import OTHER_SECONDS
+from subtune.comparison.settings import OTHER_SECONDS, bound_total_seconds
 from subtune.comparison.workers import LONGEST_WAIT, EndedJob, Workers
 from subtune.core.errors import SubtuneError, format_count, join_names
 from subtune.core.ids import content_id
@@ -372,8 +372,8 @@ def _describe_runs(state: Loop, workers: int) -> Iterator[str]:
     unit = "folds" if tuning[0].spec.recipe.fold else "seeds"
     most, fewest = planned[full[0]], min(DEFAULTS.fewest_seeds, planned[full[0]])
     if all(trained[method] < fewest for method in full):
-        needed = sum(seconds[run.setting] / planned[run.model_name, run.method] for run in tuning)
-        minutes = math.ceil((OTHER_SECONDS + fewest * needed / workers) / 60)
+        needed = bound_total_seconds(fewest * [*seconds.values()], workers)
+        minutes = math.ceil((OTHER_SECONDS + needed) / 60)
         yield (
             f"fine-tuning was not tried in earnest: full fine-tuning has fewer than {fewest} "
             f"{unit}; those of all methods take about {format_count(minutes, 'more minute')}"

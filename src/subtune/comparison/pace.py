@@ -160,7 +160,7 @@ def measure_pace(
 
 
 def fit_pace(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pace:
-    """Fit ``seconds = layers * per_layer + batch_size * teraflops * per_teraflop`` to timed steps.
+    """Fit ``layers * per_layer / 1000 + batch_size * teraflops * per_teraflop`` to times of steps.
 
     ``seconds`` maps one or two batch sizes to times; with one, ``per_layer`` is 0. Neither
     coefficient is negative (nonnegative least squares). ``teraflops`` is the number of operations

@@ -349,7 +349,7 @@ def list_reductions(rows: int, fewest_rows: int, windows: Sequence[int]) -> list
     samples = [rows, *(number for number in DEFAULTS.samples if fewest_rows <= number <= most)]
     large = [n for n in samples if n < rows and n >= DEFAULTS.samples_of_every_method]
     # A table whose smallest sample is large is also trained with fewer methods.
-    small = [n for n in samples if n < DEFAULTS.samples_of_every_method] or samples[-1:]
+    small = [n for n in samples if not large or n < large[-1]] or samples[-1:]
     fewest = DEFAULTS.fewest_seeds
     left_out = [DEFAULTS.left_out[:number] for number in range(1, len(DEFAULTS.left_out) + 1)]
     return [
@@ -379,8 +379,7 @@ def estimate_seconds(
 ) -> float | None:
     """Estimate the seconds of an experiment, without requests to the hub or reading tables.
 
-    A worker may have to wait for the last job of another one, so the estimate is an upper bound for
-    jobs that start in any order (Graham, 1969). ``tokens`` maps the name of each model to its mean
+    ``tokens`` maps the name of each model to its mean
     number of tokens per text. Other models are left out, because their size is unknown. Without a
     model, the result is None.
     """
@@ -401,5 +400,14 @@ def estimate_seconds(
     estimates = Estimates(plan, {plan.model_ids[name]: mean for name, mean in tokens.items()})
     seconds = [estimates.sweep_cost(sweep).seconds for sweep in plan.sweeps]
     seconds += [estimates.search_cost(job).seconds for job in plan.search_jobs]
-    workers = process.count_jobs_at_once()
-    return (sum(seconds) + (workers - 1) * max(seconds)) / workers + OTHER_SECONDS
+    return bound_total_seconds(seconds, process.count_jobs_at_once()) + OTHER_SECONDS
+
+
+def bound_total_seconds(seconds: Sequence[float], workers: int) -> float:
+    """Return the most time that workers need for jobs that do not wait for each other's outputs.
+
+    Jobs start in any order, so workers may have to wait for the last job (Graham, 1969).
+    """
+    if len(seconds) <= workers:
+        return max(seconds)
+    return (sum(seconds) + (workers - 1) * max(seconds)) / workers

@@ -250,7 +250,7 @@ def test_the_time_of_each_model_is_estimated_with_its_own_pace(
         return MeasuredPace("one core", {"matrices": pace})
 
     monkeypatch.setattr(pace, "measure_pace", measure)
-    # Two workers may have to wait for each other.
+    # With one worker, the times of models add up.
     monkeypatch.setattr(process, "count_jobs_at_once", lambda: 1)
     names = "".join(f" --model {model}" for model in factors)
     checked, plan, _ = written(f"{FILMS}{names} --minutes 100000")

@@ -187,7 +187,7 @@ def test_a_call_says_what_was_trained_and_what_ten_minutes_would_add(state):
 
 
 @pytest.mark.parametrize(
-    ("scores", "minutes"), [({}, 7), ({score_id("full", 0, 1e-3): 0.7}, 13)], ids=["none", "one"]
+    ("scores", "minutes"), [({}, 8), ({score_id("full", 0, 1e-3): 0.7}, 15)], ids=["none", "one"]
 )
 def test_too_few_minutes_for_full_fine_tuning_are_named_with_those_that_suffice(
     state, scores, minutes

@@ -8,6 +8,7 @@ import pytest
 
 from subtune.comparison import DEFAULTS, settings
 from subtune.comparison.settings import (
+    bound_total_seconds,
     choose_max_lengths,
     find_starting_model,
     find_starting_models,
@@ -125,7 +126,16 @@ def test_quicker_settings_have_no_search_then_fewer_seeds_then_fewer_rows_and_me
 
 def test_no_sample_has_almost_all_rows():
     assert {choice.rows for choice in choices(600)} == {600}
-    assert {choice.rows for choice in choices(1000)} == {1000, 700, 500}
+    found = choices(1200, methods=DEFAULTS.methods)
+    every = len(DEFAULTS.methods)
+    assert steps_of(found)[5:] == [
+        (rows, 2, every - less, 32) for rows in (1200, 700, 500) for less in (1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize(("workers", "seconds"), [(1, 8), (2, 6), (3, 4), (9, 4)])
+def test_workers_may_have_to_wait_for_the_longest_job(workers, seconds):
+    assert bound_total_seconds([4, 2, 2], workers) == seconds
 
 
 def test_a_comparison_plans_every_seed_and_search_of_the_methods_for_which_time_suffices():
