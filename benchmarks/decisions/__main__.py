@@ -102,7 +102,10 @@ def format_tables(found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
                 for kind in KINDS
             }
             kinds.append(call | bought)
-    tables = (pd.DataFrame(rows).to_markdown(index=False) for rows in (shares, kinds))
+    tables = (
+        pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)
+        for rows in (shares, kinds)
+    )
     return "\n\n".join(tables)
 
 
