@@ -169,7 +169,7 @@ def _list_timed_choices(
         fixed["labels"] = "standard" if labels == {"standard"} else "raw"
     fewest = DEFAULTS.rows_per_class * len(look.facts.parts["train"].labels)
     number = len(rows.numbers["train"])
-    return list_choices(number, fewest, look.windows, rates, fixed, timed.least_batch), timed
+    return list_choices(number, fewest, look.windows, rates, fixed), timed
 
 
 def _choose_in_time(

@@ -40,8 +40,6 @@ from subtune.training.recipe import Run, train
 TEXTS, LONGEST = 128, 128
 # Two batch sizes are timed, because `fit_pace` fits two coefficients to the times of steps.
 FEW, MANY = 8, 32
-# The batch sizes from which `MeasuredPace.least_batch` is chosen.
-BATCHES = (8, 16, 32)
 # The share of the total time that each measurement may take. A single step may take longer.
 TIMED_SHARE = 1 / 12
 # Steps in bf16 are tried only if a forward pass takes at most this many times as long as in fp32.
@@ -58,8 +56,6 @@ class MeasuredPace(NamedTuple):
             similar device whose pace is known.
         pace: the pace of each kind of training step; empty if nothing is measured.
         precision: the precision chosen for training.
-        least_batch: the smallest batch size at which most of the time of a step is spent on texts,
-            and not on the optimiser and kernel launches.
         pace_by_model: the paces of the other models, by the model's name.
         problems: maps the name of each model that fails to an error message.
     """
@@ -67,7 +63,6 @@ class MeasuredPace(NamedTuple):
     device: str
     pace: dict[Trains, Pace]
     precision: Precision = "fp32"
-    least_batch: int = 1
     pace_by_model: Mapping[str, dict[Trains, Pace]] = MappingProxyType({})
     problems: Mapping[str, str] = MappingProxyType({})
 
@@ -103,11 +98,8 @@ def measure_paces(
         in_bf16 = [name for name in measured if timed[name].precision == "bf16"]
         measure(in_bf16, tries_bf16=False)
     first, *others = (name for name in measured if name not in problems)
-    return timed[first]._replace(
-        least_batch=min(timed[name].least_batch for name in measured),
-        pace_by_model={name: timed[name].pace for name in others},
-        problems=problems,
-    )
+    pace_by_model = {name: timed[name].pace for name in others}
+    return timed[first]._replace(pace_by_model=pace_by_model, problems=problems)
 
 
 def measure_pace(
@@ -121,8 +113,8 @@ def measure_pace(
 ) -> MeasuredPace:
     """Measure the pace of this machine by timing training steps of some methods.
 
-    Precision and batch size are chosen for the first method. Texts have at most ``max_length``
-    tokens. All measurements take about ``seconds``.
+    The precision is chosen for the first method. Texts have at most ``max_length`` tokens. All
+    measurements take about ``seconds``.
     """
     device = process.prepare_device(threads=1)
     is_gpu = device.type == "cuda"
@@ -146,9 +138,6 @@ def measure_pace(
     teraflops = model.dimensions.forward_flops(examples.lengths.mean(), encoder.head) / 1e12
     times = timer.seconds | {"evaluation": {1: timer.forward}}
     pace = {kind: fit_pace(by_size, layers, teraflops) for kind, by_size in times.items()}
-    first = pace.get(next(iter(kinds)), Pace(per_layer=0, per_teraflop=0))
-    start, text = first.per_layer / 1e3 * layers, first.per_teraflop * teraflops
-    least_batch = next((size for size in BATCHES if size * text >= start), BATCHES[-1])
     precision, name = timer.precision, process.device_name(device)
     # Return freed memory to the system, because the worker processes need this memory.
     del encoder, timer
@@ -156,7 +145,7 @@ def measure_pace(
     torch.cuda.empty_cache()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
-    return MeasuredPace(name if is_gpu else f"one core of {name}", pace, precision, least_batch)
+    return MeasuredPace(name if is_gpu else f"one core of {name}", pace, precision)
 
 
 def fit_pace(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pace:

@@ -283,28 +283,23 @@ def list_choices(
     windows: Sequence[int],
     rates: Mapping[str, Rates],
     fixed: Mapping[str, Any],
-    least_batch: int = 1,
 ) -> list[CandidateSettings]:
     """List possible settings for a table and some models, from the best to the fastest.
 
     There is one for each reduction of `list_reductions`. ``rates`` maps each model to its learning
-    rates, and ``fixed`` has the settings that do not depend on the time limit. A batch is smaller
-    than ``least_batch`` only if there would be fewer than `fewest_steps` steps.
+    rates, and ``fixed`` has the settings that do not depend on the time limit.
     """
     folds = fixed.get("folds")
 
     def build_experiment(reduction: Reduction) -> Experiment:
         train_rows = count_training_rows(reduction.rows, folds)
         size = next(s for s in DEFAULTS.sizes if train_rows <= (s["rows"] or train_rows))
-        batch_size = least_batch
-        while train_rows * size["epochs"] < batch_size * DEFAULTS.fewest_steps:
-            batch_size //= 2
         return Experiment(
             **fixed,
             **method_settings({model: reduction.reduce_rates(own) for model, own in rates.items()}),
             seeds=tuple(range(min(reduction.seeds, folds or reduction.seeds))),
             epochs=size["epochs"],
-            batch_size=max(batch_size, size["batch_size"]),
+            batch_size=size["batch_size"],
             max_length=reduction.max_length,
             schedule=DEFAULTS.schedule,
             warmup=DEFAULTS.warmup,

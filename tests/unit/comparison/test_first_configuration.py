@@ -386,7 +386,7 @@ def test_a_configuration_says_what_it_was_made_of_to_snakemake_too(
     model = "mein Modell: 1"
     shutil.copytree(tiny_bert, here / model)
     device = "two: 'cores'"
-    timed = MeasuredPace(device, FAST.pace, "bf16", least_batch=8)
+    timed = MeasuredPace(device, FAST.pace, "bf16")
     monkeypatch.setattr(pace, "measure_pace", lambda *of: timed)
     columns = "--text 'a: b' --text2 ² --label yes --classes"
     places = "--train '{train}' --dev \"{validation}\"".format(**files)
