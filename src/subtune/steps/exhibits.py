@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from subtune.steps.context import Context
 
 EXHIBITS_INDEX = "exhibits.json"
+NUMBERS = "numbers.tex"
 # Maps each ``source`` to a description of the data for readers.
 SOURCES = {"hub": "hub data", "tsv": "GLUE's files", "builtin": "mini tasks, not the originals"}
 
@@ -95,13 +96,16 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write all tables and figures for which there are data, and the data, in a single job."""
     from subtune import papers
+    from subtune.exhibits.latex_numbers import format_latex_numbers
 
     paper, folder = papers.find_paper(job.spec["paper"]), Path(outputs["folder"])
     (folder / "data").mkdir(parents=True)
     results = read_results(paper, job)
     for name in results.tables.keys() - {*SCORE_TABLES}:
         results[name].to_csv(folder / _exhibit_data_path(name), index=False)
-    write_exhibits(paper.exhibits_with_data(results), folder)
+    tables = write_exhibits(paper.exhibits_with_data(results), folder)
+    numbers = {f"{job.spec['experiment']}/{name}": table for name, table in tables.items()}
+    (folder / NUMBERS).write_text(format_latex_numbers(numbers), encoding="utf-8")
 
 
 def _exhibit_data_path(name: str) -> str:
@@ -220,27 +224,37 @@ def list_computed_tables(paper: "Paper", tasks: Collection[str]) -> list[str]:
     return [name for name, is_made in made.items() if is_made]
 
 
-def write_exhibits(exhibits: "Iterable[tuple[Table, Any]]", folder: Path) -> None:
-    """Write tables and figures with their results, and the index file of the directory."""
-    from subtune.exhibits.figures import REPRODUCTION
+def write_exhibits(
+    exhibits: "Iterable[tuple[Table, Any]]", folder: Path
+) -> "dict[str, pd.DataFrame]":
+    """Write tables and figures with their results, and the index file of the directory.
 
-    entries = []
+    The cells of the tables are returned, as `subtune.exhibits.output.format_cells` formats them.
+    """
+    from subtune.exhibits.figures import REPRODUCTION
+    from subtune.exhibits.output import Figure, format_cells
+
+    entries, tables = [], {}
     for exhibit, results in exhibits:
         names = [f"{exhibit.name}.{ending}" for ending in exhibit.endings]
-        write_exhibit(exhibit, results, [folder / name for name in names])
+        made = write_exhibit(exhibit, results, [folder / name for name in names])
+        if not isinstance(exhibit, Figure):
+            tables[exhibit.name] = format_cells(made)
         if exhibit is REPRODUCTION:
             names.append(_exhibit_data_path(exhibit.name))
         entries.append(describe_exhibit(exhibit, names))
     text = json.dumps(entries, indent=1, ensure_ascii=False)
     (folder / EXHIBITS_INDEX).write_text(f"{text}\n", encoding="utf-8")
+    return tables
 
 
-def write_exhibit(exhibit: "Table", results: Any, paths: Sequence[str | Path]) -> None:
-    """Write a table or figure in all its formats."""
+def write_exhibit(exhibit: "Table", results: Any, paths: Sequence[str | Path]) -> Any:
+    """Write a table or figure in all its formats, and return it."""
     from subtune.exhibits.output import Figure, save_figure, write_table
 
-    write = save_figure if isinstance(exhibit, Figure) else write_table
-    write(exhibit.make(results), paths)
+    write, made = save_figure if isinstance(exhibit, Figure) else write_table, exhibit.make(results)
+    write(made, paths)
+    return made
 
 
 def describe_exhibit(exhibit: "Table", names: Sequence[str]) -> dict[str, Any]:
