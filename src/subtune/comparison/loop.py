@@ -348,9 +348,14 @@ def _format_progress(state: Loop) -> str:
     # Runs of learning curves, which are fitted on fewer examples, are not counted.
     keys = {run.key for run in state.context.plan.runs_on_most_rows(EXPERIMENT)}
     line = f"{' of '.join(times)}  {len(keys & recorded_keys)} of {len(keys)} runs"
-    tried = {rate["run"] for row in rows for rate in row["tried"]}
-    if others := len(tried - recorded):
-        line += f", and {format_count(others, 'run')} of the learning-rate search"
+    tried = {row["key"]: row["tried"] for row in rows}
+    with_rates = {
+        run.spec.with_learning_rate(rate["learning_rate"]).id
+        for run in state.progress.planned
+        for rate in tried.get(run.key, ())
+    } | {rate["run"] for rates in tried.values() for rate in rates}
+    if others := len((with_rates & state.progress.scores.keys()) - recorded):
+        line += f", and {format_count(others, 'run')} with other learning rates"
     return f"{line}; so far: {state.answer}" if state.answer else line
 
 

@@ -186,6 +186,19 @@ def test_a_call_says_what_was_trained_and_what_ten_minutes_would_add(state):
     )
 
 
+def test_the_progress_counts_runs_of_searches_and_those_that_train_with_a_better_rate(state, lines):
+    state.context.plan.runs_on_most_rows = lambda experiment: state.progress.planned
+    scores = {score_id(method, fold, 1e-3): 0.7 for method in SEARCHED for fold in (0, 1)}
+    scores |= {score_id("full", 0, 1e-4): 0.8, score_id("full", 0, 1e-2): 0.6}
+    state.progress.scores.update(scores)
+    state.report_progress()
+    assert lines[-1].endswith("6 of 8 runs, and 2 runs with other learning rates")
+    # The better rate replaces the recommended one as soon as both have as many folds.
+    state.progress.scores[score_id("full", 1, 1e-4)] = 0.8
+    state.report_progress()
+    assert lines[-1].endswith("6 of 8 runs, and 3 runs with other learning rates")
+
+
 @pytest.mark.parametrize(
     ("scores", "minutes"), [({}, 8), ({score_id("full", 0, 1e-3): 0.7}, 15)], ids=["none", "one"]
 )
