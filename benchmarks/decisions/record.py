@@ -73,6 +73,8 @@ def record_tables(
     """
     end = time.time() + seconds
     for name in names:
+        if time.time() > end:
+            return
         own = (folder / name).resolve()
         paths = write_table(TABLES[name], source, own / "tables")
         if (RECORDS / f"{name}{ENDING}").exists():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from subtune.steps.context import Context
 
 EXHIBITS_INDEX = "exhibits.json"
-NUMBERS = "numbers.tex"
+LATEX_NUMBERS = "numbers.tex"
 # Maps each ``source`` to a description of the data for readers.
 SOURCES = {"hub": "hub data", "tsv": "GLUE's files", "builtin": "mini tasks, not the originals"}
 
@@ -105,7 +105,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
         results[name].to_csv(folder / _exhibit_data_path(name), index=False)
     tables = write_exhibits(paper.exhibits_with_data(results), folder)
     numbers = {f"{job.spec['experiment']}/{name}": table for name, table in tables.items()}
-    (folder / NUMBERS).write_text(format_latex_numbers(numbers), encoding="utf-8")
+    (folder / LATEX_NUMBERS).write_text(format_latex_numbers(numbers), encoding="utf-8")
 
 
 def _exhibit_data_path(name: str) -> str:
