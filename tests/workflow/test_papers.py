@@ -192,12 +192,15 @@ def test_the_table_of_all_runs_has_every_run_once(results):
 def test_every_table_compiles_in_latex_and_fits_the_page(results, tmp_path):
     if shutil.which("pdflatex") is None:
         pytest.skip("no LaTeX on this machine (Debian: apt install texlive-latex-recommended)")
-    tables = sorted(results.glob("experiments/*/*.tex"))
+    numbers = sorted(results.glob("experiments/*/numbers.tex"))
+    tables = sorted({*results.glob("experiments/*/*.tex")} - {*numbers})
+    assert len(numbers) > 1
     body = "\n".join(
         f"\\begin{{table}}[p]\\centering\\input{{{path}}}\\end{{table}}\\clearpage"
         for path in tables
     )
     packages = "\\usepackage[T1]{fontenc}\\usepackage{lmodern,booktabs,graphicx}"
+    packages += "".join(f"\\input{{{path}}}" for path in numbers)
     (tmp_path / "all.tex").write_text(
         f"\\documentclass{{article}}{packages}\\begin{{document}}{body}\\end{{document}}"
     )
