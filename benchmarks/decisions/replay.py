@@ -124,10 +124,11 @@ class ReplayedWorkers:
         If a stopped run has the best learning rate nevertheless, answers use all of its epochs.
         """
         about, curve = self.table.runs[run.spec.id].about, self.table.read_curve(run.spec.id)
+        setting = self._describe_setting(run.spec.id)
         others = [
             self.table.read_curve(other)
             for other in self.ended
-            if self._describe_setting(other) == self._describe_setting(run.spec.id)
+            if self._describe_setting(other) == setting
         ]
         best = [max(scores) for scores in zip(*others, strict=False)]
         pairs = enumerate(zip(curve, best, strict=False), 1)

@@ -374,9 +374,8 @@ def estimate_seconds(
 ) -> float | None:
     """Estimate the seconds of an experiment, without requests to the hub or reading tables.
 
-    ``tokens`` maps the name of each model to its mean
-    number of tokens per text. Other models are left out, because their size is unknown. Without a
-    model, the result is None.
+    ``tokens`` maps the name of each model to its mean number of tokens per text. Other models are
+    left out, because their size is unknown. Without a model, the result is None.
     """
     if not tokens:
         return None

@@ -186,10 +186,15 @@ class StyledTable:
     wide: Mapping[str, float] = field(default_factory=dict)
 
 
-def write_table(table: pd.DataFrame | StyledTable, outputs: Sequence[str | Path]) -> None:
-    """Write a table to files, in the formats of their suffixes: .csv, .md or .tex."""
+def write_table(table: pd.DataFrame | StyledTable, outputs: Sequence[str | Path]) -> pd.DataFrame:
+    """Write a table to files, in the formats of their suffixes: .csv, .md or .tex.
+
+    The cells that are shown in Markdown and LaTeX are returned as strings.
+    """
     styled = table if isinstance(table, StyledTable) else StyledTable(table)
-    cells = format_cells(styled)
+    shown = styled.table if styled.shown is None else styled.shown
+    cells = shown.astype(object).where(shown.notna(), EMPTY)
+    cells = cells.map(lambda value: f"{value:.5g}" if isinstance(value, float) else str(value))
     bold = styled.bold.reindex(index=cells.index, columns=cells.columns, fill_value=False)
     for path in map(Path, outputs):
         if path.suffix == ".csv":
@@ -205,14 +210,7 @@ def write_table(table: pd.DataFrame | StyledTable, outputs: Sequence[str | Path]
             path.write_text("\n\n".join(filter(None, parts)) + "\n", encoding="utf-8")
         else:
             path.write_text(_format_latex(cells, bold, styled.note, styled.wide), encoding="utf-8")
-
-
-def format_cells(table: pd.DataFrame | StyledTable) -> pd.DataFrame:
-    """Format the cells that are shown in Markdown and LaTeX as strings."""
-    styled = table if isinstance(table, StyledTable) else StyledTable(table)
-    shown = styled.table if styled.shown is None else styled.shown
-    cells = shown.astype(object).where(shown.notna(), EMPTY)
-    return cells.map(lambda value: f"{value:.5g}" if isinstance(value, float) else str(value))
+    return cells
 
 
 def _neutralise_formula(cell: Any) -> Any:

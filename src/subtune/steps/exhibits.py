@@ -229,17 +229,16 @@ def write_exhibits(
 ) -> "dict[str, pd.DataFrame]":
     """Write tables and figures with their results, and the index file of the directory.
 
-    The cells of the tables are returned, as `subtune.exhibits.output.format_cells` formats them.
+    The cells of the tables are returned as strings, by the name of the table.
     """
     from subtune.exhibits.figures import REPRODUCTION
-    from subtune.exhibits.output import Figure, format_cells
 
     entries, tables = [], {}
     for exhibit, results in exhibits:
         names = [f"{exhibit.name}.{ending}" for ending in exhibit.endings]
-        made = write_exhibit(exhibit, results, [folder / name for name in names])
-        if not isinstance(exhibit, Figure):
-            tables[exhibit.name] = format_cells(made)
+        cells = write_exhibit(exhibit, results, [folder / name for name in names])
+        if cells is not None:
+            tables[exhibit.name] = cells
         if exhibit is REPRODUCTION:
             names.append(_exhibit_data_path(exhibit.name))
         entries.append(describe_exhibit(exhibit, names))
@@ -248,13 +247,16 @@ def write_exhibits(
     return tables
 
 
-def write_exhibit(exhibit: "Table", results: Any, paths: Sequence[str | Path]) -> Any:
-    """Write a table or figure in all its formats, and return it."""
+def write_exhibit(
+    exhibit: "Table", results: Any, paths: Sequence[str | Path]
+) -> "pd.DataFrame | None":
+    """Write a table or figure in all its formats, and return a table's cells as strings."""
     from subtune.exhibits.output import Figure, save_figure, write_table
 
-    write, made = save_figure if isinstance(exhibit, Figure) else write_table, exhibit.make(results)
-    write(made, paths)
-    return made
+    if isinstance(exhibit, Figure):
+        save_figure(exhibit.make(results), paths)
+        return None
+    return write_table(exhibit.make(results), paths)
 
 
 def describe_exhibit(exhibit: "Table", names: Sequence[str]) -> dict[str, Any]:
