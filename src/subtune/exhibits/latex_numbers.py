@@ -9,15 +9,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from subtune.exhibits.output import LATEX
+from subtune.exhibits.output import LATEX, LATEX_SPECIAL
 
 # Characters that are left out of names, because LaTeX does not allow them there.
 NOT_IN_NAMES = re.compile(r"[^\w .,:;()/+<>=-]+")
-SPECIAL = {character: rf"\{character}" for character in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-}
 MACROS = r"""% \subtune{TABLE}{ROW}{COLUMN} prints a cell. The lines below list all names.
 \providecommand{\subtunecell}[4]{\expandafter\def\csname subtune|#1|#2|#3\endcsname{#4}}
 \providecommand{\subtune}[3]{\ifcsname subtune|#1|#2|#3\endcsname\csname subtune|#1|#2|#3\endcsname%
@@ -34,10 +29,8 @@ def format_latex_numbers(tables: Mapping[str, pd.DataFrame]) -> str:
         columns = [*map(_format_name, map(str, cells.columns))]
         for row, values in zip(_name_rows(cells), cells.itertuples(index=False), strict=True):
             for column, value in zip(columns, values, strict=True):
-                text = "".join(SPECIAL.get(character, character) for character in value)
-                lines.append(
-                    rf"\subtunecell{{{table}}}{{{row}}}{{{column}}}{{{text.translate(LATEX)}}}"
-                )
+                text = value.translate(LATEX_SPECIAL | LATEX)
+                lines.append(rf"\subtunecell{{{table}}}{{{row}}}{{{column}}}{{{text}}}")
     return "\n".join(lines) + "\n"
 
 

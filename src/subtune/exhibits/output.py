@@ -163,6 +163,11 @@ LATEX = str.maketrans(
     {"−": "$-$", "⌈": r"$\lceil$", "⌉": r"$\rceil$"}
     | {"α": r"$\alpha$", "β": r"$\beta$", "ε": r"$\varepsilon$"}
 )
+# Replacements for characters with a meaning in LaTeX.
+LATEX_SPECIAL = str.maketrans(
+    {character: rf"\{character}" for character in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+)
 
 
 @dataclass(frozen=True)
@@ -236,7 +241,7 @@ def _format_latex(
     lines = [PREAMBLE, rf"\resizebox{{{NO_WIDER}}}{{!}}{{%"]
     lines.append(latex.to_latex(hrules=True, column_format=columns).strip() + "}")
     if note:
-        escaped = note.replace("%", r"\%").replace("`", "").replace("_", r"\_")
+        escaped = note.replace("`", "").translate(LATEX_SPECIAL)
         lines.append(rf"\par\smallskip{{\footnotesize {escaped}\par}}")
     return "\n".join(lines).translate(LATEX) + "\n"
 
