@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import cache
-from itertools import chain
+from itertools import chain, product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from benchmarks.decisions.recorded import (
     pack_table,
     read_results,
     read_table,
+    with_recommended_rate,
     write_result,
 )
 from benchmarks.decisions.replay import order_seeds, replay
@@ -47,7 +48,7 @@ from subtune.methods.roles import is_classifier
 from subtune.models.dimensions import read_dimensions
 from subtune.models.encoder import load_spec_encoder
 from subtune.runs import records
-from subtune.runs.learning_rates import best_rate, follow_search, middle_rate
+from subtune.runs.learning_rates import best_rate, follow_search
 from subtune.runs.spec import PlannedRun, RunSpec
 from subtune.share.predict import fit_text_regression
 from subtune.steps import dataset, model, tokens
@@ -69,10 +70,11 @@ def record_tables(
 ) -> Iterator[str]:
     """Record tables, and yield a line for each run and each table.
 
-    After the given seconds, no run is started.
+    The runs with recommended learning rates of all tables are trained first. After the given
+    seconds, no run is started.
     """
     end = time.time() + seconds
-    for name in names:
+    for searches, name in product([False, True], names):
         if time.time() > end:
             return
         own = (folder / name).resolve()
@@ -80,7 +82,7 @@ def record_tables(
         if (RECORDS / f"{name}{ENDING}").exists():
             unpack_table(read_table(RECORDS / f"{name}{ENDING}"), own)
         write_configurations(name, paths, own)
-        for line in record_table(own, paths["test"], end):
+        for line in record_table(own, paths["test"], end, searches):
             yield f"{name}: {line}"
         yield f"{name}: {pack_table(read_recording(own))}"
 
@@ -160,18 +162,20 @@ def open_context(configuration: Path) -> Context:
     return plan_and_check(read_config(configuration))
 
 
-def record_table(folder: Path, test: Path, end: float) -> Iterator[str]:
+def record_table(folder: Path, test: Path, end: float, searches: bool) -> Iterator[str]:
     """Train the missing runs of a table until the time ``end``, and yield a line for each.
 
-    These are the runs of the plan `WHOLE` with one learning rate, its searches, and then the other
-    runs that `list_missing_runs` finds.
+    These are the runs of the plan `WHOLE` with recommended learning rates and, with ``searches``,
+    those of its searches, and then the other runs that `list_missing_runs` finds.
     """
     prepare_inputs(open_context(folder / f"{WHOLE}.yaml"))
     while time.time() < end:
         table = read_recording(folder)
         scores = {run: found.about["score"] for run, found in table.runs.items()}
-        needed = [(WHOLE, run) for run in list_needed_runs(table.plans[WHOLE], scores)]
-        needed = needed or list_missing_runs(table)
+        listed = list_needed_runs(table.plans[WHOLE], scores, searches)
+        needed = [(WHOLE, run) for run in listed]
+        if searches and not needed:
+            needed = list_missing_runs(table)
         if not needed:
             return
         yield from train_runs(folder, needed, test, end)
@@ -211,26 +215,39 @@ def list_missing_runs(table: RecordedTable) -> list[tuple[str, PlannedRun]]:
 
 
 def list_needed_runs(
-    planned: Iterable[PlannedRun], scores: Mapping[str, float]
+    planned: Sequence[PlannedRun], scores: Mapping[str, float], searches: bool
 ) -> list[PlannedRun]:
-    """List missing runs: all seeds with the recommended rate, searches, and better rates."""
-    repeated, searched = list[tuple[int, PlannedRun]](), list[PlannedRun]()
+    """List missing runs with recommended learning rates and, with ``searches``, other rates."""
+    listed = list_recommended_runs(planned)
+    listed += list_searched_runs(planned, scores) if searches else []
+    # A regression on embeddings has one run for all seeds.
+    distinct = {run.spec.id: run for run in listed}
+    return [run for run_id, run in distinct.items() if run_id not in scores]
+
+
+def list_recommended_runs(planned: Iterable[PlannedRun]) -> list[PlannedRun]:
+    """List the planned runs with recommended learning rates, seed by seed."""
     positions: dict[tuple, int] = {}
+    found = list[tuple[int, PlannedRun]]()
     for run in planned:
         position = positions[run.setting] = positions.get(run.setting, -1) + 1
-        spec = run.spec
+        found.append((position, with_recommended_rate(run)))
+    return [run for _, run in sorted(found, key=lambda pair: pair[0])]
+
+
+def list_searched_runs(
+    planned: Iterable[PlannedRun], scores: Mapping[str, float]
+) -> list[PlannedRun]:
+    """List the next runs of searches and, after their end, all seeds with the best rate."""
+    found = list[PlannedRun]()
+    for run in planned:
         if run.search:
-            spec = spec.with_learning_rate(middle_rate(run.search))
             tried, rates = follow_search(run.search, lambda spec: scores.get(spec.id))
             specs = [run.search.run.with_learning_rate(rate) for rate in rates]
             if not rates:
                 specs = [run.spec.with_learning_rate(best_rate(run.search, tried))]
-            searched += [run.replace(spec=spec, search=None) for spec in specs]
-        repeated.append((position, run.replace(spec=spec, search=None)))
-    ordered = [run for _, run in sorted(repeated, key=lambda pair: pair[0])]
-    # A regression on embeddings has one run for all seeds.
-    distinct = {run.spec.id: run for run in ordered + searched}
-    return [run for run_id, run in distinct.items() if run_id not in scores]
+            found += [run.replace(spec=spec, search=None) for spec in specs]
+    return found
 
 
 def prepare_inputs(context: Context) -> None:

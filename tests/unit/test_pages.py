@@ -19,7 +19,10 @@ BLOCKS = [*blocks()]
 # Changes of files, which tests/unit/test_recipes.py applies to a copy.
 APPLIED = {change.text for change in recipes()}
 # Files of which a block is a part, by the block's beginning.
-QUOTED = {"- model_types:": "src/subtune/methods/namings.yaml"}
+QUOTED = {
+    "- model_types:": "src/subtune/methods/namings.yaml",
+    "def gem(": "examples/my_rules.py",
+}
 # Pages whose code a test runs.
 RUN = {
     "docs/from-another-workflow.md": "tests/workflow/test_module.py",

@@ -115,6 +115,7 @@ wildcard_constraints:
     model_name=r"[^/]+",
     fisher=r"[^/]+",
     ranking=r"[0-9a-f]{12}",
+    mask=r"[0-9a-f]{12}",
     searches=r"[0-9a-f]{12}",
     sweep=r"[^/]+",
     experiment="|".join(map(re.escape, EXPERIMENTS)),

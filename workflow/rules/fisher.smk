@@ -1,4 +1,4 @@
-# Fisher information of each task before fine-tuning, and rankings of parameters by Fisher information.
+# Fisher information and gradients of each task before fine-tuning, and masks of the entries that rules score highest.
 
 
 rule fisher:
@@ -23,6 +23,21 @@ rule fisher:
         "../scripts/step.py"
 
 
+use rule fisher as gradient with:
+    input:
+        needs_made("gradient/{fisher}"),
+    output:
+        PATHS.gradient("{fisher}"),
+    log:
+        PATHS.log("gradient", "{fisher}"),
+    resources:
+        mem_mb=memory("gradient/{fisher}"),
+        runtime=minutes("gradient/{fisher}"),
+        gpu=1,
+    params:
+        job="gradient/{fisher}",
+
+
 rule ranking:
     input:
         needs_made("ranking/{ranking}"),
@@ -36,5 +51,26 @@ rule ranking:
         CPU
     params:
         job="ranking/{ranking}",
+    script:
+        "../scripts/step.py"
+
+
+# The code of a user's rule is not part of subtune, so it does not run on the machine that calls Snakemake.
+rule mask:
+    input:
+        needs_made("mask/{mask}"),
+    output:
+        multiext(PATHS.mask_prefix("{mask}"), mask=".safetensors", code=".py"),
+    log:
+        PATHS.log("mask", "{mask}"),
+    priority: SHORT
+    conda:
+        CPU
+    threads: 1
+    resources:
+        mem_mb=memory("mask/{mask}"),
+        runtime=minutes("mask/{mask}"),
+    params:
+        job="mask/{mask}",
     script:
         "../scripts/step.py"

@@ -25,11 +25,12 @@ from subtune.core.errors import SubtuneError, format_count, join_names
 from subtune.core.ids import content_id
 from subtune.core.process import print_line, process_age, stop_requests
 from subtune.methods import FULL
+from subtune.methods.single_entries import read_chosen_entries
 from subtune.plan.cost import Cost
 from subtune.runs import records
 from subtune.runs.learning_rates import follow_search
 from subtune.runs.spec import FitRecipe, PlannedRun, Recipe
-from subtune.steps import dataset, fisher, model, ranking, tokens
+from subtune.steps import dataset, fisher, gradient, mask, model, ranking, tokens
 from subtune.steps.context import Context
 from subtune.steps.jobs import Job, Paths, list_files
 
@@ -116,7 +117,7 @@ class Loop:
     @cached_property
     def jobs_by_output(self) -> dict[str, Job]:
         """A mapping from each file that training needs to the job that writes the file."""
-        steps = (dataset, model, tokens, fisher, ranking)
+        steps = (dataset, model, tokens, fisher, gradient, ranking, mask)
         jobs = chain(*(step.jobs(self.context) for step in steps))
         return {path: job for job in jobs for path in list_files(job.outputs)}
 
@@ -124,6 +125,10 @@ class Loop:
         """Read the scores of the runs that were recorded since the last call to this method."""
         store, scores = Path(self.context.layout.records()), self.progress.scores
         task = self.progress.planned[0].spec.tokens.data.task
+        if masks := self.context.list_masks(self.progress.planned):
+            chosen = read_chosen_entries(map(Path, masks))
+            runs = (r.with_entries(lambda id: chosen.get(id, id)) for r in self.progress.planned)
+            self.progress = self.progress._replace(planned=[*runs])
         for run_id in {*records.list_run_ids(store)} - scores.keys():
             scores[run_id] = records.first_score(records.read_outcome(store, run_id), task)
 

@@ -4,7 +4,7 @@ Pydantic validates each section alone; the functions here check sections against
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,7 +24,9 @@ from subtune.core.errors import (
 from subtune.data.sources import MINI_TASKS, OFFICIAL_NAMES, REPOSITORIES
 from subtune.methods import is_built_in
 from subtune.methods.added import RegressionSelection
+from subtune.methods.rules import find_rule, try_rule
 from subtune.methods.selection import require_whole
+from subtune.methods.single_entries import RankedEntries, Scope
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS, Task
 from subtune.tasks.task_kind import KINDS
@@ -69,6 +71,9 @@ def _list_problems(config: Config) -> Iterator[str]:
             yield f"assumptions.pace_by_model: {format_allowed(name, config.all_models())}"
     for name in filter(is_built_in, config.selections):
         yield f"selections.{name}: this is the name of a built-in method; choose another name"
+    for name, selection in config.selections.items():
+        if isinstance(selection, RankedEntries):
+            yield from _check_rule(f"selections.{name}.top", selection.top.by)
     for name, experiment in config.experiments.items():
         path = f"experiments.{name}"
         for key, names, known in (
@@ -134,8 +139,12 @@ def _check_methods(config: Config, path: str, experiment: Experiment) -> Iterato
     for key, names in methods.items():
         for method in names:
             try:
-                if isinstance(config.selection(method), RegressionSelection):
+                selection = config.selection(method)
+                if isinstance(selection, RegressionSelection):
                     without_training.add(method)
+                if isinstance(selection, RankedEntries):
+                    scopes = [selection.top.scope]
+                    yield from _check_scopes(f"{path}.{key}.{method}", experiment, scopes)
             except SubtuneError as error:
                 yield f"{path}.{key}: {error}"
     for model in experiment.models:
@@ -165,10 +174,22 @@ def _check_fractions(config: Config, path: str, experiment: Experiment) -> Itera
         yield f"{path}.fractions.of: {error}"
     else:
         yield from _check_rates(path, experiment, method, experiment.models[0])
-    if "cv" in experiment.fractions.scopes and len(experiment.tasks) == 1:
+    yield from _check_rule(f"{path}.fractions", experiment.fractions.by)
+    yield from _check_scopes(f"{path}.fractions.scopes", experiment, experiment.fractions.scopes)
+
+
+def _check_rule(path: str, by: str) -> Iterator[str]:
+    try:
+        try_rule(find_rule(by))
+    except SubtuneError as error:
+        yield f"{path}.{error}"
+
+
+def _check_scopes(path: str, experiment: Experiment, scopes: Collection[Scope]) -> Iterator[str]:
+    if "cv" in scopes and len(experiment.tasks) == 1:
         yield (
-            f"{path}.fractions.scopes: found one task for 'cv', expected several, because "
-            "a cross-validated mask uses the Fisher information of all other tasks"
+            f"{path}: found one task for 'cv', expected several, because a cross-validated mask is "
+            "determined by the examples of all other tasks"
         )
 
 
@@ -179,11 +200,6 @@ def _check_folds(config: Config, path: str, experiment: Experiment) -> Iterator[
             f"{path}.folds: found {seeds} seeds for {folds} folds, expected a multiple of {folds}, "
             "because each seed is scored on one fold and every fold must be used equally "
             "often"
-        )
-    if experiment.fractions:
-        yield (
-            f"{path}.folds: not allowed with `fractions`, because the Fisher information would "
-            "include the examples that are scored; remove one of the two settings"
         )
     for name in experiment.tasks:
         if name in config.tasks and "validation" in config.tasks[name].files:

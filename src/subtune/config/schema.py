@@ -155,14 +155,17 @@ class OwnTask(Section):
 
 
 class MaskFractions(Section):
-    """Runs that train only those entries of a method that have the highest Fisher information."""
+    """Runs that train only the entries of a method that a rule scores highest."""
 
+    by: Annotated[str, Field(min_length=1)] = "fisher"
+    """rule that scores the entries: `fisher` (Fisher information), another built-in rule,
+    or a function of your own, such as `my_rules.py:gem`"""
     of: str = MASKED_METHOD
     """method whose entries are ranked; runs with masks use the learning rates of this method"""
     values: Annotated[tuple[Fraction, ...], DISTINCT] = Field(min_length=1)
     """fractions of the entries that are trained, above 0 and at most 1"""
     scopes: Annotated[tuple[Scope, ...], DISTINCT] = Field(default=SCOPES, min_length=1)
-    """tasks from which the Fisher information for a task's mask is estimated: the task itself
+    """tasks whose training examples determine a task's mask: the task itself
     (`individual`), all tasks (`global`), or all tasks except this one (`cv`); default: all three
     scopes"""
 
@@ -219,9 +222,11 @@ class Experiment(Section):
     regression tasks"""
     learning_rates: LearningRatesOfTask = None
     fractions: MaskFractions | None = None
-    """additional runs, which train only the entries with the highest Fisher information"""
+    """additional runs, which train only the entries with the highest Fisher information or with
+    the highest scores of another rule"""
     fisher_rows: Count | None = None
-    """number of training examples from which Fisher information is estimated; default: all"""
+    """number of training examples from which Fisher information and gradients are computed;
+    default: all"""
     seeds: Annotated[tuple[FromZero, ...], DISTINCT] = Field(default=(0,), min_length=1)
     """random seeds; there is one run per seed"""
     folds: Annotated[int, Field(ge=2, le=LARGEST)] | None = None

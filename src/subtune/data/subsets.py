@@ -75,10 +75,16 @@ def divide_rows(
 def split_off_fold(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Examples]:
     """Split the training set into the examples outside a fold and the examples of the fold."""
     scored = fold_rows(train, task, fold.of, fold.partition)[fold.number]
-    others = np.setdiff1d(np.arange(len(train.row_indices)), scored)
+    others = find_others(train, task, fold)
     if fold.rows is not None:
         scored = np.sort(np.random.default_rng(fold.partition).permutation(scored)[: fold.rows])
-    return train.select(train.indices_of_rows(others)), train.select(train.indices_of_rows(scored))
+    return train.select(others), train.select(train.indices_of_rows(scored))
+
+
+def find_others(train: Examples, task: TaskSpec, fold: Fold) -> np.ndarray:
+    """Return the indices of the training examples outside a fold."""
+    scored = fold_rows(train, task, fold.of, fold.partition)[fold.number]
+    return train.indices_of_rows(np.setdiff1d(np.arange(len(train.row_indices)), scored))
 
 
 # Without this cache, each run of a job would split the training set, which can take a minute.

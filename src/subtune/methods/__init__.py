@@ -16,18 +16,26 @@ from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.files import read_package_yaml
 from subtune.methods.added import Adapters, Embeddings, Lora, Peft, TfIdf
 from subtune.methods.selection import WholeTensors
-from subtune.methods.single_entries import DiffPruning, Random, RandomEntries, Top
+from subtune.methods.single_entries import (
+    ChosenEntries,
+    DiffPruning,
+    Random,
+    RandomEntries,
+    RankedEntries,
+    Top,
+)
 
 
 def _find_kind_tag(value: Any) -> str:
     keys = value if isinstance(value, Mapping) else getattr(type(value), "model_fields", ())
-    kinds = ("random", "lora", "peft", "adapter", "diff_pruning", "embeddings", "tf_idf")
+    kinds = ("random", "top", "lora", "peft", "adapter", "diff_pruning", "embeddings", "tf_idf")
     return next((f"[{kind}]" for kind in kinds if kind in keys), "[whole]")
 
 
-# The selections that a method's name can stand for. A mask (`Top`) has no name of its own.
+# The selections that a method's name can stand for. Masks (`Top`, `ChosenEntries`) have no names.
 NamedSelection = Annotated[
     Annotated[Random, Tag("[random]")]
+    | Annotated[RankedEntries, Tag("[top]")]
     | Annotated[Lora, Tag("[lora]")]
     | Annotated[Peft, Tag("[peft]")]
     | Annotated[Adapters, Tag("[adapter]")]
@@ -37,7 +45,7 @@ NamedSelection = Annotated[
     | Annotated[WholeTensors, Tag("[whole]")],
     Discriminator(_find_kind_tag),
 ]
-Selection = NamedSelection | Top
+Selection = NamedSelection | Top | ChosenEntries
 SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
 
 # The reference method, full fine-tuning.

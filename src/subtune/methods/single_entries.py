@@ -7,18 +7,20 @@ differences (Guo et al., 2021).
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
 import numpy as np
+import safetensors
 import safetensors.numpy
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from subtune.core.errors import SubtuneError, convert_errors
-from subtune.core.ids import HashableModel
+from subtune.core.files import hash_bytes
+from subtune.core.ids import HashableModel, content_id
 from subtune.methods.roles import is_pretrained
 from subtune.methods.selection import (
     AbstractSelection,
@@ -41,36 +43,60 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 Information = Mapping[str, np.ndarray]
 
 
-class RandomEntries(HashableModel):
-    """Entries that are drawn uniformly, without replacement.
+class EntryCount(HashableModel):
+    """A number of entries. Exactly one field must be set.
 
-    * ``count``: the number of drawn entries.
-    * ``as_many_as``: patterns of tensors. The number of drawn entries is the total number of
-      entries in these tensors. Set either ``count`` or ``as_many_as``.
-    * ``within``: patterns of the tensors from which entries are drawn.
+    * ``count``: the number itself.
+    * ``as_many_as``: patterns of tensors, whose entries are counted.
+    * ``share``: the number as a fraction of the entries among which some are selected.
     """
 
     as_many_as: Patterns | None = None
     count: int | None = Field(default=None, ge=1)
-    within: Patterns = ("**",)
+    share: Fraction | None = None
 
     @model_validator(mode="after")
-    def _require_count_or_as_many_as(self) -> Self:
-        if (self.as_many_as is None) == (self.count is None):
-            raise ValueError("expected exactly one of as_many_as, count")
+    def _require_one(self) -> Self:
+        if sum(field is not None for field in (self.as_many_as, self.count, self.share)) != 1:
+            raise ValueError("expected exactly one of as_many_as, count, share")
         return self
+
+    def count_among(self, total: int, shapes: Shapes) -> int:
+        """Count the entries to select among ``total``; raise a `SubtuneError` if too many."""
+        number = self.count or sum(
+            math.prod(shapes[name]) for name in match_names(self.as_many_as or (), shapes)
+        )
+        if self.share is not None:
+            number = multiply_exactly(self.share, total)
+        if number > total:
+            raise SubtuneError(f"selection: cannot select {number} of {total} entries")
+        return number
+
+    def describe_number(self) -> str:
+        if self.share is not None:
+            return f"{100 * self.share:g}%"
+        return f"{self.count or f'as many as in {format_patterns(self.as_many_as)}'}"
+
+
+def multiply_exactly(fraction: float, number: int) -> int:
+    """Multiply and round up. Decimal arithmetic gives 7 for 0.07 and 100; floats give 8."""
+    return math.ceil(Decimal(repr(fraction)) * number)
+
+
+class RandomEntries(EntryCount):
+    """Entries that are drawn uniformly, without replacement.
+
+    The number of entries is a field of `EntryCount`. ``within`` has patterns of the tensors from
+    which entries are drawn.
+    """
+
+    within: Patterns = ("**",)
 
     def entries(self, shapes: Shapes, generator: np.random.Generator) -> Entries:
         """Draw entries; raise a `SubtuneError` if there are too few, or a pattern has no match."""
-        size = self.count or sum(
-            math.prod(shapes[name]) for name in match_names(self.as_many_as or (), shapes)
-        )
         names = match_names(self.within, shapes)
         ends = np.cumsum([math.prod(shapes[name]) for name in names])
-        if size > ends[-1]:
-            raise SubtuneError(
-                f"selection: cannot draw {size} entries; `within` matches only {ends[-1]}"
-            )
+        size = self.count_among(int(ends[-1]), shapes)
         drawn = np.sort(generator.choice(ends[-1], size, replace=False))
         drawn_per_tensor = np.split(drawn, np.searchsorted(drawn, ends[:-1]))
         starts = np.concatenate([[0], ends[:-1]])
@@ -81,8 +107,7 @@ class RandomEntries(HashableModel):
         }
 
     def describe(self) -> str:
-        size = self.count or f"as many as in {format_patterns(self.as_many_as)}"
-        return f"random entries of {format_patterns(self.within)}: {size}"
+        return f"random entries of {format_patterns(self.within)}: {self.describe_number()}"
 
 
 class Lines(HashableModel):
@@ -160,8 +185,7 @@ class Top(AbstractSelection):
         # task lacks.
         ranks = {name: rank for name, rank in ranks.items() if name in shapes}
         every = np.concatenate([rank.ravel() for rank in ranks.values()])
-        # Decimal arithmetic gives 7 for 0.07 and 100 entries; floats give 8.
-        kept = math.ceil(Decimal(repr(self.top.fraction)) * len(every))
+        kept = multiply_exactly(self.top.fraction, len(every))
         last = np.partition(every, kept - 1)[kept - 1]
         indices = {name: np.flatnonzero(rank <= last) for name, rank in ranks.items()}
         return {name: Indices(flat) for name, flat in indices.items() if len(flat)}
@@ -172,6 +196,65 @@ class Top(AbstractSelection):
     @property
     def ranking(self) -> str:
         return self.top.ranking
+
+
+class TopSettings(EntryCount):
+    """The entries that a rule scores highest. The number of entries is a field of `EntryCount`.
+
+    * ``by``: the rule (see `subtune.methods.rules`).
+    * ``of``: patterns of the tensors whose entries are scored, without those in ``without``.
+    * ``scope``: the tasks whose examples are used, as for masks by Fisher information.
+    """
+
+    of: Patterns
+    without: Patterns | None = None
+    by: str = Field(default="fisher", min_length=1)
+    scope: Scope = "individual"
+
+    @property
+    def tensors(self) -> WholeTensors:
+        return WholeTensors(parameters=self.of, without=self.without)
+
+
+class RankedEntries(AbstractSelection):
+    """The entries that a rule scores highest. They are known only after the step `mask`."""
+
+    usual_work = TrainingCost.ENTRIES
+    top: TopSettings
+
+    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+        """Return placeholders for as many entries as the rule selects."""
+        sizes = {name: math.prod(shapes[name]) for name in self.top.tensors.names(shapes)}
+        left, entries = self.top.count_among(sum(sizes.values()), shapes), Entries()
+        for name, size in sizes.items():
+            entries[name] = Indices(range(min(left, size)))
+            left -= min(left, size)
+        return entries
+
+    def describe(self, names: Collection[str] | None = None) -> str:
+        tensors = self.top.tensors.describe(names)
+        return f"the top entries of {tensors} by {self.top.by}: {self.top.describe_number()}"
+
+
+class ChosenEntries(AbstractSelection):
+    """The entries of a mask.
+
+    ``entries`` is a hash of these entries, so runs with the same entries are equal, whatever the
+    rule. In a plan, which is made before the entries are known, it is the id of the mask.
+    """
+
+    usual_work = TrainingCost.ENTRIES
+    entries: str
+
+    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+        return {name: Indices(flat) for name, flat in ranks.items() if name in shapes}
+
+    def describe(self, names: Collection[str] | None = None) -> str:
+        return f"the entries {self.entries}"
+
+    @property
+    def ranking(self) -> str:
+        return self.entries
 
 
 class DiffPruningSettings(HashableModel):
@@ -241,6 +324,29 @@ def read_entry_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read the tensors of a file with Fisher information or a ranking, by name."""
     with convert_errors(f"{path} is damaged; delete it, and run snakemake again"):
         return safetensors.numpy.load_file(path)
+
+
+def write_entries(path: Path, entries: Mapping[str, np.ndarray]) -> None:
+    """Write the indices of a mask's entries, by tensor, and a hash of them."""
+    indices = {name: flat.astype(np.int64) for name, flat in sorted(entries.items())}
+    hashes = {name: hash_bytes(flat.tobytes()) for name, flat in indices.items()}
+    safetensors.numpy.save_file(indices, path, {"entries": content_id(hashes)})
+
+
+def read_chosen_entries(paths: Iterable[Path]) -> dict[str, str]:
+    """Map the id of each mask to the hash of its entries.
+
+    Missing files, and rankings without chosen entries, are left out.
+    """
+    chosen = {}
+    for path in filter(Path.is_file, paths):
+        with (
+            convert_errors(f"{path} is damaged; delete it, and run snakemake again"),
+            safetensors.safe_open(path, "numpy") as file,
+        ):
+            if about := file.metadata():
+                chosen[path.stem] = about["entries"]
+    return chosen
 
 
 def rank_entries_in_files(ranked: WholeTensors, paths: Sequence[Path]) -> dict[str, np.ndarray]:

@@ -1,8 +1,8 @@
 """The grid of an experiment's runs: all combinations of its settings, and runs with masks."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from operator import itemgetter
 from typing import Any
@@ -10,14 +10,23 @@ from typing import Any
 from subtune.config.schema import Config, Experiment
 from subtune.methods import Selection
 from subtune.methods.added import Embeddings, TfIdf
-from subtune.methods.selection import WholeTensors, require_whole
-from subtune.methods.single_entries import Ranked, Scope, Top
+from subtune.methods.rules import RNG, Rule, find_rule
+from subtune.methods.selection import TrainingCost, WholeTensors, require_whole
+from subtune.methods.single_entries import (
+    ChosenEntries,
+    Ranked,
+    RankedEntries,
+    Scope,
+    Top,
+    TopSettings,
+)
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs.spec import (
     FOLD_VERSION,
     FisherSpec,
     FitRecipe,
     Fold,
+    MaskSpec,
     PlannedRun,
     RankingSpec,
     Recipe,
@@ -72,6 +81,11 @@ class Grid:
             yield from self._list_mask_runs(max(numbers))
 
     @cached_property
+    def _find_rule(self) -> Callable[[str], Rule]:
+        """The function `find_rule`, which imports a user's file only once for each grid."""
+        return cache(find_rule)
+
+    @cached_property
     def ranked_tensors(self) -> WholeTensors:
         """The tensors whose entries are ranked for the setting ``fractions``."""
         assert self.experiment.fractions
@@ -80,18 +94,20 @@ class Grid:
     @cached_property
     def rankings(self) -> dict[Scope, RankingSpec]:
         """The ranking of each scope for the setting ``fractions``."""
-        if not self.experiment.fractions:
+        fractions = self.experiment.fractions
+        if not fractions or fractions.by != "fisher" or self.experiment.folds:
             return {}
-        own, rankings = {self.task_name}, dict[Scope, RankingSpec]()
-        tasks = {
-            "individual": own,
-            "global": {*self.fisher_specs},
-            "cv": {*self.fisher_specs} - own,
+        return {
+            scope: RankingSpec(of=self.ranked_tensors, fishers=self._list_fishers(scope))
+            for scope in fractions.scopes
         }
-        for scope in self.experiment.fractions.scopes:
-            fishers = tuple(self.fisher_specs[task] for task in sorted(tasks[scope]))
-            rankings[scope] = RankingSpec(of=self.ranked_tensors, fishers=fishers)
-        return rankings
+
+    def _list_fishers(self, scope: Scope) -> tuple[FisherSpec, ...]:
+        """List the specs of Fisher information on the tasks of a scope."""
+        own = {self.task_name}
+        every = {*self.fisher_specs}
+        tasks = {"individual": own, "global": every, "cv": every - own}[scope]
+        return tuple(self.fisher_specs[task] for task in sorted(tasks))
 
     def _list_method_runs(self, train_rows: int, methods: Iterable[str]) -> Iterator[PlannedRun]:
         """Yield the runs of methods at each learning rate.
@@ -126,10 +142,22 @@ class Grid:
         fractions = self.experiment.fractions
         assert fractions
         rates = self.experiment.rates_for(fractions.of, self.model_name, self.task_name)
-        for scope, ranking in self.rankings.items():
+        whole = self.ranked_tensors
+        for scope in fractions.scopes:
             for rate, seed, fraction in product(rates, self.experiment.seeds, fractions.values):
-                top = Top(top=Ranked(ranking=ranking.id, fraction=fraction))
-                selection = top if fraction < 1 else self.ranked_tensors
+                selection: Selection = whole
+                if fraction < 1 and scope in self.rankings:
+                    ranked = Ranked(ranking=self.rankings[scope].id, fraction=fraction)
+                    selection = Top(top=ranked)
+                elif fraction < 1:
+                    top = TopSettings(
+                        share=fraction,
+                        of=whole.parameters,
+                        without=whole.without,
+                        by=fractions.by,
+                        scope=scope,
+                    )
+                    selection = RankedEntries(top=top)
                 names = {"method": fractions.of, "train_rows": train_rows}
                 names |= {"fraction": fraction, "scope": scope}
                 yield self._make_run(selection, rate, seed, **names)
@@ -152,7 +180,32 @@ class Grid:
             model=fisher.model, tokens=fisher.tokens, selection=selection, recipe=recipe, seed=seed
         )
         search = self._make_search(spec, rates, names["train_rows"]) if len(rates) > 1 else None
+        if isinstance(selection, RankedEntries):
+            # The run of the search may have other training examples.
+            trained = [spec, search.run] if search else [spec]
+            masks = [self._make_mask(selection.top, run) for run in trained]
+            spec = spec.replace(selection=ChosenEntries(entries=masks[0].id))
+            if search:
+                run = search.run.replace(selection=ChosenEntries(entries=masks[1].id))
+                search = search.replace(run=run)
+            names["masks"] = tuple(masks)
         return PlannedRun(spec=spec, search=search, model_name=self.model_name, seed=seed, **names)
+
+    def _make_mask(self, top: TopSettings, run: RunSpec) -> MaskSpec:
+        """Make the mask of a run. Its rule reads the examples on which the run is trained."""
+        rule, needs_matrices = self._find_rule(top.by), top.tensors.work() is TrainingCost.MATRICES
+        samples = []
+        for fisher in self._list_fishers(top.scope):
+            is_own = fisher.tokens.data.task.name == self.task_name
+            fold = run.recipe.fold if is_own and rule.reads_examples else None
+            in_full = top.tensors if needs_matrices else None
+            samples.append(fisher.replace(in_full=in_full, fold=fold and fold.replace(rows=None)))
+        return MaskSpec(
+            top=top.replace(scope="individual"),
+            code=rule.code_hash,
+            samples=tuple(samples if rule.reads_examples else samples[:1]),
+            seed=run.seed if RNG in rule.needs else 0,
+        )
 
     def _make_fit(self, selection: Embeddings | TfIdf, seed: int, **names: Any) -> PlannedRun:
         """Make the run that fits a regression to embeddings or TF-IDF features.

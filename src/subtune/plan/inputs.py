@@ -25,7 +25,7 @@ from subtune.data.sources import (
 )
 from subtune.methods.added import Peft
 from subtune.methods.roles import family_naming
-from subtune.methods.selection import TrainingCost
+from subtune.methods.single_entries import Random
 from subtune.models.dimensions import AnyDimensions, known_dimensions, shapes_of_selection
 from subtune.models.families import Dimensions
 from subtune.models.model_config import (
@@ -213,7 +213,7 @@ def _check_selected_parameters(
         selected.append(("fractions.of", experiment.fractions.of))
     for (head, task), (key, method) in product(task_of_head.items(), selected):
         selection = config.selection(method, model)
-        if selection.work() is TrainingCost.ENTRIES:
+        if isinstance(selection, Random):
             continue
         place = f"experiments.{name}.{key}: {method!r} of model {model!r} on task {task!r}"
         with locate_errors(place):

@@ -23,6 +23,7 @@ from subtune.runs.spec import (
     FisherSpec,
     FitRecipe,
     Fold,
+    MaskSpec,
     ModelSpec,
     PlannedRun,
     RankingSpec,
@@ -81,11 +82,21 @@ class Plan:
         return {run.search.id: run.search for run in self.runs.values() if run.search}
 
     @cached_property
+    def masks(self) -> dict[str, MaskSpec]:
+        """All masks, by id."""
+        return {mask.id: mask for run in self.runs.values() for mask in run.masks}
+
+    @cached_property
+    def mask_samples(self) -> dict[str, FisherSpec]:
+        """The examples that masks need, by key."""
+        return {sample.key: sample for mask in self.masks.values() for sample in mask.samples}
+
+    @cached_property
     def fisher_specs(self) -> dict[str, FisherSpec]:
         """All specs of Fisher information, by key."""
-        return {
-            f.key: f for by_task in self.experiment_fisher_specs.values() for f in by_task.values()
-        }
+        by_experiment = self.experiment_fisher_specs.values()
+        specs = (fisher for by_task in by_experiment for fisher in by_task.values())
+        return {fisher.key: fisher for fisher in specs} | self.mask_samples
 
     @cached_property
     def tokens(self) -> dict[str, TokensSpec]:
@@ -121,8 +132,9 @@ class Plan:
 
     @cached_property
     def ranked_tensors(self) -> dict[str, WholeTensors]:
-        """Maps the id of each ranking to the tensors whose entries are ranked."""
-        return {id: ranking.of for id, ranking in self.rankings.items()}
+        """Maps the id of each ranking or mask to the tensors whose entries are ranked."""
+        masks = {id: mask.top.tensors for id, mask in self.masks.items()}
+        return {id: ranking.of for id, ranking in self.rankings.items()} | masks
 
     @cached_property
     def weighted_examples(self) -> dict[str, int]:

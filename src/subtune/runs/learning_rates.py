@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from subtune.methods.single_entries import read_chosen_entries
 from subtune.runs import records
 from subtune.runs.spec import LEARNING_RATES_BELOW, PlannedRun, RunSpec, SearchSpec
 
@@ -125,9 +126,17 @@ def search_result(
     return {"learning_rate": learning_rate, "tried": tried}
 
 
-def read_finished_runs(store: Path, runs: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def parse_planned_runs(runs: Iterable[Mapping[str, Any]], masks: Iterable[str]) -> list[PlannedRun]:
+    """Parse planned runs, and complete their selections with the entries in files of masks."""
+    find = read_chosen_entries(map(Path, masks)).__getitem__
+    return [PlannedRun.model_validate(run).with_entries(find) for run in runs]
+
+
+def read_finished_runs(
+    store: Path, runs: Iterable[Mapping[str, Any]], masks: Iterable[str]
+) -> list[dict[str, Any]]:
     """Parse planned runs, and join them with their records (`join_recorded_runs`)."""
-    planned = [PlannedRun.model_validate(run) for run in runs]
+    planned = parse_planned_runs(runs, masks)
     return join_recorded_runs(planned, partial(records.read_score, store))
 
 

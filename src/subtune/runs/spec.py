@@ -4,9 +4,9 @@ Increase a step's version in this module if the same spec no longer gives the sa
 default changes: ids and records leave out fields whose value is the default.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, PositiveFloat, field_validator
 
@@ -14,13 +14,14 @@ from subtune.core.ids import HashableModel, content_id
 from subtune.methods import Selection
 from subtune.methods.added import TfIdf
 from subtune.methods.selection import TrainingCost, WholeTensors
-from subtune.methods.single_entries import Scope
+from subtune.methods.single_entries import ChosenEntries, Scope, TopSettings
 from subtune.tasks import Task, TaskSpec
 
 DATA_VERSION = 1
 TOKENS_VERSION = 1
 FISHER_VERSION = 1
 RANKING_VERSION = 1
+MASK_VERSION = 1
 RECIPE_VERSION = 5
 FIT_VERSION = 1
 SEARCH_VERSION = 1
@@ -103,38 +104,6 @@ class TokensSpec(HashableModel):
         return f"{self.data.task.name}-{self.id}"
 
 
-class FisherSpec(HashableModel):
-    """The Fisher information of a model's parameters on one task, before fine-tuning.
-
-    Attributes:
-        rows: the number of training examples that are sampled; None means all.
-        seed: the seed of the sample and of the untrained classifier.
-        in_full: the matrices for which the information of every entry is stored, as for all
-            vectors. For other matrices, only the sum over the entries is stored.
-        labels: whether the labels of a regression task are standardised, as in `Recipe`.
-    """
-
-    model: ModelSpec
-    tokens: TokensSpec
-    rows: int | None = Field(default=None, ge=1)
-    seed: int = 0
-    in_full: WholeTensors | None = None
-    labels: Labels = "raw"
-    fisher_version: int = FISHER_VERSION
-
-    @property
-    def key(self) -> str:
-        return f"{self.tokens.data.task.name}-{self.id}"
-
-
-class RankingSpec(HashableModel):
-    """A ranking of the entries of ``of`` by their Fisher information, summed over ``fishers``."""
-
-    of: WholeTensors
-    fishers: tuple[FisherSpec, ...]
-    ranking_version: int = RANKING_VERSION
-
-
 class Fold(HashableModel):
     """A fold on which a run is scored in cross-validation. The run trains on all other folds.
 
@@ -154,6 +123,58 @@ class Fold(HashableModel):
     partition: int = Field(default=0, ge=0)
     rows: int | None = Field(default=None, ge=1)
     version: int = 1
+
+
+class FisherSpec(HashableModel):
+    """The Fisher information or the gradient of a model's parameters, before fine-tuning.
+
+    Attributes:
+        rows: the number of training examples that are sampled; None means all.
+        seed: the seed of the sample and of the untrained classifier.
+        in_full: the matrices for which the information of every entry is stored, as for all
+            vectors. For other matrices, only the sum over the entries is stored.
+        labels: whether the labels of a regression task are standardised, as in `Recipe`.
+        fold: the fold whose examples are left out; None means no cross-validation.
+    """
+
+    model: ModelSpec
+    tokens: TokensSpec
+    rows: int | None = Field(default=None, ge=1)
+    seed: int = 0
+    in_full: WholeTensors | None = None
+    labels: Labels = "raw"
+    fold: Fold | None = None
+    fisher_version: int = FISHER_VERSION
+
+    @property
+    def key(self) -> str:
+        return f"{self.tokens.data.task.name}-{self.id}"
+
+
+class RankingSpec(HashableModel):
+    """A ranking of the entries of ``of`` by their Fisher information, summed over ``fishers``."""
+
+    of: WholeTensors
+    fishers: tuple[FisherSpec, ...]
+    ranking_version: int = RANKING_VERSION
+
+
+class MaskSpec(HashableModel):
+    """The entries that a rule scores highest, on one or several tasks.
+
+    Attributes:
+        top: the selection, without its scope.
+        code: the hash of the file that contains the rule; None for a built-in rule.
+        samples: the examples of each task on which the rule is called. Rules that need no examples
+            are called for the first task only.
+        seed: the seed of random numbers; 0 for rules that need none.
+    """
+
+    top: TopSettings
+    code: str | None = None
+    samples: tuple[FisherSpec, ...]
+    seed: int = 0
+    mask_version: int = MASK_VERSION
 
 
 class Recipe(HashableModel):
@@ -230,7 +251,7 @@ class RunSpec(HashableModel):
     def work(self, ranked: Mapping[str, WholeTensors]) -> TrainingCost:
         """Return the most expensive kind of parameter that the run or its ranking trains."""
         ranking = self.selection.ranking
-        return (ranked[ranking] if ranking else self.selection).work()
+        return ranked.get(ranking or "", self.selection).work()
 
     def sharing_key(self, ranked: Mapping[str, WholeTensors], on_gpu: bool) -> Hashable:
         """Return a key that is equal for runs that can share training steps.
@@ -260,6 +281,12 @@ class RunSpec(HashableModel):
             self._by_learning_rate[learning_rate] = self.replace(recipe=recipe)
         return self._by_learning_rate[learning_rate]
 
+    def with_entries(self, find: Callable[[str], str]) -> Self:
+        """Replace the id of a mask by a hash of its entries, which ``find`` returns."""
+        if not isinstance(self.selection, ChosenEntries):
+            return self
+        return self.replace(selection=ChosenEntries(entries=find(self.selection.entries)))
+
     def make_refit(self, epochs: int) -> "RunSpec":
         """Return the run's refit, which trains on all folds and stops after ``epochs``."""
         recipe = self.recipe.replace(fold=None, refit=epochs)
@@ -280,6 +307,9 @@ class SearchSpec(HashableModel):
     rates: tuple[PositiveFloat, ...] = Field(min_length=2)
     search_version: int = SEARCH_VERSION
 
+    def with_entries(self, find: Callable[[str], str]) -> Self:
+        return self.replace(run=self.run.with_entries(find))
+
 
 class PlannedRun(HashableModel):
     """A run in a plan, with its names in the tables and figures of an experiment.
@@ -290,17 +320,21 @@ class PlannedRun(HashableModel):
         spec: the run's spec. If a search chooses the learning rate, the spec has the first of the
             search's ``rates``.
         search: the search that chooses the learning rate.
+        masks: the masks that complete the selections of ``spec`` and of the search's run, which may
+            have other training examples; empty for other selections. A plan has the ids of masks as
+            the selected entries, which `with_entries` replaces.
         model_name: the model's name in the configuration.
         method: the method's name.
         train_rows: the number of training examples, even if the recipe does not limit it.
         seed: the experiment's seed. If a method does not depend on the seed, ``spec`` has seed 0,
             and the result of this run is used for all seeds.
         fraction: the fraction of the method's entries in the mask; None without a mask.
-        scope: the tasks whose Fisher information ranks a mask's entries; None without a mask.
+        scope: the tasks whose examples determine a mask's entries; None without a mask.
     """
 
     spec: RunSpec
     search: SearchSpec | None = None
+    masks: tuple[MaskSpec, ...] = ()
     model_name: str
     method: str
     train_rows: int
@@ -310,7 +344,11 @@ class PlannedRun(HashableModel):
 
     @cached_property
     def key(self) -> str:
-        """The id of ``spec``, or a hash of ``spec`` and the search that completes it."""
+        """The id of ``spec``, or a hash of ``spec``, the search and the masks that complete it."""
+        if self.masks:
+            # The key does not depend on which entries a mask has, because plans do not know it.
+            planned = self.with_entries(lambda mask: "").replace(masks=())
+            return content_id({"run": planned.key, "masks": [mask.id for mask in self.masks]})
         if self.search is None:
             return self.spec.id
         return content_id({"run": self.spec.json_types, "search": self.search.id})
@@ -324,6 +362,12 @@ class PlannedRun(HashableModel):
         """The values that are equal for runs that differ only in learning rate, seed and fold."""
         names = self.model_name, self.task_name, self.method
         return *names, self.fraction, self.scope, self.train_rows
+
+    def with_entries(self, find: Callable[[str], str]) -> Self:
+        if not self.masks:
+            return self
+        search = self.search and self.search.with_entries(find)
+        return self.replace(spec=self.spec.with_entries(find), search=search)
 
     def with_chosen_rate(self, found: Mapping[str, Mapping[str, Any]]) -> RunSpec:
         """Return ``spec`` with its search's learning rate. ``found`` maps search ids to results."""

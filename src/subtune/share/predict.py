@@ -23,6 +23,7 @@ from subtune.data.load import read_examples, row_encoder
 from subtune.data.sources import files_version, make_columns, read_columns, task_reader
 from subtune.data.subsets import draw_rows, read_table_description
 from subtune.data.table_files import is_file, write_rows
+from subtune.methods.single_entries import read_chosen_entries
 from subtune.models.encoder import load_spec_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
@@ -158,7 +159,7 @@ def _train_refit(layout: Layout, spec: RunSpec) -> None:
     inputs = {
         "model": layout.model(spec.model.id),
         "tokens": layout.tokens(spec.tokens.key),
-        "rankings": [layout.ranking(ranking)] if ranking else [],
+        "rankings": [_find_ranking(layout, ranking)] if ranking else [],
         "texts": [layout.dataset(spec.tokens.data.key)] if spec.reads_texts else [],
     }
     checkpoints = Checkpoints(Path(layout.checkpoints()), CHECKPOINT_SECONDS)
@@ -166,6 +167,13 @@ def _train_refit(layout: Layout, spec: RunSpec) -> None:
     with hold_gpu(print_line):
         make_trainer(inputs, store, checkpoints, lambda line: None, threads)([spec])
     checkpoints.remove_recorded(store)
+
+
+def _find_ranking(layout: Layout, id: str) -> str:
+    """Return the file of a ranking, or of a mask whose entries have the hash ``id``."""
+    masks = sorted(Path(layout.mask("x")).parent.glob("*.safetensors"))
+    found = (str(path) for path in masks if id in read_chosen_entries([path]).values())
+    return next(found, layout.ranking(id))
 
 
 def predict_table(

@@ -12,6 +12,7 @@ from subtune.core.errors import locate_errors
 from subtune.core.files import Layout
 from subtune.data.predictions import read_external_predictions
 from subtune.exhibits.glue_server import expected_server_scores, read_test_scores
+from subtune.methods.rules import Rule, find_rule
 from subtune.models.model_files import read_tokenizer, unknown_lines, unknown_share
 from subtune.plan.cost import Cost, Estimates
 from subtune.plan.inputs import find_files, scored_file
@@ -40,6 +41,11 @@ class Context:
     def estimates(self) -> Estimates:
         return Estimates(self.plan)
 
+    @cached_property
+    def rules(self) -> dict[str, Rule]:
+        """The rules of all masks, by the name that the configuration gives them."""
+        return {by: find_rule(by) for by in {mask.top.by for mask in self.plan.masks.values()}}
+
     @property
     def hub_resources(self) -> dict[str, str]:
         return {"hub_cache": self.config.hub_cache or self.layout.hub_cache()}
@@ -58,11 +64,16 @@ class Context:
         }
 
     def training_inputs(self, runs: Sequence[PlannedRun]) -> Paths:
-        rankings = {run.spec.selection.ranking for run in runs}
+        rankings = {run.spec.selection.ranking for run in runs if not run.masks}
         paths = [self.layout.ranking(id) for id in sorted(filter(None, rankings))]
+        paths += self.list_masks(runs)
         reading = [run.spec for run in runs if run.spec.reads_texts]
         texts = {self.layout.dataset(spec.tokens.data.key) for spec in reading}
         return self.model_inputs(runs[0].spec) | {"rankings": paths, "texts": sorted(texts)}
+
+    def list_masks(self, runs: Iterable[PlannedRun]) -> list[str]:
+        """List the files of the masks that runs need."""
+        return [*map(self.layout.mask, sorted({mask.id for run in runs for mask in run.masks}))]
 
     def training_resources(self, runs: Sequence[PlannedRun], cost: Cost) -> dict[str, Any]:
         scored = [run for run in runs if run.key in self.scored_on_training_set]
@@ -96,6 +107,7 @@ class Context:
                 found |= {Path(str(official)), *(path.parent for path in paths)}
         for task in self.config.tasks.values():
             found |= {*map(Path, task.predictions.values())}
+        found |= {rule.place for rule in self.rules.values() if rule.place}
         for model, spec in self.plan.models.items():
             if spec.source == "files":
                 directory = Path(self.plan.locations[model])

@@ -36,7 +36,14 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     tokens = read_splits(Path(job.inputs["tokens"]))["train"]
     in_full = spec.in_full.names(model.shapes) if spec.in_full else []
     information = fisher_information(
-        model, tokens, task, spec.rows, spec.seed, in_full=in_full, labels=spec.labels
+        model,
+        tokens,
+        task,
+        spec.rows,
+        spec.seed,
+        in_full=in_full,
+        labels=spec.labels,
+        fold=spec.fold,
     )
     safetensors.numpy.save_file(information.entries, outputs["entries"])
     information.sums.to_csv(outputs["sums"], index=False)

@@ -18,7 +18,8 @@ def jobs(context: "Context") -> Iterator[Job]:
     meanings = hash_text(read_package_text("subtune.analysis", "columns.csv"))
     costs = context.estimates.run_costs
     outputs = {"csv": layout.table_of_runs(), "columns": layout.columns_of_runs()}
-    inputs, places = {"finished": context.finished_jobs(plan.sweeps)}, {"store": layout.records()}
+    masks, places = context.list_masks(plan.runs.values()), {"store": layout.records()}
+    inputs = {"finished": context.finished_jobs(plan.sweeps), "masks": masks}
     spec = {
         "experiments": {
             name: [run.json_types for run in runs] for name, runs in plan.experiments.items()
@@ -40,7 +41,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     rows = [
         {**row, "experiment": name, "flops": job.spec["flops"][row["key"]]}
         for name, planned in job.spec["experiments"].items()
-        for row in read_finished_runs(store, planned)
+        for row in read_finished_runs(store, planned, job.inputs["masks"])
     ]
     table = table_of_runs(store, rows)
     table.to_csv(outputs["csv"], index=False)

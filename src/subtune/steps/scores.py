@@ -74,7 +74,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             for task in predicted
         }
         places = {"store": context.layout.records(), "files": files}
-        inputs = {"finished": finished, "models": models}
+        inputs = {"finished": finished, "models": models, "masks": context.list_masks(planned)}
         yield Job("scores", name, spec, inputs, outputs, places)
 
 
@@ -86,7 +86,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
 
     store, columns = Path(job.resources["store"]), _score_columns(job)
     require_recorded(store, job.inputs["finished"])
-    finished = read_finished_runs(store, job.spec["runs"])
+    finished = read_finished_runs(store, job.spec["runs"], job.inputs["masks"])
     every, best, chosen, row_scores = collect_run_scores(job, finished)
     run_scores.require_scores_of_predictions(best["run"], store)
     drawn = {(method, task) for method, task in job.spec["drawn"]}

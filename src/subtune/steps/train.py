@@ -34,11 +34,10 @@ def jobs(context: "Context") -> Iterator[Job]:
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Train the runs of one sweep, and write a record of each run and a list of their ids."""
     from subtune.runs import records
-    from subtune.runs.learning_rates import find_learning_rates
-    from subtune.runs.spec import PlannedRun
+    from subtune.runs.learning_rates import find_learning_rates, parse_planned_runs
 
     store = Path(job.resources["store"])
-    planned = [PlannedRun.model_validate(run) for run in job.spec["runs"]]
+    planned = parse_planned_runs(job.spec["runs"], job.inputs["rankings"])
     searches = [run.search for run in planned if run.search]
     with open_training_function(job, threads) as train:
         # The searches have ended, so nothing is trained unless a record was removed.
@@ -47,7 +46,8 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
         missing = [spec for spec in runs if not records.is_recorded(store, spec.id)]
         log_line(f"{len(runs)} runs: {len(runs) - len(missing)} recorded, {len(missing)} to train")
         if missing:
-            train(runs)
+            # Two masks with the same entries are one run.
+            train([*{spec.id: spec for spec in runs}.values()])
     # When `compare` trains a sweep or a search in parts, no list is written.
     if "sweep" in outputs:
         Path(outputs["sweep"]).write_text("\n".join(["run", *(spec.id for spec in runs), ""]))
@@ -71,7 +71,7 @@ def make_trainer(
         scored_selections: ids of selections whose runs are also scored on their training set.
     """
     from subtune.data.load import read_examples
-    from subtune.methods.single_entries import read_entry_arrays
+    from subtune.methods.single_entries import read_chosen_entries, read_entry_arrays
     from subtune.models.encoder import load_spec_encoder
     from subtune.training.recorded_runs import train_and_record
 
@@ -83,8 +83,9 @@ def make_trainer(
             # A job that only reads texts has not reserved a GPU.
             if not all(spec.reads_texts for spec in specs):
                 model = model.to(device)
-            paths = map(Path, inputs["rankings"])
-            rankings = {path.stem: read_entry_arrays(path) for path in paths}
+            paths = [*map(Path, inputs["rankings"])]
+            chosen = read_chosen_entries(paths)
+            rankings = {chosen.get(p.stem, p.stem): read_entry_arrays(p) for p in paths}
             tokens = read_examples(inputs["tokens"], *inputs["texts"])
             read_once.extend([model, tokens, rankings])
         model, tokens, rankings = read_once

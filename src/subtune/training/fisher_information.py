@@ -1,7 +1,8 @@
-"""Fisher information of a pretrained model, before any fine-tuning (LayerNorm paper, Eq. 2).
+"""Fisher information and gradients of a pretrained model, before any fine-tuning.
 
 The Fisher information is the mean over examples of the squared gradient of log p(y|x), with the
-true label and without dropout. Squaring the mean gradient of a batch would give a different number.
+true label and without dropout (LayerNorm paper, Eq. 2). Squaring the mean gradient of a batch would
+give a different number.
 
 In models with subtune's own forward pass, the squares are computed from the input ``x`` of each
 module and the gradient ``g`` of the module's output. The squared gradient of one example, summed
@@ -27,11 +28,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from subtune.core.process import is_out_of_memory
+from subtune.data.subsets import find_others
 from subtune.methods.roles import is_embedding, is_key_bias, is_norm
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import compute_logits
 from subtune.models.packing import PackedBatch, pack_batch
-from subtune.runs.spec import Labels
+from subtune.runs.spec import Fold, Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import (
     EVALUATION_TOKENS,
@@ -76,6 +78,7 @@ def fisher_information(
     only: Collection[str] | None = None,
     in_full: Collection[str] = (),
     labels: Labels = "raw",
+    fold: Fold | None = None,
 ) -> Fisher:
     """Compute the Fisher information of a pretrained model on a training set.
 
@@ -86,30 +89,21 @@ def fisher_information(
         only: names of the tensors whose information is computed; None means all.
         in_full: names of the matrices whose information is computed for every entry.
         labels: ``raw``, or ``standard`` to standardise the labels of a regression.
+        fold: a fold whose examples are left out.
     """
-    kind, factor = task.of_kind, task.of_kind.loss_to_nats_factor(task.outputs)
-    if rows is not None:
-        sample = np.random.default_rng(seed).permutation(len(tokens))[:rows]
-        tokens = tokens.select(sorted(sample))
     model = with_new_classifier(model, seed)
-
-    def nats(outputs: Tensor, batch: PackedBatch) -> Tensor:
-        return factor * kind.losses(outputs, batch.labels, batch.read_of).sum()
-
+    examples, nats = _prepare(model, tokens, task, rows, seed, labels, fold)
     totals = {}
     for name, value in model.parameters.items():
         if only is None or name in only:
             shape = value.shape if value.ndim == 1 or name in in_full else ()
             totals[name] = torch.zeros(shape, dtype=torch.float64, device=model.device)
-    examples = Examples(tokens, model.tokens_read)
-    examples, _ = to_training_labels(examples, np.arange(len(examples)), labels)
-    tokens_per_batch = EVALUATION_TOKENS if model.device.type == "cpu" else GPU_EVALUATION_TOKENS
     with autocast(model.device, "fp32"):
         if model.transformers is None:
-            _sum_by_module(model, examples, nats, totals, tokens_per_batch)
+            _sum_by_module(model, examples, nats, totals, _tokens_per_batch(model))
         else:
             _sum_by_example(model, examples, nats, totals)
-    mean = {name: (total / len(tokens)).cpu().numpy() for name, total in totals.items()}
+    mean = {name: (total / len(examples)).cpu().numpy() for name, total in totals.items()}
     sums = [
         (name, model.parameters[name].numel(), float(value.sum())) for name, value in mean.items()
     ]
@@ -117,6 +111,62 @@ def fisher_information(
         entries={name: value for name, value in mean.items() if value.ndim},
         sums=pd.DataFrame(sums, columns=["parameter", "size", "information"]),
     )
+
+
+def mean_gradient(
+    model: Encoder,
+    tokens: datasets.Dataset,
+    task: TaskSpec,
+    names: Collection[str],
+    rows: int | None = None,
+    seed: int = 0,
+    labels: Labels = "raw",
+    fold: Fold | None = None,
+) -> dict[str, np.ndarray]:
+    """Compute the gradient of −log p of tensors, averaged over the examples of a training set.
+
+    ``names`` are the names of the tensors. `fisher_information` describes the other arguments.
+    """
+    model = with_new_classifier(model, seed)
+    examples, nats = _prepare(model, tokens, task, rows, seed, labels, fold)
+    leaves = {name: model.parameters[name].clone().requires_grad_(True) for name in names}
+    with autocast(model.device, "fp32"):
+        for index in evaluation_batches(examples.lengths, _tokens_per_batch(model)):
+            batch = pack_batch(examples, index, model)
+            (nats(compute_logits(model, batch, leaves), batch) / len(examples)).backward()
+    return {
+        name: (leaf.new_zeros(leaf.shape) if leaf.grad is None else leaf.grad).cpu().numpy()
+        for name, leaf in leaves.items()
+    }
+
+
+def _prepare(
+    model: Encoder,
+    tokens: datasets.Dataset,
+    task: TaskSpec,
+    rows: int | None,
+    seed: int,
+    labels: Labels,
+    fold: Fold | None,
+) -> tuple[Examples, Nats]:
+    """Select the examples that `fisher_information` describes, and return the function `Nats`."""
+    if fold:
+        tokens = tokens.select(find_others(Examples(tokens, model.tokens_read), task, fold))
+    if rows is not None:
+        sample = np.random.default_rng(seed).permutation(len(tokens))[:rows]
+        tokens = tokens.select(sorted(sample))
+    examples = Examples(tokens, model.tokens_read)
+    examples, _ = to_training_labels(examples, np.arange(len(examples)), labels)
+    kind, factor = task.of_kind, task.of_kind.loss_to_nats_factor(task.outputs)
+
+    def nats(outputs: Tensor, batch: PackedBatch) -> Tensor:
+        return factor * kind.losses(outputs, batch.labels, batch.read_of).sum()
+
+    return examples, nats
+
+
+def _tokens_per_batch(model: Encoder) -> int:
+    return EVALUATION_TOKENS if model.device.type == "cpu" else GPU_EVALUATION_TOKENS
 
 
 def _sum_by_module(

@@ -160,7 +160,7 @@ MISTAKES = {
         ("tasks.mood", {**MOOD, "files": {"train": "a.csv", "validation": "./a.csv"}}, ".files",
          "found a.csv, ./a.csv, expected a different file for each split"),
         ("selections.mine", {"random": {"count": 3, "as_many_as": ["**"]}}, ".random",
-         "expected exactly one of as_many_as, count"),
+         "expected exactly one of as_many_as, count, share"),
         ("E.models", ["minilm", "roberta-base"], "!experiments.layernorm",
          "found 2 models with `fractions`, expected one model; "),
         ("E.tasks", ["rte"], "!experiments.layernorm.fractions.scopes", "found one task for 'cv'"),

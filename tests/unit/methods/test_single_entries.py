@@ -68,7 +68,7 @@ def test_random_lines_are_whole_columns_or_as_many_entries_of_whole_rows():
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
-        (RandomEntries(count=16), "cannot draw 16 entries; `within` matches only 15"),
+        (RandomEntries(count=16), "cannot select 16 of 15 entries"),
         (Lines(lines_of=("bias",)), "'bias' is not a matrix"),
     ],
 )

@@ -420,10 +420,6 @@ def test_costs_are_of_the_rows_that_train_and_judge(plan_table):
             "experiments.mine.folds: not allowed with tasks.mood.files.validation",
         ),
         (
-            {"fractions": {"values": [0.5], "scopes": ["global"]}, "learning_rates": [1e-3]},
-            "experiments.mine.folds: not allowed with `fractions`",
-        ),
-        (
             {"rows": REVIEWS[:2]},
             "experiments.mine.folds: found 2, but the training set of task 'mood' has only 1 rows",
         ),

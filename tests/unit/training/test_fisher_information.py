@@ -5,17 +5,21 @@ import itertools
 
 import datasets
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch.nn import functional
 
+from subtune.data.subsets import find_others
 from subtune.methods.single_entries import rank_entries, sum_information
 from subtune.models import encoder
 from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
+from subtune.runs.spec import FOLD_VERSION, Fold
+from subtune.tasks.examples import Examples
 from subtune.training import fisher_information as module
 from subtune.training.evaluation import autocast
-from subtune.training.fisher_information import fisher_information
+from subtune.training.fisher_information import fisher_information, mean_gradient
 from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
 from tests.unit.training.results import in_double
@@ -28,8 +32,11 @@ def tokens(tokens):
     return tokens["train"]
 
 
-def loop(model, tokens, task, seed=0):
-    """Eq. 2: the mean over examples of the squared gradient of log p(y|x), by transformers."""
+def loop(model, tokens, task, seed=0, power=2):
+    """Eq. 2: the mean over examples of the squared gradient of log p(y|x), by transformers.
+
+    With the ``power`` 1, it is the mean of the gradients of −log p(y|x).
+    """
     start = model.parameters | encoder.draw_classifier(model, seed)
     leaves = {name: value.clone().requires_grad_(True) for name, value in start.items()}
     config = copy.deepcopy(model.config)
@@ -63,7 +70,7 @@ def loop(model, tokens, task, seed=0):
             found = torch.autograd.grad(nats, [*leaves.values()], allow_unused=True)
             for name, gradient in zip(leaves, found, strict=True):
                 if gradient is not None:
-                    total[name] += gradient.double().numpy() ** 2 / len(tokens)
+                    total[name] += gradient.double().numpy() ** power / len(tokens)
     return total
 
 
@@ -119,6 +126,32 @@ def test_it_agrees_with_the_loop_for_all_families_and_kinds_of_task(family, task
     assert_agrees(complete, expected)
     if family in PACKED:
         assert_agrees(fisher_information(model, tokens, task), expected)
+
+
+@pytest.mark.parametrize(("family", "task"), CASES)
+def test_the_gradient_is_the_mean_of_the_gradients_of_all_examples(family, task, directory):
+    task = examples.TASKS[task]
+    tokens = examples.tokens(task, directory, rows=4)["train"]
+    model = load_encoder(directory, task.of_kind.head, task.outputs)
+    found = mean_gradient(model, tokens, task, [*model.parameters])
+    expected = loop(model, tokens, task, power=1)
+    # The gradient of a bias to which the loss is invariant is 0, up to rounding.
+    nothing = 1e-5 * max(np.abs(values).max() for values in expected.values())
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-3, atol=nothing)
+
+
+def test_the_examples_of_a_fold_do_not_count(model, tokens):
+    fold = Fold(of=2, number=0, version=FOLD_VERSION)
+    others = find_others(Examples(tokens, model.tokens_read), TASK, fold)
+    assert 0 < len(others) < len(tokens)
+    found = fisher_information(model, tokens, TASK, fold=fold).sums
+    expected = fisher_information(model, tokens.select(others), TASK).sums
+    pd.testing.assert_frame_equal(found, expected)
+    names = ["classifier.bias"]
+    one = mean_gradient(model, tokens, TASK, names, fold=fold)
+    other = mean_gradient(model, tokens.select(others), TASK, names)
+    np.testing.assert_array_equal(one[names[0]], other[names[0]])
 
 
 @pytest.mark.parametrize("family", PACKED)

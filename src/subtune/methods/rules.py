@@ -1,0 +1,279 @@
+"""Rules, which score the entries of tensors. A mask trains the entries with the highest scores.
+
+A rule is a function. The names of its arguments say what it needs:
+
+* ``weight``: the pretrained values of one tensor.
+* ``gradient``: the gradient of the loss before fine-tuning, averaged over the training examples.
+* ``fisher``: the Fisher information, which is the average of each example's squared gradient.
+* ``rng``: a `numpy.random.Generator`, seeded with the run's seed.
+
+It is called for one tensor at a time, and returns an array of the tensor's shape. A rule with the
+arguments ``weights``, ``gradients`` or ``fishers`` is called once, with dictionaries of the arrays
+of all tensors by name, and returns such a dictionary.
+"""
+
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subtune.core.errors import SubtuneError, error_reason, format_allowed, join_names
+from subtune.core.files import hash_text
+
+# Maps the name of a tensor to an array of its shape.
+Arrays = Mapping[str, np.ndarray]
+RNG = "rng"
+# The arguments with the array of one tensor. With an ``s``, they are those of all tensors.
+OF_TENSOR = ("weight", "gradient", "fisher")
+ALLOWED = (*OF_TENSOR, *(f"{name}s" for name in OF_TENSOR), RNG)
+# A rule in a file, such as ``my_rules.py:gem``, or in a module, such as ``package.module:gem``.
+OWN_RULE = re.compile(r"(?P<place>.+):(?P<function>[^\W\d]\w*)")
+
+
+class Rule(NamedTuple):
+    """A rule.
+
+    Attributes:
+        name: the name of the function.
+        place: the file that contains the function; None for a built-in rule.
+        code: the text of this file, or the source of a built-in rule.
+        needs: the names of `OF_TENSOR`, and `RNG`, that are arguments of the function.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    place: Path | None
+    code: str
+
+    @property
+    def code_hash(self) -> str | None:
+        """The hash of the user's file; None for a built-in rule, whose code has a version."""
+        return hash_text(self.code) if self.place else None
+
+    @property
+    def arguments(self) -> list[str]:
+        return [*inspect.signature(self.function).parameters]
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset(name.removesuffix("s") for name in self.arguments)
+
+    @property
+    def reads_examples(self) -> bool:
+        return not self.needs.isdisjoint({"gradient", "fisher"})
+
+    @property
+    def scores_all_at_once(self) -> bool:
+        return any(f"{name}s" in self.arguments for name in OF_TENSOR)
+
+
+def fisher(fisher: np.ndarray) -> np.ndarray:
+    """Fisher information (LayerNorm paper, Eq. 2)."""
+    return fisher
+
+
+def magnitude(weight: np.ndarray) -> np.ndarray:
+    """The largest weights."""
+    return np.abs(weight)
+
+
+def smallest_magnitude(weight: np.ndarray) -> np.ndarray:
+    """The smallest weights."""
+    return -np.abs(weight)
+
+
+def gradient(gradient: np.ndarray) -> np.ndarray:
+    """The largest gradients."""
+    return np.abs(gradient)
+
+
+def snip(weight: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """The connection sensitivity of SNIP (Lee et al., 2019)."""
+    return np.abs(weight * gradient)
+
+
+def force(weight: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """The saliency of FORCE (de Jorge et al., 2021), which keeps the sign."""
+    return -weight * gradient
+
+
+def taylor(weight: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """First-order Taylor importance (Molchanov et al., 2019). It orders entries as `snip` does."""
+    return (weight * gradient) ** 2
+
+
+def gem(weight: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """The gradient relative to the weight."""
+    return np.abs(gradient) / (np.abs(weight) + 1e-8)
+
+
+def random(weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Random entries, as a control."""
+    return rng.random(weight.shape)
+
+
+_RULES = (fisher, magnitude, smallest_magnitude, gradient, snip, force, taylor, gem, random)
+BUILT_IN: dict[str, Callable[..., Any]] = {rule.__name__: rule for rule in _RULES}
+
+
+def find_rule(by: str) -> Rule:
+    """Find a built-in rule, or import a function such as ``my_rules.py:gem``.
+
+    Raises:
+        SubtuneError: there is no such rule, its file cannot be imported, or it has an argument that
+            no rule has.
+    """
+    if by in BUILT_IN:
+        return Rule(by, BUILT_IN[by], None, inspect.getsource(BUILT_IN[by]))
+    found = OWN_RULE.fullmatch(by)
+    if not found:
+        raise SubtuneError(
+            f"by: {format_allowed(by, BUILT_IN)}, or a function such as my_rules.py:gem"
+        )
+    name, place = found["function"], Path(found["place"])
+    try:
+        if place.suffix == ".py":
+            module = _import_file(place)
+        else:
+            module = importlib.import_module(found["place"])
+    except Exception as error:  # the user's code may raise anything
+        reason = _describe_error(error, place)
+        raise SubtuneError(f"by: cannot import {found['place']}: {reason}") from error
+    function = getattr(module, name, None)
+    if not inspect.isfunction(function):
+        functions = [n for n, _ in inspect.getmembers(module, inspect.isfunction)]
+        raise SubtuneError(f"by: {found['place']}: {format_allowed(name, functions)}")
+    place = Path(module.__file__ or place)
+    rule = Rule(name, function, place, place.read_text("utf-8"))
+    if unknown := [name for name in rule.arguments if name not in ALLOWED]:
+        raise SubtuneError(f"by: {by}: argument {format_allowed(unknown[0], ALLOWED)}")
+    is_mixed = rule.scores_all_at_once and not rule.needs.isdisjoint({*rule.arguments} - {RNG})
+    if is_mixed or not rule.needs - {RNG}:
+        raise SubtuneError(
+            f"by: {by}: found arguments {join_names(rule.arguments) or 'none'}, expected "
+            f"{join_names(OF_TENSOR, joined='or')}, or all of them with an s"
+        )
+    return rule
+
+
+def _describe_error(error: Exception, place: Path | None) -> str:
+    """Describe an exception of the user's code, with the line of the user's file, if known."""
+    if isinstance(error, SubtuneError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    own = place.resolve() if place else None
+    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == own]
+    line = f"line {lines[-1]}: " if lines else ""
+    return f"{line}{type(error).__name__}: {error_reason(error)}"
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Import a file. The files next to it cannot be imported, because no job depends on them."""
+    if not path.is_file():
+        raise SubtuneError("no such file")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    # Bytecode would be written next to the user's file.
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = writes
+    return module
+
+
+def score_entries(
+    rule: Rule, arrays: Mapping[str, Arrays], rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Call a rule, and return the scores of all entries in float64.
+
+    Args:
+        arrays: maps each name of `OF_TENSOR` that the rule needs to the arrays of all tensors.
+
+    Raises:
+        SubtuneError: the rule fails, or its result is not a finite number for each entry, of which
+            at least two differ.
+    """
+    where = f"by: {rule.place}:{rule.name}" if rule.place else f"by: {rule.name}"
+    shapes = {name: array.shape for name, array in next(iter(arrays.values())).items()}
+    others = {RNG: rng} if RNG in rule.needs else {}
+    # A rule cannot change the arrays, which are used again for the next task.
+    arrays = {
+        name: {tensor: np.broadcast_to(array, array.shape) for tensor, array in by_tensor.items()}
+        for name, by_tensor in arrays.items()
+    }
+    try:
+        with np.errstate(all="ignore"):
+            if rule.scores_all_at_once:
+                found = rule.function(**{f"{n}s": dict(a) for n, a in arrays.items()}, **others)
+            else:
+                found = {
+                    tensor: rule.function(**{n: a[tensor] for n, a in arrays.items()}, **others)
+                    for tensor in shapes
+                }
+            scores = {name: np.asarray(found[name], np.float64) for name in shapes}
+    except Exception as error:  # the user's code may raise anything
+        raise SubtuneError(f"{where}: {_describe_error(error, rule.place)}") from error
+    for name, score in scores.items():
+        if score.shape != shapes[name]:
+            raise SubtuneError(
+                f"{where}: found shape {score.shape} for {name}, expected {shapes[name]}"
+            )
+        if not np.isfinite(score).all():
+            raise SubtuneError(f"{where}: found a score of {name} that is not a finite number")
+    if min(s.min() for s in scores.values()) == max(s.max() for s in scores.values()):
+        raise SubtuneError(f"{where}: all entries have the same score")
+    return scores
+
+
+def try_rule(rule: Rule) -> None:
+    """Call a rule with small random arrays; raise a `SubtuneError` if its result cannot be used.
+
+    Rules that score all tensors at once are not called, because they may look up names.
+    """
+    if not rule.scores_all_at_once:
+        rng = np.random.default_rng(0)
+        tensors = {"matrix": rng.random((4, 3)), "vector": rng.random(5)}
+        score_entries(rule, {n: tensors for n in OF_TENSOR if n in rule.needs}, rng)
+
+
+def sum_scores(per_task: Sequence[Arrays]) -> dict[str, np.ndarray]:
+    """Divide the scores of each task by the sum of their absolute values, and sum over tasks.
+
+    For Fisher information, this is the global information of the LayerNorm paper, section 3.4.
+    """
+    result: dict[str, np.ndarray] = {}
+    for scores in per_task:
+        total = sum(float(np.abs(values).sum()) for values in scores.values())
+        for name, values in scores.items():
+            result[name] = result.get(name, 0.0) + values / total
+    return result
+
+
+def choose_entries(scores: Arrays, number: int) -> dict[str, np.ndarray]:
+    """Return the ascending indices of the ``number`` highest scores, by tensor.
+
+    Of equal scores, the first ones are chosen.
+    """
+    flat = np.concatenate([values.ravel() for values in scores.values()])
+    lowest = np.partition(flat, len(flat) - number)[len(flat) - number]
+    above = np.flatnonzero(flat > lowest)
+    equal = np.flatnonzero(flat == lowest)[: number - len(above)]
+    chosen = np.sort(np.concatenate([above, equal]))
+    ends = np.cumsum([values.size for values in scores.values()])
+    parts = np.split(chosen, np.searchsorted(chosen, ends[:-1]))
+    starts = [0, *ends[:-1]]
+    return {
+        name: part - start
+        for name, part, start in zip(scores, parts, starts, strict=True)
+        if len(part)
+    }

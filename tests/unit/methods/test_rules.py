@@ -1,0 +1,143 @@
+"""Rules that score single entries: built-in ones, and those of a user."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from subtune.core.errors import SubtuneError
+from subtune.methods.rules import (
+    BUILT_IN,
+    choose_entries,
+    find_rule,
+    score_entries,
+    sum_scores,
+    try_rule,
+)
+from subtune.methods.single_entries import sum_information
+
+WEIGHT, GRADIENT = np.array([[2.0, -1], [0.5, 4]]), np.array([[1.0, 3], [-2, 0.1]])
+EXPECTED = {
+    "fisher": [[7, 7], [7, 8]],
+    "magnitude": [[2, 1], [0.5, 4]],
+    "smallest_magnitude": [[-2, -1], [-0.5, -4]],
+    "gradient": [[1, 3], [2, 0.1]],
+    "snip": [[2, 3], [1, 0.4]],
+    "force": [[-2, 3], [1, -0.4]],
+    "taylor": [[4, 9], [1, 0.16]],
+    "gem": [[0.5, 3], [4, 0.025]],
+}
+
+
+def score(by, seed=0):
+    every = {"weight": WEIGHT, "gradient": GRADIENT, "fisher": np.array([[7.0, 7], [7, 8]])}
+    rule = find_rule(by)
+    given = {name: {"a": every[name]} for name in every if name in rule.needs}
+    return score_entries(rule, given, np.random.default_rng(seed))["a"]
+
+
+@pytest.mark.parametrize("by", EXPECTED)
+def test_a_built_in_rule_has_its_formula(by):
+    np.testing.assert_allclose(score(by), EXPECTED[by], rtol=1e-6)
+    try_rule(find_rule(by))
+
+
+def test_every_built_in_rule_is_tested():
+    assert BUILT_IN.keys() - EXPECTED.keys() == {"random"}
+    assert not np.array_equal(score("random", 0), score("random", 1))
+    np.testing.assert_array_equal(score("random", 1), score("random", 1))
+
+
+@pytest.fixture
+def write_rule(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write(code):
+        (tmp_path / "my_rules.py").write_text(code)
+        return "my_rules.py:mine"
+
+    return write
+
+
+def test_a_users_function_gets_what_its_arguments_name(write_rule):
+    by = write_rule("def mine(gradient, weight):\n    return gradient - weight\n")
+    np.testing.assert_array_equal(score(by), GRADIENT - WEIGHT)
+    assert find_rule(by).needs == {"gradient", "weight"}
+
+
+def test_a_function_may_score_all_tensors_at_once(write_rule):
+    code = "def mine(weights):\n    return {n: w - w.mean() for n, w in weights.items()}\n"
+    np.testing.assert_array_equal(score(write_rule(code)), WEIGHT - WEIGHT.mean())
+
+
+def test_a_function_may_be_in_an_installed_module():
+    assert find_rule("subtune.methods.rules:snip").needs == {"weight", "gradient"}
+
+
+def test_the_hash_depends_on_the_whole_file_and_nothing_is_written_beside_it(write_rule):
+    first = find_rule(write_rule("A = 1\ndef mine(weight):\n    return A * weight\n"))
+    other = find_rule(write_rule("A = 2\ndef mine(weight):\n    return A * weight\n"))
+    assert first.code_hash != other.code_hash
+    assert find_rule("snip").code_hash is None
+    assert [path.name for path in Path().iterdir()] == ["my_rules.py"]
+
+
+MISTAKES = {
+    "def mine(weigth): return 1": r"argument found 'weigth', expected one of .*mean 'weight'",
+    "def mine(): return 1": "found arguments none, expected weight, gradient, fisher",
+    "def mine(rng): return 1": "found arguments rng, expected",
+    "def mine(weight, gradients): return 1": "found arguments weight, gradients, expected",
+    "def other(weight): return 1": "found 'mine', expected one of other",
+    "mine = 3": "found 'mine', expected one of",
+    "import nothing_of_this_name": "cannot import my_rules.py: line 1: ModuleNotFoundError: No mod",
+    "def mine(weight) return 1": "cannot import my_rules.py: SyntaxError: ",
+    "def mine(weight):\n    return wieght": "my_rules.py:mine: line 2: NameError: name 'wieght'",
+    "def mine(weight):\n    return 0 * weight": "all entries have the same score",
+    "def mine(weight):\n    return weight / 0": "that is not a finite number",
+    "def mine(weight):\n    return weight.sum()": r"found shape \(\) for matrix, expected \(4, 3\)",
+    "def mine(weight):\n    weight *= 2\n    return weight": "line 2: ValueError: output array",
+    "def mine(weight):\n    return 'high'": "ValueError: could not convert string",
+}
+
+
+@pytest.mark.parametrize(("code", "said"), MISTAKES.items(), ids=range(len(MISTAKES)))
+def test_a_mistake_gets_one_line_with_the_file_and_the_function(write_rule, code, said):
+    with pytest.raises(SubtuneError, match=said) as refused:
+        try_rule(find_rule(write_rule(code)))
+    assert "\n" not in str(refused.value) and "my_rules.py" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("by", "said"),
+    [
+        ("magnitud", "found 'magnitud', expected one of .*mean 'magnitude'.*my_rules.py:gem"),
+        ("absent.py:mine", "cannot import absent.py: no such file"),
+        ("absent_package.rules:mine", "cannot import absent_package.rules: ModuleNotFoundError"),
+        ("my_rules.py:", "found 'my_rules.py:', expected one of"),
+    ],
+)
+def test_a_rule_that_does_not_exist_gets_one_line(by, said):
+    with pytest.raises(SubtuneError, match=said):
+        find_rule(by)
+
+
+@given(
+    arrays(np.int8, 24, elements=st.integers(-3, 3)),
+    st.integers(1, 24),
+)
+def test_the_highest_scores_are_chosen_and_of_equal_ones_the_first(values, number):
+    scores = {"a": values[:6].reshape(2, 3).astype(float), "b": values[6:].astype(float)}
+    chosen = choose_entries(scores, number)
+    expected = np.sort(np.argsort(-values.astype(float), kind="stable")[:number])
+    found = [chosen.get("a", np.empty(0)), 6 + chosen.get("b", np.empty(0))]
+    np.testing.assert_array_equal(np.concatenate(found), expected)
+
+
+def test_the_sum_over_tasks_is_that_of_fisher_information_and_keeps_signs():
+    one, other = {"a": np.array([1.0, 3])}, {"a": np.array([2.0, 2])}
+    expected = sum_information([one, other])
+    np.testing.assert_allclose(sum_scores([one, other])["a"], expected["a"])
+    np.testing.assert_allclose(sum_scores([{"a": np.array([-1.0, 3])}])["a"], [-0.25, 0.75])

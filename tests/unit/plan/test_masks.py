@@ -1,0 +1,116 @@
+"""Masks in a plan: the entries that a rule scores highest."""
+
+import pytest
+
+from subtune.core.errors import SubtuneError
+from tests.helpers.plans import own_task, plan
+
+NORMS = ["encoder.layer.*.output.LayerNorm.*"]
+
+
+def plan_masks(top, **experiment):
+    """Plan one method `mine`, and return its runs."""
+    settings = {"tasks": ["rte"], "methods": {"mine": [1e-3]}, "fractions": None}
+    selections = {"mine": {"top": {"share": 0.1, "of": NORMS} | top}}
+    return plan({"selections": selections}, **settings | experiment)
+
+
+def runs_of(made):
+    return made.experiments["layernorm"]
+
+
+@pytest.fixture
+def rule(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "my_rules.py"
+    path.write_text("def mine(weight):\n    return weight\n")
+    return path
+
+
+def test_seeds_share_a_mask_unless_the_rule_draws_random_numbers():
+    drawn = {}
+    for by in ("gem", "random"):
+        made = plan_masks({"by": by}, seeds=[0, 1, 2])
+        drawn[by] = [mask.seed for mask in made.masks.values()]
+        assert len({run.key for run in runs_of(made)}) == 3
+    assert drawn == {"gem": [0], "random": [0, 1, 2]}
+
+
+def test_a_change_of_the_file_is_another_mask_and_its_place_is_part_of_the_name(rule):
+    first = plan_masks({"by": "my_rules.py:mine"})
+    assert plan_masks({"by": "my_rules.py:mine"}).masks == first.masks
+    rule.write_text(f"{rule.read_text()}# A comment.\n")
+    assert plan_masks({"by": "my_rules.py:mine"}).masks.keys().isdisjoint(first.masks)
+
+
+def test_the_key_is_known_before_the_entries_and_stays_afterwards():
+    [run] = runs_of(plan_masks({"by": "gem"}, methods={"mine": "search"}))
+    assert len(run.masks) == 2
+    found = run.with_entries(lambda mask: f"entries of {mask}")
+    assert found.key == run.key
+    assert found.spec.selection.entries == f"entries of {run.masks[0].id}"
+    assert found.search.run.selection.entries == f"entries of {run.masks[1].id}"
+    assert found.spec.id != run.spec.id
+
+
+def test_masks_with_the_same_entries_are_the_same_run():
+    one, other = (runs_of(plan_masks({"by": by}))[0] for by in ("snip", "taylor"))
+    assert one.key != other.key
+    assert (
+        one.with_entries(lambda mask: "same").spec == other.with_entries(lambda mask: "same").spec
+    )
+
+
+def test_a_rule_never_sees_the_examples_on_which_its_run_is_scored(tmp_path):
+    rows = "".join(f"text {n},{'ab'[n % 2]}\n" for n in range(20))
+    tasks = {"mood": own_task(tmp_path, rows, splits=("train",))}
+    selections = {"mine": {"top": {"share": 0.1, "of": NORMS, "by": "gradient"}}}
+    settings = {"tasks": ["mood"], "methods": {"mine": "search"}, "fractions": None}
+    made = plan({"tasks": tasks, "selections": selections}, folds=2, seeds=[0, 1], **settings)
+    for run in runs_of(made):
+        own, searched = run.masks
+        assert own.samples[0].fold == run.spec.recipe.fold
+        assert searched.samples[0].fold == run.search.run.recipe.fold
+    # The weights are the same in all folds.
+    selections["mine"]["top"]["by"] = "magnitude"
+    made = plan({"tasks": tasks, "selections": selections}, folds=2, seeds=[0, 1], **settings)
+    assert len(made.masks) == 1
+
+
+def test_the_scopes_are_those_of_fisher_information():
+    scopes = {}
+    for scope in ("individual", "global", "cv"):
+        made = plan_masks({"by": "snip", "scope": scope}, tasks=["cola", "rte", "sst2"])
+        scopes[scope] = [
+            "".join(sample.tokens.data.task.name[0] for sample in run.masks[0].samples)
+            for run in runs_of(made)
+        ]
+    assert scopes == {
+        "individual": ["c", "r", "s"],
+        "global": ["crs", "crs", "crs"],
+        "cv": ["rs", "cs", "cr"],
+    }
+
+
+def test_fractions_hold_for_every_rule_and_only_those_by_fisher_information_have_rankings():
+    masks = {"values": [0.1, 0.5, 1.0], "scopes": ["individual"]}
+    for by in ("fisher", "snip"):
+        settings = {"fractions": masks | {"by": by}, "tasks": ["rte"], "methods": {"full": [1e-5]}}
+        made = plan(learning_rates=[1e-3], **settings)
+        assert [run.fraction for run in runs_of(made)] == [None, 0.1, 0.5, 1.0]
+        assert (len(made.rankings), len(made.masks)) == ((1, 0) if by == "fisher" else (0, 2))
+
+
+@pytest.mark.parametrize(
+    ("top", "said"),
+    [
+        ({"by": "gen"}, r"selections.mine.top.by: found 'gen', expected one of .*mean 'gem'"),
+        ({"by": "my_rules.py:other"}, "selections.mine.top.by: my_rules.py: found 'other'"),
+        ({"scope": "cv"}, "experiments.layernorm.methods.mine: found one task for 'cv', expected"),
+        ({"count": 3}, "selections.mine.top.*expected exactly one of as_many_as, count, share"),
+        ({"of": ["**.weigth"]}, r"'mine' of model .*pattern '\*\*.weigth' matches no parameter"),
+    ],
+)
+def test_a_mistake_gets_one_line_before_anything_is_trained(rule, top, said):
+    with pytest.raises(SubtuneError, match=said):
+        plan_masks(top)

@@ -1,0 +1,116 @@
+"""A user's ranking, from the file of the user to the recorded runs."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+from transformers import AutoModelForSequenceClassification
+
+from subtune.config.checks import check_config
+from subtune.core.errors import SubtuneError
+from subtune.data.load import read_splits
+from subtune.methods.single_entries import ChosenEntries
+from subtune.models.encoder import draw_classifier, load_spec_encoder
+from subtune.runs import records
+from subtune.share.predict import predict_table
+from subtune.steps.context import plan_and_check
+from subtune.steps.jobs import STEPS, run_job
+from subtune.steps.plan_file import plan_jobs
+
+GEM = "def mine(weight, gradient):\n    return abs(gradient) / (abs(weight) + 1e-8)\n"
+MATRICES = "encoder.layer.**.dense.weight"
+
+
+@pytest.fixture
+def planned(settings, tiny_bert):
+    """Write a rule, and return a function that runs all jobs of a configuration."""
+
+    def run_all(code=GEM, by="my_rules.py:mine", **experiment):
+        Path("my_rules.py").write_text(code)
+        settings["models"]["minilm"] = {"path": str(tiny_bert)}
+        settings["selections"] = {"gem": {"top": {"count": 9, "by": by, "of": [MATRICES]}}}
+        changed = {"methods": {"gem": [1e-3], "layernorm": [1e-3]}, "max_length": 32} | experiment
+        settings["experiments"]["first"] |= changed
+        context = plan_and_check(check_config(settings))
+        jobs = plan_jobs(context).jobs
+        for step in STEPS[: STEPS.index("runs") + 1]:
+            for job in jobs[step].values():
+                run_job(job)
+        return context
+
+    return run_all
+
+
+def read_mask(context):
+    [mask] = context.plan.masks
+    return load_file(context.layout.mask(mask))
+
+
+def list_records(context):
+    store = Path(context.layout.records())
+    return {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
+
+
+@pytest.mark.slow
+def test_the_entries_are_those_of_a_few_lines_of_plain_torch(planned, tiny_bert):
+    context = planned()
+    [mask] = context.plan.masks.values()
+    [sample] = mask.samples
+    theirs = AutoModelForSequenceClassification.from_pretrained(tiny_bert, num_labels=2).eval()
+    own = load_spec_encoder(sample, context.layout.model(sample.model.id))
+    start = {own.exported_name(n): v for n, v in draw_classifier(own, 0).items()}
+    theirs.load_state_dict(theirs.state_dict() | start)
+    rows = read_splits(Path(context.layout.tokens(sample.tokens.key)))["train"]
+    for row in rows:
+        theirs(
+            input_ids=torch.tensor([row["input_ids"]]), labels=torch.tensor([row["label"]])
+        ).loss.backward()
+    scores = {
+        name: np.abs(value.grad.numpy() / len(rows)) / (np.abs(value.detach().numpy()) + 1e-8)
+        for name, value in theirs.bert.named_parameters()
+        if name.startswith("encoder.layer") and name.endswith("dense.weight")
+    }
+    lowest = np.sort(np.concatenate([score.ravel() for score in scores.values()]))[-9]
+    expected = {n: np.flatnonzero(s >= lowest) for n, s in scores.items() if (s >= lowest).any()}
+    found = read_mask(context)
+    assert found.keys() == expected.keys()
+    for name, flat in expected.items():
+        np.testing.assert_array_equal(found[name], flat)
+    store = Path(context.layout.records())
+    specs = [records.read_spec(store, run) for run in records.list_run_ids(store)]
+    [masked] = [spec for spec in specs if isinstance(spec.selection, ChosenEntries)]
+    classifier = sum(value.numel() for name, value in start.items())
+    assert records.read_outcome(store, masked.id)["trainable"] == 9 + classifier
+
+
+@pytest.mark.slow
+def test_a_comment_another_order_and_a_moved_file_train_nothing(planned, monkeypatch):
+    before = list_records(planned())
+    for code in (f"{GEM}# A comment.\n", f"def first(weight):\n    return weight\n\n\n{GEM}"):
+        assert list_records(planned(code)) == before
+    Path("other.py").write_text(GEM)
+    assert list_records(planned(by="other.py:mine")) == before
+    # The built-in rule chooses the same entries.
+    assert list_records(planned(by="gem")) == before
+    assert len(list_records(planned(GEM.replace("1e-8", "100")))) == len(before) + 1
+
+
+@pytest.mark.slow
+def test_results_stay_readable_without_the_code(planned, tmp_path):
+    context = planned()
+    Path("my_rules.py").unlink()
+    for run in list_records(context):
+        predict_table(context.layout, run, tmp_path / "validation.csv", tmp_path / f"{run}.csv")
+    [mask] = context.plan.masks
+    assert Path(context.layout.code_of_mask(mask)).read_text() == GEM
+
+
+@pytest.mark.slow
+def test_a_file_that_changes_after_the_plan_is_not_used(planned):
+    context = planned()
+    Path("my_rules.py").write_text(GEM.replace("1e-8", "1"))
+    [job] = plan_jobs(context).jobs["mask"].values()
+    with pytest.raises(SubtuneError, match=r"my_rules.py has changed since the plan; run the com"):
+        run_job(job)
