@@ -3,6 +3,7 @@
 import ast
 import json
 import textwrap
+import tomllib
 from pathlib import Path
 from unittest.mock import create_autospec
 
@@ -12,6 +13,8 @@ import yaml
 import subtune
 from subtune.config.checks import check_config
 from subtune.config.schema import Experiment
+from subtune.methods.rules import RULES
+from subtune.papers import PAPERS
 from tests.helpers.pages import NOT_RUN, Block, blocks, recipes
 from tests.helpers.project import ROOT
 
@@ -31,7 +34,7 @@ RUN = {
 }
 # Code that needs a package, or data, that tests lack.
 WITHOUT = {"docs/sharing.md": "tensorboard", "docs/tasks.md": "nltk and the Penn Treebank"}
-LANGUAGES = {"shell", "yaml", "python", "json", "text"}
+LANGUAGES = {"shell", "yaml", "python", "json", "toml", "text"}
 
 
 def of_language(language: str) -> list[Block]:
@@ -98,6 +101,12 @@ def test_a_part_of_a_file_is_quoted_as_it_stands_there():
 @pytest.mark.parametrize("block", of_language("json"), ids=str)
 def test_json_on_a_page_can_be_read(block):
     assert json.loads(block.text)
+
+
+@pytest.mark.parametrize("block", of_language("toml"), ids=str)
+def test_entry_points_on_a_page_are_those_that_are_read(block):
+    points = tomllib.loads(block.text)["project"]["entry-points"]
+    assert points.keys() == {PAPERS, RULES}
 
 
 def test_what_cannot_be_run_is_on_a_page():

@@ -15,7 +15,6 @@ ROWS = """\
 RESULTS = """
 from pathlib import Path
 
-import pytest
 import yaml
 
 from subtune.config.checks import check_config
@@ -29,7 +28,8 @@ from subtune.runs.spec import Recipe
 from subtune.steps.exhibits import list_computed_tables
 from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES, compute_metrics
-from tests.helpers.examples import run_spec
+from tests.helpers.examples import run_spec, scored
+from tests.helpers.exhibits import results
 
 scores = compute_metrics("classes", ["balanced_accuracy"], [0, 0, 1], [0, 1, 1])
 assert scores == {"balanced_accuracy": 0.75}
@@ -54,8 +54,10 @@ assert {"table1", "figure1", "figure2", "claims", "reproduction"} <= exhibits
 assert {*list_computed_tables(paper, ["rte"])} == {"claims", "left_open", "reproduction"}
 assert {of.spec.recipe.beta2 for of in make_plan(checked).runs.values()} == {0.98}
 
-new_test = "tests/unit/exhibits/test_score_bars.py"
-assert pytest.main(["-q", "-p", "no:cacheprovider", new_test]) == 0
+[bars] = [exhibit.make for exhibit in paper.exhibits if exhibit.name == "figure2"]
+rows = [("rte", "full", 1.0, None, 1e-4, seed, score) for seed, score in ((0, 0.6), (1, 0.8))]
+[bar] = bars(results({"rte": "RTE"}, chosen=scored(*rows))).axes[0].patches
+assert bar.get_width() == 0.7
 """
 
 

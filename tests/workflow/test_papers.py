@@ -50,6 +50,7 @@ EXPERIMENTS = {
     },
     "toys": {
         **SETTINGS,
+        "paper": "toys",
         "tasks": ["rte"],
         "methods": {"full": RATES, "bitfit": None},
         "learning_rates": "search",

@@ -157,9 +157,6 @@ class OwnTask(Section):
 class MaskFractions(Section):
     """Runs that train only the entries of a method that a rule scores highest."""
 
-    by: Annotated[str, Field(min_length=1)] = "fisher"
-    """rule that scores the entries: `fisher` (Fisher information), another built-in rule,
-    or a function of your own, such as `my_rules.py:gem`"""
     of: str = MASKED_METHOD
     """method whose entries are ranked; runs with masks use the learning rates of this method"""
     values: Annotated[tuple[Fraction, ...], DISTINCT] = Field(min_length=1)
@@ -168,6 +165,9 @@ class MaskFractions(Section):
     """tasks whose training examples determine a task's mask: the task itself
     (`individual`), all tasks (`global`), or all tasks except this one (`cv`); default: all three
     scopes"""
+    by: Annotated[str, Field(min_length=1)] = "fisher"
+    """rule that scores the entries: `fisher` (Fisher information), another built-in rule,
+    or a function of your own, such as `my_rules.py:gem`"""
 
 
 class TaskSettings(Section):

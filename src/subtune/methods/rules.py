@@ -12,21 +12,17 @@ arguments ``weights``, ``gradients`` or ``fishers`` is called once, with diction
 of all tensors by name, and returns such a dictionary.
 """
 
-import importlib
-import importlib.util
 import inspect
 import re
-import sys
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from subtune.core.errors import SubtuneError, error_reason, format_allowed, join_names
+from subtune.core.errors import SubtuneError, format_allowed, join_names, locate_errors
 from subtune.core.files import hash_text
+from subtune.core.user_code import describe_user_error, find_entry_points, import_user_code
 
 # Maps the name of a tensor to an array of its shape.
 Arrays = Mapping[str, np.ndarray]
@@ -34,6 +30,8 @@ RNG = "rng"
 # The arguments with the array of one tensor. With an ``s``, they are those of all tensors.
 OF_TENSOR = ("weight", "gradient", "fisher")
 ALLOWED = (*OF_TENSOR, *(f"{name}s" for name in OF_TENSOR), RNG)
+# The group of entry points of installed packages.
+RULES = "subtune.rankings"
 # A rule in a file, such as ``my_rules.py:gem``, or in a module, such as ``package.module:gem``.
 OWN_RULE = re.compile(r"(?P<place>.+):(?P<function>[^\W\d]\w*)")
 
@@ -125,70 +123,39 @@ BUILT_IN: dict[str, Callable[..., Any]] = {rule.__name__: rule for rule in _RULE
 
 
 def find_rule(by: str) -> Rule:
-    """Find a built-in rule, or import a function such as ``my_rules.py:gem``.
+    """Find a rule by the name of a built-in function or of an entry point, or by its place.
+
+    A place is a file or a module with the name of a function, such as ``my_rules.py:gem``. Entry
+    points are in the group `RULES`, and have the place of a function as their value.
 
     Raises:
-        SubtuneError: there is no such rule, its file cannot be imported, or it has an argument that
+        SubtuneError: there is no such rule, its code cannot be imported, or it has an argument that
             no rule has.
     """
     if by in BUILT_IN:
         return Rule(by, BUILT_IN[by], None, inspect.getsource(BUILT_IN[by]))
-    found = OWN_RULE.fullmatch(by)
-    if not found:
-        raise SubtuneError(
-            f"by: {format_allowed(by, BUILT_IN)}, or a function such as my_rules.py:gem"
-        )
-    name, place = found["function"], Path(found["place"])
-    try:
-        if place.suffix == ".py":
-            module = _import_file(place)
-        else:
-            module = importlib.import_module(found["place"])
-    except Exception as error:  # the user's code may raise anything
-        reason = _describe_error(error, place)
-        raise SubtuneError(f"by: cannot import {found['place']}: {reason}") from error
-    function = getattr(module, name, None)
-    if not inspect.isfunction(function):
-        functions = [n for n, _ in inspect.getmembers(module, inspect.isfunction)]
-        raise SubtuneError(f"by: {found['place']}: {format_allowed(name, functions)}")
-    place = Path(module.__file__ or place)
-    rule = Rule(name, function, place, place.read_text("utf-8"))
-    if unknown := [name for name in rule.arguments if name not in ALLOWED]:
-        raise SubtuneError(f"by: {by}: argument {format_allowed(unknown[0], ALLOWED)}")
-    is_mixed = rule.scores_all_at_once and not rule.needs.isdisjoint({*rule.arguments} - {RNG})
-    if is_mixed or not rule.needs - {RNG}:
-        raise SubtuneError(
-            f"by: {by}: found arguments {join_names(rule.arguments) or 'none'}, expected "
-            f"{join_names(OF_TENSOR, joined='or')}, or all of them with an s"
-        )
+    with locate_errors("by"):
+        registered = find_entry_points(RULES, BUILT_IN)
+        found = OWN_RULE.fullmatch(registered.get(by, by))
+        if not found:
+            known = format_allowed(by, [*BUILT_IN, *registered])
+            raise SubtuneError(f"{known}, or a function such as my_rules.py:gem")
+        module, name = import_user_code(found["place"]), found["function"]
+        function = getattr(module, name, None)
+        if not inspect.isfunction(function):
+            functions = [n for n, _ in inspect.getmembers(module, inspect.isfunction)]
+            raise SubtuneError(f"{found['place']}: {format_allowed(name, functions)}")
+        path = Path(inspect.getfile(module))
+        rule = Rule(name, function, path, path.read_text("utf-8"))
+        if unknown := [name for name in rule.arguments if name not in ALLOWED]:
+            raise SubtuneError(f"{by}: argument {format_allowed(unknown[0], ALLOWED)}")
+        is_mixed = rule.scores_all_at_once and not rule.needs.isdisjoint({*rule.arguments} - {RNG})
+        if is_mixed or not rule.needs - {RNG}:
+            raise SubtuneError(
+                f"{by}: found arguments {join_names(rule.arguments) or 'none'}, expected "
+                f"{join_names(OF_TENSOR)}, or all of them with an s"
+            )
     return rule
-
-
-def _describe_error(error: Exception, place: Path | None) -> str:
-    """Describe an exception of the user's code, with the line of the user's file, if known."""
-    if isinstance(error, SubtuneError):
-        return str(error)
-    frames = traceback.extract_tb(error.__traceback__)
-    own = place.resolve() if place else None
-    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == own]
-    line = f"line {lines[-1]}: " if lines else ""
-    return f"{line}{type(error).__name__}: {error_reason(error)}"
-
-
-def _import_file(path: Path) -> ModuleType:
-    """Import a file. The files next to it cannot be imported, because no job depends on them."""
-    if not path.is_file():
-        raise SubtuneError("no such file")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    # Bytecode would be written next to the user's file.
-    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = writes
-    return module
 
 
 def score_entries(
@@ -222,7 +189,7 @@ def score_entries(
                 }
             scores = {name: np.asarray(found[name], np.float64) for name in shapes}
     except Exception as error:  # the user's code may raise anything
-        raise SubtuneError(f"{where}: {_describe_error(error, rule.place)}") from error
+        raise SubtuneError(f"{where}: {describe_user_error(error, rule.place)}") from error
     for name, score in scores.items():
         if score.shape != shapes[name]:
             raise SubtuneError(

@@ -1,10 +1,13 @@
 """The papers, one package each, and the settings that experiments take from their papers."""
 
-import importlib
 import pkgutil
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 from subtune.config.schema import Config
-from subtune.core.errors import SubtuneError, format_allowed
+from subtune.core.errors import SubtuneError, format_allowed, locate_errors
+from subtune.core.user_code import find_entry_points, import_user_code
 from subtune.papers.paper import Paper
 from subtune.plan.plan import Plan
 
@@ -12,17 +15,39 @@ from subtune.plan.plan import Plan
 NO_PAPER = Paper(name="", citation="")
 
 
+# The group of entry points of installed packages.
+PAPERS = "subtune.papers"
+
+
 def paper_names() -> list[str]:
-    """Return the names of all papers, in alphabetical order."""
+    """Return the names of all built-in papers, in alphabetical order."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
 
 
+@cache
 def find_paper(name: str | None) -> Paper:
-    """Return the paper with this name, or `NO_PAPER` if the name is empty or None."""
+    """Return the paper with this name, or `NO_PAPER` if the name is empty or None.
+
+    The name is that of a built-in paper, or of an entry point whose value is a package, or the
+    folder of a package. The package defines the paper as `PAPER`.
+
+    Raises:
+        SubtuneError: there is no such paper, or its package cannot be imported.
+    """
     if not name:
         return NO_PAPER
-    # Papers are imported by name, so that a new paper only needs its own package.
-    return importlib.import_module(f"{__name__}.{name}").PAPER
+    built_in = paper_names()
+    packages = {paper: f"{__name__}.{paper}" for paper in built_in}
+    if name not in packages:
+        packages |= find_entry_points(PAPERS, built_in)
+    if name not in packages and not Path(name, "__init__.py").is_file():
+        known = format_allowed(name, packages)
+        raise SubtuneError(f"{known}, or a folder with the file __init__.py")
+    module = import_user_code(packages.get(name, name))
+    paper = getattr(module, "PAPER", None)
+    if not isinstance(paper, Paper):
+        raise SubtuneError(f"{name}: found no PAPER, expected one of the type Paper")
+    return replace(paper, name=name, package=Path(str(module.__file__)).parent)
 
 
 def assign_papers(config: Config) -> Config:
@@ -36,10 +61,13 @@ def assign_papers(config: Config) -> Config:
         if "paper" not in experiment.model_fields_set and name in paper_names():
             experiment = experiment.model_copy(update={"paper": name})
         named[name] = experiment
-        if experiment.paper and experiment.paper not in paper_names():
-            known = format_allowed(experiment.paper, paper_names())
-            problems.append(f"experiments.{name}.paper: {known}")
-        elif len(experiment.models) > 1 and find_paper(experiment.paper).shows_information():
+        try:
+            with locate_errors(f"experiments.{name}.paper"):
+                paper = find_paper(experiment.paper)
+        except SubtuneError as error:
+            problems.append(str(error))
+            continue
+        if len(experiment.models) > 1 and paper.shows_information():
             problems.append(
                 f"experiments.{name}.models: found {len(experiment.models)} models, expected one, "
                 f"because {experiment.paper} shows the Fisher information of one model; write one "

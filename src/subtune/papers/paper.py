@@ -68,7 +68,7 @@ class Paper:
     ``more_methods``. If the paper has no printed scores, they use all columns and methods.
 
     Attributes:
-        name: the name of the paper in configurations, and of its package.
+        name: the name of the paper in configurations, which `find_paper` sets.
         citation: the name that is shown in the report.
         exhibits: the tables and figures, in the order of the paper.
         metrics: maps a task to the metric that the paper uses, if it is not the task's first
@@ -81,6 +81,7 @@ class Paper:
         tasks_apart: tasks that are used only in separate tables, figures and claims.
         more_methods: a regular expression for the methods in claims whose scores are not printed,
             for example because they are for models of another size.
+        package: the directory of the paper's package, which `find_paper` sets.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Paper:
     printed_learning_rates: tuple[str, str] | None = None
     tasks_apart: tuple[str, ...] = ()
     more_methods: str = ""
+    package: Path = Path(__file__).parent
 
     def all_exhibits(self) -> list[Table]:
         """Return all tables and figures of the paper's experiments, in the order of the report."""
@@ -158,18 +160,24 @@ class Paper:
         return table
 
     @property
+    def is_built_in(self) -> bool:
+        return self.package.is_relative_to(Path(__file__).parent)
+
+    @property
     def folder(self) -> Path:
         """The directory of the paper's printed numbers, with one CSV file per table."""
-        return Path(__file__).parent / self.name / "printed"
+        return self.package / "printed"
 
     def files_hash(self) -> str:
-        """Return a hash of the paper's claims and printed numbers."""
-        paths = [*self.folder.glob("*.csv"), *self.folder.parent.glob("claims.yaml")]
+        """Return a hash of the claims, the printed numbers and, if not built in, the code."""
+        paths = [*self.folder.glob("*.csv"), *self.package.glob("claims.yaml")]
+        if not self.is_built_in:
+            paths += self.package.glob("**/*.py")
         return hash_files(*sorted(paths))
 
     def read_choices(self) -> dict[str, Choice]:
         """Read what the paper left open, and what differs in subtune, from ``choices.yaml``."""
-        path = self.folder.parent / "choices.yaml"
+        path = self.package / "choices.yaml"
         return read_choices(path) if path.is_file() else {}
 
     def read_printed(self, name: str) -> pd.DataFrame:

@@ -108,6 +108,9 @@ class Context:
         for task in self.config.tasks.values():
             found |= {*map(Path, task.predictions.values())}
         found |= {rule.place for rule in self.rules.values() if rule.place}
+        for experiment in self.config.experiments.values():
+            paper = papers.find_paper(experiment.paper)
+            found |= {*([] if paper.is_built_in else paper.package.rglob("*"))}
         for model, spec in self.plan.models.items():
             if spec.source == "files":
                 directory = Path(self.plan.locations[model])

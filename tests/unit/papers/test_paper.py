@@ -83,7 +83,7 @@ def test_no_other_file_of_the_library_or_the_workflow_names_a_paper():
 @pytest.fixture
 def toys(tmp_path):
     """A paper without files."""
-    paper = replace(papers.NO_PAPER, name=str(tmp_path))
+    paper = replace(papers.NO_PAPER, name="toys", package=tmp_path)
     paper.folder.mkdir()
     return paper
 

@@ -1,0 +1,80 @@
+"""Import the user's own code: files, modules and entry points of installed packages."""
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Collection
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+
+from subtune.core.errors import SubtuneError, error_reason
+
+
+def import_user_code(place: str) -> ModuleType:
+    """Import a file, the folder of a package, or an installed module such as ``package.module``.
+
+    A file cannot import the files next to it, because a change there would go unnoticed.
+
+    Raises:
+        SubtuneError: there is no such file or module, or its code raises an error.
+    """
+    path = Path(place)
+    path = path / "__init__.py" if path.is_dir() else path
+    try:
+        if path.suffix != ".py":
+            return importlib.import_module(place)
+        if not path.is_file():
+            raise SubtuneError("no such file")
+        return _import_file(path.resolve())
+    except Exception as error:  # the user's code may raise anything
+        reason = describe_user_error(error, path)
+        raise SubtuneError(f"cannot import {place}: {reason}") from error
+
+
+def _import_file(path: Path) -> ModuleType:
+    folder = path.parent if path.stem == "__init__" else None
+    # The name of a folder's package consists of its path, which messages show.
+    name = ".".join(folder.parts[1:]) if folder else path.stem
+    spec = importlib.util.spec_from_file_location(
+        name, path, submodule_search_locations=[str(folder)] if folder else None
+    )
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    if folder:
+        # The modules of a package find each other by name.
+        sys.modules[name] = module
+    # Bytecode would be written next to the user's file.
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = writes
+    return module
+
+
+def describe_user_error(error: Exception, place: Path | None) -> str:
+    """Describe an exception of the user's code, with the line of the user's file, if known."""
+    if isinstance(error, SubtuneError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    own = place.resolve() if place else None
+    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == own]
+    line = f"line {lines[-1]}: " if lines else ""
+    return f"{line}{type(error).__name__}: {error_reason(error)}"
+
+
+def find_entry_points(group: str, built_in: Collection[str]) -> dict[str, str]:
+    """Map the names of a group of entry points of installed packages to their values.
+
+    A `SubtuneError` is raised if a name is also the name of something built in.
+    """
+    found = {point.name: point for point in entry_points(group=group)}
+    for name in found.keys() & {*built_in}:
+        package = found[name].dist
+        raise SubtuneError(
+            f"the package {package.name if package else 'unknown'} has the entry point {name!r} in "
+            f"{group}, which is a built-in name; uninstall the package"
+        )
+    return {name: point.value for name, point in found.items()}

@@ -1,0 +1,97 @@
+"""Rankings and papers of a user: folders, and entry points of installed packages."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from subtune import papers
+from subtune.core.errors import SubtuneError
+from subtune.methods.rules import find_rule
+from subtune.papers.paper import Paper
+
+PAPER = """from subtune.papers.paper import Paper, read_claims
+
+from .figures import WIDTH
+
+PAPER = Paper(name="any", citation=f"Toys {WIDTH}", claims=read_claims(__package__))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A paper in a folder of its own, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    papers.find_paper.cache_clear()
+    before = {*sys.modules}
+    path = Path("toys")
+    path.mkdir()
+    (path / "__init__.py").write_text(PAPER)
+    (path / "figures.py").write_text("WIDTH = 3\n")
+    (path / "claims.yaml").write_text("[]")
+    yield path
+    papers.find_paper.cache_clear()
+    for name in {*sys.modules} - before:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Return a function that installs a distribution with entry points, and a module."""
+
+    def install(group, name, value, code):
+        about = tmp_path / "site" / "mine-1.0.dist-info"
+        about.mkdir(parents=True)
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text(f"[{group}]\n{name} = {value}\n")
+        (tmp_path / "site" / "mine_code.py").write_text(code)
+        monkeypatch.syspath_prepend(tmp_path / "site")
+
+    return install
+
+
+def test_a_folder_is_a_paper_and_its_modules_import_each_other(folder):
+    paper = papers.find_paper("toys")
+    assert (paper.name, paper.citation, paper.package) == ("toys", "Toys 3", folder.resolve())
+    assert not paper.is_built_in and papers.find_paper("bitfit").is_built_in
+
+
+@pytest.mark.parametrize("changed", ["figures.py", "claims.yaml", "__init__.py"])
+def test_every_file_of_the_folder_decides_its_tables(folder, changed):
+    before = papers.find_paper("toys").files_hash()
+    with (folder / changed).open("a") as file:
+        file.write("# A comment.\n")
+    assert papers.find_paper("toys").files_hash() != before
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("toy", PAPER, "found 'toy', expected one of beft, bitfit, .*or a folder with the file"),
+        ("toys", "PAPER = 3", "toys: found no PAPER, expected one of the type Paper"),
+        ("toys", "import nothing_here", "cannot import toys: line 1: ModuleNotFoundError"),
+    ],
+)
+def test_a_paper_that_cannot_be_used_gets_one_line(folder, name, code, said):
+    (folder / "__init__.py").write_text(code)
+    with pytest.raises(SubtuneError, match=said):
+        papers.find_paper(name)
+
+
+def test_an_installed_package_registers_a_paper(folder, install):
+    code = "from subtune.papers.paper import Paper\nPAPER = Paper(name='x', citation='Installed')"
+    install("subtune.papers", "mine", "mine_code", code)
+    assert papers.find_paper("mine").citation == "Installed"
+    assert isinstance(papers.find_paper("bitfit"), Paper)
+
+
+def test_an_installed_package_registers_a_ranking(install):
+    install("subtune.rankings", "mine", "mine_code:twice", "def twice(weight): return 2 * weight")
+    assert find_rule("mine").needs == {"weight"}
+
+
+def test_a_built_in_name_cannot_be_registered(install):
+    install("subtune.rankings", "gem", "mine_code:gem", "def gem(weight): return weight")
+    assert find_rule("gem").place is None
+    with pytest.raises(SubtuneError, match="the package mine has the entry point 'gem' in subtune"):
+        find_rule("another")
