@@ -18,7 +18,8 @@ from transformers import AutoModel, BertConfig
 from benchmarks import inputs
 from subtune.core.errors import error_reason
 from subtune.methods import Selection, find_selection
-from subtune.methods.single_entries import Ranked, Top
+from subtune.methods.rules import choose_entries
+from subtune.methods.single_entries import ChosenEntries
 from subtune.models.encoder import Encoder
 from subtune.runs.spec import RunSpec
 from subtune.training.groups import train_runs
@@ -33,7 +34,7 @@ SHAPE = BertConfig(
     hidden_dropout_prob=0.0,
     attention_probs_dropout_prob=0.0,
 )
-MASK, RANKING = "top 30 % of LayerNorm", "benchmark"
+MASK = "30 % of LayerNorm"
 METHODS = (
     *("layernorm", "bitfit", MASK, "rand_row_col", "rand_uniform", "lora", "lora-II"),
     *("SPAFIT-0-1-I", "full", "adapter", "adapter-pfeiffer", "ia3", "vera"),
@@ -80,7 +81,7 @@ def measure(
 
 
 def _compare_ways(setting: inputs.Setting, method: str) -> list[dict[str, Any]]:
-    selection: Selection = Top(top=Ranked(ranking=RANKING, fraction=0.3))
+    selection: Selection = ChosenEntries(entries=MASK)
     if method != MASK:
         selection = find_selection(method, {})
     still, *specs = (
@@ -105,8 +106,8 @@ def _compare_ways(setting: inputs.Setting, method: str) -> list[dict[str, Any]]:
 def _trained_values(setting: inputs.Setting, specs: list[RunSpec]) -> list[dict[str, Tensor]]:
     """Train runs side by side; return the float values of their deltas in float64, by name."""
     runs = {str(number): spec for number, spec in enumerate(specs)}
-    rankings = {RANKING: _random_ranks(setting.model)}
-    trained = train_runs(setting.model, setting.examples, runs, rankings, _print_warnings)
+    masks = {MASK: _draw_mask(setting.model)}
+    trained = train_runs(setting.model, setting.examples, runs, masks, _print_warnings)
     deltas = {name: result.delta for name, result, _ in trained}
     return [
         {
@@ -118,12 +119,12 @@ def _trained_values(setting: inputs.Setting, specs: list[RunSpec]) -> list[dict[
     ]
 
 
-def _random_ranks(model: Encoder) -> dict[str, np.ndarray]:
-    """Draw a random ranking of all LayerNorm entries, as one array of ranks per tensor."""
+def _draw_mask(model: Encoder) -> dict[str, np.ndarray]:
+    """Draw 30 % of all LayerNorm entries."""
     shapes = {name: of for name, of in model.shapes.items() if ".output.LayerNorm." in name}
-    sizes = [math.prod(of) for of in shapes.values()]
-    ranks = np.random.default_rng(0).permutation(sum(sizes)).astype(np.int32)
-    return dict(zip(shapes, np.split(ranks, np.cumsum(sizes)[:-1]), strict=True))
+    random = np.random.default_rng(0)
+    scores = {name: random.random(of) for name, of in shapes.items()}
+    return choose_entries(scores, int(0.3 * sum(map(math.prod, shapes.values()))))
 
 
 def _print_warnings(line: str, *_: Any) -> None:

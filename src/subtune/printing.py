@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import filterfalse
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from subtune.models.dimensions import (
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.model_config import choose_head, read_pooling
 from subtune.plan.cost import ATTEMPTS, Estimates
-from subtune.runs.records import is_recorded
+from subtune.runs.learning_rates import complete_runs, join_recorded_runs
+from subtune.runs.records import read_score
 
 
 def parameter_table(
@@ -109,7 +111,9 @@ def plan_lines(table: pd.DataFrame, estimates: Estimates) -> Iterator[str]:
             "`runs_per_job`, a higher `longest_job_hours` or a higher `restart-times`."
         )
     layout = Layout(plan.config.results)
-    recorded = sum(is_recorded(Path(layout.records()), run) for run in plan.runs)
+    masks = map(layout.mask, plan.masks)
+    score = partial(read_score, Path(layout.records()))
+    recorded = len(join_recorded_runs(complete_runs(plan.runs.values(), masks), score))
     yield f"\nRecorded so far: {recorded:,} of {len(plan.runs):,} runs."
     benchmarks = {sweep: Path(layout.benchmark("train", sweep)) for sweep in plan.sweeps}
     done = {sweep: path for sweep, path in benchmarks.items() if path.is_file()}

@@ -17,7 +17,8 @@ from subtune.data.sources import make_columns
 from subtune.data.subsets import find_sets
 from subtune.methods import METHODS, Selection
 from subtune.methods.roles import split_name
-from subtune.methods.single_entries import Ranked, Top
+from subtune.methods.rules import choose_entries
+from subtune.methods.single_entries import Ranked, Top, multiply_exactly
 from subtune.models.dimensions import papers_models
 from subtune.models.families import HEADS
 from subtune.runs.spec import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
@@ -180,16 +181,16 @@ def config(experiment: Experiment, **changed) -> Config:
     return Config.model_validate(settings | changed)
 
 
-def ranks(model):
-    """Build a fixed ranking that mixes the LayerNorm entries of all tensors, as ranks by tensor."""
+def mask(model, fraction):
+    """Build a fixed mask, which mixes the LayerNorm entries of all tensors."""
     names = [name for name in model.parameters if ".output.LayerNorm." in name]
     flat = np.arange(len(names) * 32)
-    rank = np.argsort(np.argsort((flat * 7) % len(flat), kind="stable")).astype(np.int32)
-    return dict(zip(names, np.split(rank, len(names)), strict=True))
+    scores = dict(zip(names, np.split(-((flat * 7.0) % len(flat)), len(names)), strict=True))
+    return choose_entries(scores, multiply_exactly(fraction, len(flat)))
 
 
 def top(fraction):
-    """Select the top ``fraction`` of the ranking named ``r``, such as that of `ranks`."""
+    """Select the entries of a mask with a fixed name, such as that of `mask`."""
     return Top(top=Ranked(ranking="r", fraction=fraction))
 
 
@@ -200,7 +201,7 @@ def selection_of(kind) -> Selection:
 
 def entries_of(kind, model):
     """Return the entries of a model that `selection_of` selects."""
-    return selection_of(kind).resolve(model.shapes, 0, ranks(model) if kind == "top" else None)
+    return selection_of(kind).resolve(model.shapes, 0, mask(model, 0.3) if kind == "top" else None)
 
 
 def scored(*rows) -> pd.DataFrame:

@@ -46,7 +46,6 @@ def plan_runs(experiments, size, location="", **settings):
         sizes={spec.tokens.data.key: size for spec in runs},
         locations={spec.model.id: location for spec in runs},
         tests={},
-        rankings={},
         experiments=experiments,
         experiment_fisher_specs={},
     )

@@ -65,7 +65,7 @@ IMPORTS = {
     "model": set(),
     "tokens": {"datasets", "pandas"},
     "fisher": COMPUTING,
-    "ranking": set(),
+    "mask": {"torch"},
     "train": COMPUTING,
     "scores": {"pandas", "scipy", "sklearn"},
     "test_predictions": COMPUTING,

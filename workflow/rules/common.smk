@@ -114,7 +114,6 @@ wildcard_constraints:
     model=r"[0-9a-f]{12}",
     model_name=r"[^/]+",
     fisher=r"[^/]+",
-    ranking=r"[0-9a-f]{12}",
     mask=r"[0-9a-f]{12}",
     searches=r"[0-9a-f]{12}",
     sweep=r"[^/]+",

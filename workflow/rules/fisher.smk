@@ -38,24 +38,6 @@ use rule fisher as gradient with:
         job="gradient/{fisher}",
 
 
-rule ranking:
-    input:
-        needs_made("ranking/{ranking}"),
-    output:
-        PATHS.ranking("{ranking}"),
-    log:
-        PATHS.log("ranking", "{ranking}"),
-    priority: SHORT
-    localrule: True
-    conda:
-        CPU
-    params:
-        job="ranking/{ranking}",
-    script:
-        "../scripts/step.py"
-
-
-# The code of a user's rule is not part of subtune, so it does not run on the machine that calls Snakemake.
 rule mask:
     input:
         needs_made("mask/{mask}"),
@@ -64,12 +46,9 @@ rule mask:
     log:
         PATHS.log("mask", "{mask}"),
     priority: SHORT
+    localrule: True
     conda:
         CPU
-    threads: 1
-    resources:
-        mem_mb=memory("mask/{mask}"),
-        runtime=minutes("mask/{mask}"),
     params:
         job="mask/{mask}",
     script:

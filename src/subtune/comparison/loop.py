@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import os
 import threading
 import time
 from collections import Counter
@@ -25,12 +26,11 @@ from subtune.core.errors import SubtuneError, format_count, join_names
 from subtune.core.ids import content_id
 from subtune.core.process import print_line, process_age, stop_requests
 from subtune.methods import FULL
-from subtune.methods.single_entries import read_chosen_entries
 from subtune.plan.cost import Cost
 from subtune.runs import records
-from subtune.runs.learning_rates import follow_search
+from subtune.runs.learning_rates import complete_runs, follow_search
 from subtune.runs.spec import FitRecipe, PlannedRun, Recipe
-from subtune.steps import dataset, fisher, gradient, mask, model, ranking, tokens
+from subtune.steps import dataset, fisher, gradient, mask, model, tokens
 from subtune.steps.context import Context
 from subtune.steps.jobs import Job, Paths, list_files
 
@@ -84,6 +84,7 @@ class Loop:
         answer: the answer from the runs recorded so far, as one line.
         unlikely: the methods that are unlikely to be the answer.
         lacks_memory: whether a job had to wait because memory was used up.
+        masks: the files of the masks with which ``progress`` is completed.
     """
 
     context: Context
@@ -92,6 +93,7 @@ class Loop:
     answer: str = ""
     unlikely: set[Method] = field(default_factory=set)
     lacks_memory: bool = False
+    masks: set[str] = field(default_factory=set)
 
     @cached_property
     def writer(self) -> ResultsWriter:
@@ -117,7 +119,7 @@ class Loop:
     @cached_property
     def jobs_by_output(self) -> dict[str, Job]:
         """A mapping from each file that training needs to the job that writes the file."""
-        steps = (dataset, model, tokens, fisher, gradient, ranking, mask)
+        steps = (dataset, model, tokens, fisher, gradient, mask)
         jobs = chain(*(step.jobs(self.context) for step in steps))
         return {path: job for job in jobs for path in list_files(job.outputs)}
 
@@ -125,10 +127,10 @@ class Loop:
         """Read the scores of the runs that were recorded since the last call to this method."""
         store, scores = Path(self.context.layout.records()), self.progress.scores
         task = self.progress.planned[0].spec.tokens.data.task
-        if masks := self.context.list_masks(self.progress.planned):
-            chosen = read_chosen_entries(map(Path, masks))
-            runs = (r.with_entries(lambda id: chosen.get(id, id)) for r in self.progress.planned)
-            self.progress = self.progress._replace(planned=[*runs])
+        masks = {*filter(os.path.exists, self.context.list_masks(self.progress.planned))}
+        if masks - self.masks:
+            runs = complete_runs(self.progress.planned, masks)
+            self.masks, self.progress = masks, self.progress._replace(planned=runs)
         for run_id in {*records.list_run_ids(store)} - scores.keys():
             scores[run_id] = records.first_score(records.read_outcome(store, run_id), task)
 
@@ -172,7 +174,9 @@ class Loop:
 
     def _needs(self, inputs: Paths, job: Job) -> bool:
         """Return whether a job directly or indirectly writes one of the input files."""
-        writers = [self.jobs_by_output[path] for path in list_files(inputs)]
+        # The user's own files are not written by jobs.
+        paths = filter(self.jobs_by_output.__contains__, list_files(inputs))
+        writers = map(self.jobs_by_output.__getitem__, paths)
         return any(writer == job or self._needs(writer.inputs, job) for writer in writers)
 
 
@@ -189,10 +193,11 @@ def _list_run_or_job_ids(*jobs: Job) -> set[str]:
 def _jobs_that_can_start(job: Job, jobs_by_output: Mapping[str, Job]) -> Iterator[Job]:
     """Yield a job if its inputs exist; otherwise, the jobs that must run first and can start."""
     missing = [path for path in list_files(job.inputs) if not Path(path).exists()]
-    if not missing:
+    writers = [jobs_by_output[path] for path in missing if path in jobs_by_output]
+    if not writers:
         yield job
-    for path in missing:
-        yield from _jobs_that_can_start(jobs_by_output[path], jobs_by_output)
+    for writer in writers:
+        yield from _jobs_that_can_start(writer, jobs_by_output)
 
 
 def train_within_time_limit(context: Context, clock: TimeLimit, workers: Workers) -> None:

@@ -33,7 +33,8 @@ from subtune.config.fields import (
     Section,
 )
 from subtune.data.sources import OFFICIAL_NAMES
-from subtune.methods import MASKED_METHOD, NamedSelection, find_selection
+from subtune.methods import MASKED_METHOD, RANKED_BY, NamedSelection, find_selection
+from subtune.methods.rules import FISHER
 from subtune.methods.single_entries import SCOPES, Fraction, Scope
 from subtune.runs.spec import FOLD_VERSION, ClassWeights, Fold, Labels, Precision
 from subtune.tasks import TASKS, Task
@@ -165,9 +166,15 @@ class MaskFractions(Section):
     """tasks whose training examples determine a task's mask: the task itself
     (`individual`), all tasks (`global`), or all tasks except this one (`cv`); default: all three
     scopes"""
-    by: Annotated[str, Field(min_length=1)] = "fisher"
+    by: Annotated[str, Field(min_length=1)] = FISHER
     """rule that scores the entries: `fisher` (Fisher information), another built-in rule,
     or a function of your own, such as `my_rules.py:gem`"""
+
+    @property
+    def method(self) -> str:
+        """The name of the method in tables, which contains the rule unless it is the default."""
+        rule = self.by.rpartition(":")[2]
+        return self.of if rule == FISHER else f"{self.of}{RANKED_BY}{rule}"
 
 
 class TaskSettings(Section):

@@ -50,10 +50,9 @@ class Layout:
     fisher_entries = partialmethod(_path, "fisher/{}.safetensors")
     fisher_sums = partialmethod(_path, "fisher/{}.csv")
     gradient = partialmethod(_path, "gradients/{}.safetensors")
-    ranking = partialmethod(_path, "masks/{}.safetensors")
-    mask_prefix = partialmethod(_path, "masks/top/{}")
-    mask = partialmethod(_path, "masks/top/{}.safetensors")
-    code_of_mask = partialmethod(_path, "masks/top/{}.py")
+    mask_prefix = partialmethod(_path, "masks/{}")
+    mask = partialmethod(_path, "masks/{}.safetensors")
+    code_of_mask = partialmethod(_path, "masks/{}.py")
 
     # The rows of a task that a user passed to `compare` in memory; the rows that are written when a
     # dev set is drawn; and a sample of a user's table.

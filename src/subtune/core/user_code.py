@@ -28,33 +28,27 @@ def import_user_code(place: str) -> ModuleType:
         if not path.is_file():
             raise SubtuneError("no such file")
         return _import_file(path.resolve())
-    except Exception as error:  # the user's code may raise anything
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
         reason = describe_user_error(error, path)
         raise SubtuneError(f"cannot import {place}: {reason}") from error
 
 
 def _import_file(path: Path) -> ModuleType:
     folder = path.parent if path.stem == "__init__" else None
-    # The name of a folder's package consists of its path, which messages show.
-    name = ".".join(folder.parts[1:]) if folder else path.stem
+    # The name consists of the path, which messages about claims show.
+    name = ".".join((folder or path.with_suffix("")).parts[1:])
     spec = importlib.util.spec_from_file_location(
         name, path, submodule_search_locations=[str(folder)] if folder else None
     )
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    if folder:
-        # The modules of a package find each other by name.
-        sys.modules[name] = module
-    # Bytecode would be written next to the user's file.
-    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = writes
+    assert spec
+    # The modules of a package, and dataclasses, look up their module by its name.
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    # A loader would write bytecode next to the user's file.
+    exec(compile(path.read_bytes(), path, "exec"), vars(module))
     return module
 
 
-def describe_user_error(error: Exception, place: Path | None) -> str:
+def describe_user_error(error: BaseException, place: Path | None) -> str:
     """Describe an exception of the user's code, with the line of the user's file, if known."""
     if isinstance(error, SubtuneError):
         return str(error)
@@ -62,7 +56,16 @@ def describe_user_error(error: Exception, place: Path | None) -> str:
     own = place.resolve() if place else None
     lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == own]
     line = f"line {lines[-1]}: " if lines else ""
-    return f"{line}{type(error).__name__}: {error_reason(error)}"
+    reason = error_reason(error) if isinstance(error, Exception) else error
+    return f"{line}{type(error).__name__}: {reason}"
+
+
+def list_package_files(module: ModuleType) -> list[Path]:
+    """List the Python files of an installed module's top-level package."""
+    top = sys.modules[module.__name__.partition(".")[0]]
+    folders = map(Path, getattr(top, "__path__", ()))
+    files = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    return files or [Path(str(module.__file__))]
 
 
 def find_entry_points(group: str, built_in: Collection[str]) -> dict[str, str]:

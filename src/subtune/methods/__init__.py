@@ -53,6 +53,8 @@ FULL = "full"
 # By default, masks select entries from the parameters of this method. A configuration can name a
 # different method.
 MASKED_METHOD = "layernorm"
+# Precedes the rule in the name of a method with masks.
+RANKED_BY = " by "
 SPAFIT = re.compile(r"SPAFIT-(\d+)-(\d+)-(I|II)")
 
 
@@ -69,7 +71,8 @@ METHODS = TypeAdapter(dict[str, NamedSelection]).validate_python(_METHODS_FILE["
 
 def method_title(method: str) -> str:
     """Return the title of a method in its paper, or the method's name if there is no title."""
-    return _METHODS_FILE["titles"].get(method, method)
+    name, by, rule = method.partition(RANKED_BY)
+    return _METHODS_FILE["titles"].get(name, name) + by + rule
 
 
 def masked_name(name: str, fraction: float, scope: str | None) -> str:

@@ -14,8 +14,8 @@ from subtune.methods.selection import (
     AbstractSelection,
     Entries,
     LowRank,
+    Mask,
     Patterns,
-    Ranks,
     Shapes,
     TrainingCost,
     Whole,
@@ -44,7 +44,7 @@ class Lora(AbstractSelection):
     lora: LoraSettings
     parameters: Patterns | None = None
 
-    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+    def select_encoder_entries(self, shapes: Shapes, seed: int, mask: Mask) -> Entries:
         lora = self.lora
         entries: Entries = dict.fromkeys(match_names(self.parameters or (), shapes), Whole())
         for name in match_names(lora.targets, shapes):
@@ -115,7 +115,7 @@ class Adapters(AbstractSelection):
     usual_work = TrainingCost.LOW_RANK
     adapter: AdapterSettings
 
-    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+    def select_encoder_entries(self, shapes: Shapes, seed: int, mask: Mask) -> Entries:
         if not any(map(is_added, shapes)):
             raise SubtuneError("selection: adapters support only BERT, RoBERTa and XLM-RoBERTa")
         norms = self.adapter.type == "houlsby"
@@ -184,7 +184,7 @@ class Peft(AbstractSelection):
     usual_work = TrainingCost.LOW_RANK
     peft: PeftSettings
 
-    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+    def select_encoder_entries(self, shapes: Shapes, seed: int, mask: Mask) -> Entries:
         entries: Entries = dict.fromkeys(filter(is_added, shapes), Whole())
         if not entries:
             raise SubtuneError(f"selection: PEFT's {self.peft.type} trains nothing in this model")
@@ -204,7 +204,7 @@ class RegressionSelection(AbstractSelection):
 
     usual_work = TrainingCost.NOTHING
 
-    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+    def select_encoder_entries(self, shapes: Shapes, seed: int, mask: Mask) -> Entries:
         return {}
 
 

@@ -14,19 +14,32 @@ of all tensors by name, and returns such a dictionary.
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from subtune.core.errors import SubtuneError, format_allowed, join_names, locate_errors
-from subtune.core.files import hash_text
-from subtune.core.user_code import describe_user_error, find_entry_points, import_user_code
+from subtune.core.errors import (
+    SubtuneError,
+    convert_errors,
+    format_allowed,
+    join_names,
+    locate_errors,
+)
+from subtune.core.files import hash_bytes
+from subtune.core.user_code import (
+    describe_user_error,
+    find_entry_points,
+    import_user_code,
+    list_package_files,
+)
 
 # Maps the name of a tensor to an array of its shape.
 Arrays = Mapping[str, np.ndarray]
 RNG = "rng"
+# The name of the rule by which `fractions` are ranked by default.
+FISHER = "fisher"
 # The arguments with the array of one tensor. With an ``s``, they are those of all tensors.
 OF_TENSOR = ("weight", "gradient", "fisher")
 ALLOWED = (*OF_TENSOR, *(f"{name}s" for name in OF_TENSOR), RNG)
@@ -41,24 +54,26 @@ class Rule(NamedTuple):
 
     Attributes:
         name: the name of the function.
-        place: the file that contains the function; None for a built-in rule.
-        code: the text of this file, or the source of a built-in rule.
+        files: the files with the code of the function, its own file first; empty if it is built in.
+        code: the text of its own file, or the source of a built-in function.
+        code_hash: the hash of all files; None for a built-in function, whose code has a version.
         needs: the names of `OF_TENSOR`, and `RNG`, that are arguments of the function.
     """
 
     name: str
     function: Callable[..., Any]
-    place: Path | None
+    files: Sequence[Path]
     code: str
+    code_hash: str | None = None
 
     @property
-    def code_hash(self) -> str | None:
-        """The hash of the user's file; None for a built-in rule, whose code has a version."""
-        return hash_text(self.code) if self.place else None
+    def title(self) -> str:
+        return f"{self.files[0]}:{self.name}" if self.files else self.name
 
     @property
     def arguments(self) -> list[str]:
-        return [*inspect.signature(self.function).parameters]
+        parameters = inspect.signature(self.function).parameters.values()
+        return [p.name for p in parameters if p.default is inspect.Parameter.empty]
 
     @property
     def needs(self) -> frozenset[str]:
@@ -104,7 +119,7 @@ def force(weight: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 
 
 def taylor(weight: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """First-order Taylor importance (Molchanov et al., 2019). It orders entries as `snip` does."""
+    """First-order Taylor importance (Molchanov et al., 2019)."""
     return (weight * gradient) ** 2
 
 
@@ -133,7 +148,7 @@ def find_rule(by: str) -> Rule:
             no rule has.
     """
     if by in BUILT_IN:
-        return Rule(by, BUILT_IN[by], None, inspect.getsource(BUILT_IN[by]))
+        return Rule(by, BUILT_IN[by], (), inspect.getsource(BUILT_IN[by]))
     with locate_errors("by"):
         registered = find_entry_points(RULES, BUILT_IN)
         found = OWN_RULE.fullmatch(registered.get(by, by))
@@ -142,11 +157,15 @@ def find_rule(by: str) -> Rule:
             raise SubtuneError(f"{known}, or a function such as my_rules.py:gem")
         module, name = import_user_code(found["place"]), found["function"]
         function = getattr(module, name, None)
-        if not inspect.isfunction(function):
+        if not callable(function):
             functions = [n for n, _ in inspect.getmembers(module, inspect.isfunction)]
             raise SubtuneError(f"{found['place']}: {format_allowed(name, functions)}")
-        path = Path(inspect.getfile(module))
-        rule = Rule(name, function, path, path.read_text("utf-8"))
+        own = Path(str(module.__file__))
+        others = [] if found["place"].endswith(".py") else list_package_files(module)
+        with convert_errors(f"{own}: cannot read the file as UTF-8"):
+            rule = Rule(name, function, [own, *others], own.read_text("utf-8"))
+        content = b"".join(path.read_bytes() for path in rule.files)
+        rule = rule._replace(code_hash=hash_bytes(content))
         if unknown := [name for name in rule.arguments if name not in ALLOWED]:
             raise SubtuneError(f"{by}: argument {format_allowed(unknown[0], ALLOWED)}")
         is_mixed = rule.scores_all_at_once and not rule.needs.isdisjoint({*rule.arguments} - {RNG})
@@ -167,10 +186,9 @@ def score_entries(
         arrays: maps each name of `OF_TENSOR` that the rule needs to the arrays of all tensors.
 
     Raises:
-        SubtuneError: the rule fails, or its result is not a finite number for each entry, of which
-            at least two differ.
+        SubtuneError: the rule fails, or its result is not a finite number for each entry.
     """
-    where = f"by: {rule.place}:{rule.name}" if rule.place else f"by: {rule.name}"
+    where = f"by: {rule.title}"
     shapes = {name: array.shape for name, array in next(iter(arrays.values())).items()}
     others = {RNG: rng} if RNG in rule.needs else {}
     # A rule cannot change the arrays, which are used again for the next task.
@@ -188,8 +206,9 @@ def score_entries(
                     for tensor in shapes
                 }
             scores = {name: np.asarray(found[name], np.float64) for name in shapes}
-    except Exception as error:  # the user's code may raise anything
-        raise SubtuneError(f"{where}: {describe_user_error(error, rule.place)}") from error
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        reason = describe_user_error(error, rule.files[0] if rule.files else None)
+        raise SubtuneError(f"{where}: {reason}") from error
     for name, score in scores.items():
         if score.shape != shapes[name]:
             raise SubtuneError(
@@ -197,29 +216,31 @@ def score_entries(
             )
         if not np.isfinite(score).all():
             raise SubtuneError(f"{where}: found a score of {name} that is not a finite number")
-    if min(s.min() for s in scores.values()) == max(s.max() for s in scores.values()):
-        raise SubtuneError(f"{where}: all entries have the same score")
     return scores
 
 
 def try_rule(rule: Rule) -> None:
-    """Call a rule with small random arrays; raise a `SubtuneError` if its result cannot be used.
+    """Call a rule with a small random matrix; raise a `SubtuneError` if the result cannot be used.
 
     Rules that score all tensors at once are not called, because they may look up names.
     """
     if not rule.scores_all_at_once:
         rng = np.random.default_rng(0)
-        tensors = {"matrix": rng.random((4, 3)), "vector": rng.random(5)}
-        score_entries(rule, {n: tensors for n in OF_TENSOR if n in rule.needs}, rng)
+        tried = {name: {"matrix": rng.normal(size=(4, 3))} for name in OF_TENSOR}
+        tried["fisher"] = {"matrix": tried["fisher"]["matrix"] ** 2}
+        score_entries(rule, {name: tried[name] for name in OF_TENSOR if name in rule.needs}, rng)
 
 
-def sum_scores(per_task: Sequence[Arrays]) -> dict[str, np.ndarray]:
+def sum_scores(per_task: Iterable[Arrays]) -> dict[str, np.ndarray]:
     """Divide the scores of each task by the sum of their absolute values, and sum over tasks.
 
-    For Fisher information, this is the global information of the LayerNorm paper, section 3.4.
+    For Fisher information, this is the global information of the LayerNorm paper, section 3.4. A
+    `SubtuneError` is raised if all scores of a task are equal.
     """
     result: dict[str, np.ndarray] = {}
     for scores in per_task:
+        if min(s.min() for s in scores.values()) == max(s.max() for s in scores.values()):
+            raise SubtuneError("all entries have the same score")
         total = sum(float(np.abs(values).sum()) for values in scores.values())
         for name, values in scores.items():
             result[name] = result.get(name, 0.0) + values / total

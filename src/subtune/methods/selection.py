@@ -19,9 +19,8 @@ from subtune.core.errors import SubtuneError
 from subtune.core.ids import HashableModel
 from subtune.methods.roles import is_classifier, is_norm
 
-# Maps a tensor's name to the ranks of its entries. The entry of rank 0 has the highest Fisher
-# information.
-Ranks = Mapping[str, np.ndarray]
+# Maps a tensor's name to the ascending indices of its trained entries in the flattened tensor.
+Mask = Mapping[str, np.ndarray]
 # Maps the canonical name of each parameter of a model, including the classifier, to its shape.
 Shapes = Mapping[str, Sequence[int]]
 Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
@@ -106,20 +105,20 @@ class AbstractSelection(HashableModel):
     # The result of `work` for kinds whose selections all have the same cost.
     usual_work: ClassVar[TrainingCost]
 
-    def resolve(self, shapes: Shapes, seed: int, ranks: Ranks | None = None) -> Entries:
+    def resolve(self, shapes: Shapes, seed: int, mask: Mask | None = None) -> Entries:
         """Return the trained entries of a model, including those of the classifier.
 
         Args:
             shapes: the shape of every parameter, by canonical name.
             seed: the seed of random draws.
-            ranks: the ranks of the entries, if the selection is a mask.
+            mask: the trained entries, if the selection is a mask.
 
         Raises:
             SubtuneError: the model lacks a selected parameter, or only some entries of a tensor
                 with more than two dimensions are selected.
         """
         classifier = dict.fromkeys(filter(is_classifier, shapes), Whole())
-        entries = self.select_encoder_entries(shapes, seed, ranks or {})
+        entries = self.select_encoder_entries(shapes, seed, mask or {})
         for name, entry in entries.items():
             if isinstance(entry, Indices) and len(shapes[name]) > 2:
                 raise SubtuneError(
@@ -128,7 +127,7 @@ class AbstractSelection(HashableModel):
         return entries | classifier
 
     @abstractmethod
-    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+    def select_encoder_entries(self, shapes: Shapes, seed: int, mask: Mask) -> Entries:
         """Return the trained entries of the encoder. `resolve` describes the arguments."""
 
     def work(self) -> TrainingCost:
@@ -143,8 +142,8 @@ class AbstractSelection(HashableModel):
         """
 
     @property
-    def ranking(self) -> str | None:
-        """The content id of a mask's ranking; None if the selection is not a mask."""
+    def mask_name(self) -> str | None:
+        """The name of the selection's mask; None if the selection is not a mask."""
         return None
 
 
@@ -214,7 +213,7 @@ class WholeTensors(AbstractSelection):
         left_out = set(match_names(self.without or (), shapes))
         return [name for name in match_names(self.parameters, shapes) if name not in left_out]
 
-    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+    def select_encoder_entries(self, shapes: Shapes, seed: int, mask: Mask) -> Entries:
         return dict.fromkeys(self.names(shapes), Whole())
 
     def work(self) -> TrainingCost:

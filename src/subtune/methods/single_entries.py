@@ -7,7 +7,7 @@ differences (Guo et al., 2021).
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
 from itertools import accumulate
 from pathlib import Path
@@ -26,8 +26,8 @@ from subtune.methods.selection import (
     AbstractSelection,
     Entries,
     Indices,
+    Mask,
     Patterns,
-    Ranks,
     Shapes,
     TrainingCost,
     Whole,
@@ -39,8 +39,6 @@ from subtune.methods.selection import (
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Scope = Literal["individual", "global", "cv"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-# Maps a tensor's name to the Fisher information of each of its entries.
-Information = Mapping[str, np.ndarray]
 
 
 class EntryCount(HashableModel):
@@ -68,7 +66,7 @@ class EntryCount(HashableModel):
         )
         if self.share is not None:
             number = multiply_exactly(self.share, total)
-        if number > total:
+        if not 0 < number <= total:
             raise SubtuneError(f"selection: cannot select {number} of {total} entries")
         return number
 
@@ -159,43 +157,11 @@ class Random(AbstractSelection):
         Discriminator(_draw_discriminator),
     ]
 
-    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+    def select_encoder_entries(self, shapes: Shapes, seed: int, mask: Mask) -> Entries:
         return self.random.entries(shapes, np.random.default_rng(seed))
 
     def describe(self, names: Collection[str] | None = None) -> str:
         return self.random.describe()
-
-
-class Ranked(HashableModel):
-    """The first ``ceil(fraction * n)`` of the ``n`` entries in the ranking with id ``ranking``."""
-
-    ranking: str
-    fraction: Fraction
-
-
-class Top(AbstractSelection):
-    """A mask: the entries at the top of a ranking by Fisher information."""
-
-    # This cost is an upper bound: a run costs less if the ranking contains only entries of vectors.
-    usual_work = TrainingCost.ENTRIES
-    top: Ranked
-
-    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        # A ranking for several tasks may contain tensors that the model with the head of the run's
-        # task lacks.
-        ranks = {name: rank for name, rank in ranks.items() if name in shapes}
-        every = np.concatenate([rank.ravel() for rank in ranks.values()])
-        kept = multiply_exactly(self.top.fraction, len(every))
-        last = np.partition(every, kept - 1)[kept - 1]
-        indices = {name: np.flatnonzero(rank <= last) for name, rank in ranks.items()}
-        return {name: Indices(flat) for name, flat in indices.items() if len(flat)}
-
-    def describe(self, names: Collection[str] | None = None) -> str:
-        return f"top {self.top.fraction:g} of ranking {self.top.ranking}"
-
-    @property
-    def ranking(self) -> str:
-        return self.top.ranking
 
 
 class TopSettings(EntryCount):
@@ -222,7 +188,7 @@ class RankedEntries(AbstractSelection):
     usual_work = TrainingCost.ENTRIES
     top: TopSettings
 
-    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+    def select_encoder_entries(self, shapes: Shapes, seed: int, mask: Mask) -> Entries:
         """Return placeholders for as many entries as the rule selects."""
         sizes = {name: math.prod(shapes[name]) for name in self.top.tensors.names(shapes)}
         left, entries = self.top.count_among(sum(sizes.values()), shapes), Entries()
@@ -236,25 +202,50 @@ class RankedEntries(AbstractSelection):
         return f"the top entries of {tensors} by {self.top.by}: {self.top.describe_number()}"
 
 
-class ChosenEntries(AbstractSelection):
+class MaskedEntries(AbstractSelection):
+    """The entries of a mask, which are in a file of their own."""
+
+    # This cost is an upper bound: a run costs less if all entries are in vectors.
+    usual_work = TrainingCost.ENTRIES
+
+    def select_encoder_entries(self, shapes: Shapes, seed: int, mask: Mask) -> Entries:
+        # A mask for several tasks may contain tensors that the model with the head of the run's
+        # task lacks.
+        return {name: Indices(flat) for name, flat in mask.items() if name in shapes}
+
+    def describe(self, names: Collection[str] | None = None) -> str:
+        return f"the entries of mask {self.mask_name}"
+
+
+class ChosenEntries(MaskedEntries):
     """The entries of a mask.
 
     ``entries`` is a hash of these entries, so runs with the same entries are equal, whatever the
     rule. In a plan, which is made before the entries are known, it is the id of the mask.
     """
 
-    usual_work = TrainingCost.ENTRIES
     entries: str
 
-    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        return {name: Indices(flat) for name, flat in ranks.items() if name in shapes}
+    @property
+    def mask_name(self) -> str:
+        return self.entries
 
-    def describe(self, names: Collection[str] | None = None) -> str:
-        return f"the entries {self.entries}"
+
+class Ranked(HashableModel):
+    """The first ``ceil(fraction * n)`` of the ``n`` entries in the ranking with id ``ranking``."""
+
+    ranking: str
+    fraction: Fraction
+
+
+class Top(MaskedEntries):
+    """The entries of a mask by Fisher information, which are named by what determines them."""
+
+    top: Ranked
 
     @property
-    def ranking(self) -> str:
-        return self.entries
+    def mask_name(self) -> str:
+        return f"{self.top.ranking} {self.top.fraction}"
 
 
 class DiffPruningSettings(HashableModel):
@@ -282,7 +273,7 @@ class DiffPruning(AbstractSelection):
     usual_work = TrainingCost.DIFFERENCES
     diff_pruning: DiffPruningSettings
 
-    def select_encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+    def select_encoder_entries(self, shapes: Shapes, seed: int, mask: Mask) -> Entries:
         """Return placeholders for as many entries as the first training selects."""
         sizes = {name: math.prod(shape) for name, shape in shapes.items() if is_pretrained(name)}
         if self.diff_pruning.share * sum(sizes.values()) < 1:
@@ -295,66 +286,29 @@ class DiffPruning(AbstractSelection):
         return f"the {self.diff_pruning.share:.2%} of all entries that Diff pruning keeps"
 
 
-def sum_information(per_task: Sequence[Information]) -> dict[str, np.ndarray]:
-    """Normalise each task's Fisher information to a sum of 1, and sum over tasks.
-
-    The result is the global information of the LayerNorm paper, section 3.4.
-    """
-    result: dict[str, np.ndarray] = {}
-    for information in per_task:
-        total = sum(float(values.sum(dtype=np.float64)) for values in information.values())
-        if not (np.isfinite(total) and total > 0):
-            raise SubtuneError(f"Fisher information sums to {total}, expected a positive number")
-        for name, values in information.items():
-            result[name] = result.get(name, 0.0) + values.astype(np.float64) / total
-    return result
-
-
-def rank_entries(information: Information) -> dict[str, np.ndarray]:
-    """Rank all entries by Fisher information, from the highest (rank 0). Ties keep their order."""
-    flat = np.concatenate([values.ravel() for values in information.values()])
-    order = np.argsort(-flat, kind="stable")
-    rank = np.empty(len(flat), dtype=np.int32)
-    rank[order] = np.arange(len(flat), dtype=np.int32)
-    ends = np.cumsum([values.size for values in information.values()])
-    return dict(zip(information, np.split(rank, ends[:-1]), strict=True))
-
-
 def read_entry_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read the tensors of a file with Fisher information or a ranking, by name."""
+    """Read the tensors of a file with Fisher information, gradients or a mask, by name."""
     with convert_errors(f"{path} is damaged; delete it, and run snakemake again"):
         return safetensors.numpy.load_file(path)
 
 
-def write_entries(path: Path, entries: Mapping[str, np.ndarray]) -> None:
-    """Write the indices of a mask's entries, by tensor, and a hash of them."""
+def write_mask(path: Path, entries: Mapping[str, np.ndarray], **names: str) -> None:
+    """Write the indices of a mask's entries, by tensor, with a hash of them and further names."""
     indices = {name: flat.astype(np.int64) for name, flat in sorted(entries.items())}
     hashes = {name: hash_bytes(flat.tobytes()) for name, flat in indices.items()}
-    safetensors.numpy.save_file(indices, path, {"entries": content_id(hashes)})
+    safetensors.numpy.save_file(indices, path, {"entries": content_id(hashes), **names})
 
 
-def read_chosen_entries(paths: Iterable[Path]) -> dict[str, str]:
-    """Map the id of each mask to the hash of its entries.
-
-    Missing files, and rankings without chosen entries, are left out.
-    """
-    chosen = {}
-    for path in filter(Path.is_file, paths):
-        with (
-            convert_errors(f"{path} is damaged; delete it, and run snakemake again"),
-            safetensors.safe_open(path, "numpy") as file,
-        ):
-            if about := file.metadata():
-                chosen[path.stem] = about["entries"]
-    return chosen
+def read_mask_names(path: Path) -> dict[str, str]:
+    """Read the names of a mask, of which ``entries`` is a hash, from its file."""
+    with (
+        convert_errors(f"{path} is damaged; delete it, and run snakemake again"),
+        safetensors.safe_open(path, "numpy") as file,
+    ):
+        return file.metadata() or {}
 
 
-def rank_entries_in_files(ranked: WholeTensors, paths: Sequence[Path]) -> dict[str, np.ndarray]:
-    """Rank the entries of a selection by Fisher information, given one file per task."""
-    per_task = []
-    for path in paths:
-        entries = read_entry_arrays(path)
-        shapes = {name: values.shape for name, values in entries.items()}
-        names = sorted(ranked.names(shapes))
-        per_task.append({name: entries[name] for name in names})
-    return rank_entries(sum_information(per_task))
+def read_entry_hashes(paths: Iterable[Path]) -> dict[str, str]:
+    """Map the id of each mask to the hash of its entries. Missing files are left out."""
+    existing = filter(Path.is_file, paths)
+    return {path.stem: read_mask_names(path)["entries"] for path in existing}

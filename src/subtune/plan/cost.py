@@ -15,7 +15,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import chain, product
 from operator import add
 from typing import TYPE_CHECKING, cast
 
@@ -200,9 +200,8 @@ class Estimates:
         largest = max(self.runs_sharing_steps[run.key] * self._trained_bytes(run) for run in runs)
         return CHECKPOINTS_KEPT * COPIES_OF_TRAINED * largest
 
-    def fisher_cost(self, fisher: str) -> Cost:
-        """Estimate the cost of computing the Fisher information of a model on a task."""
-        spec = self.plan.fisher_specs[fisher]
+    def fisher_cost(self, spec: FisherSpec) -> Cost:
+        """Estimate the cost of computing Fisher information, or gradients, on a task."""
         examples = self.plan.task_size(spec.tokens).train_rows
         examples *= self.plan.examples_per_row(spec.tokens)
         examples = min(spec.rows or examples, examples)
@@ -255,7 +254,7 @@ class Estimates:
             return self._fit_cost(run, evaluated)
         examples = run.train_rows * self.plan.examples_per_row(tokens)
         steps = math.ceil(examples / recipe.batch_size) * recipe.epochs
-        kind = STEP_KINDS[run.spec.work(self.plan.ranked_tensors)]
+        kind = STEP_KINDS[run.spec.work(self.plan.masked_tensors)]
         size = Cost(bytes=self._trained_bytes(run) + evaluated * BYTES_OF_A_PREDICTION)
         trained = self._steps_cost(kind, steps, examples * recipe.epochs, tokens, sharing)
         if self.plan.config.assumptions.on_gpu:
@@ -301,14 +300,14 @@ class Estimates:
             # `Plan.sweeps` cannot consider this, because the family of a model is unknown until the
             # model is downloaded.
             is_packed = isinstance(self.dimensions[spec.model.id], Dimensions)
-            shares_none = spec.sharing_key(self.plan.ranked_tensors, on_gpu) == spec.id
+            shares_none = spec.sharing_key(self.plan.masked_tensors, on_gpu) == spec.id
             is_alone = shares_none or not (on_gpu or is_packed)
             number = 1 if is_alone else rates * len(group)
             sharing |= {run.key: number for run in group}
         return sharing
 
     def _trained_bytes(self, run: PlannedRun) -> float:
-        share = 1 if run.spec.work(self.plan.ranked_tensors).trains_matrices else SMALL_SHARE
+        share = 1 if run.spec.work(self.plan.masked_tensors).trains_matrices else SMALL_SHARE
         return FLOAT_BYTES * share * self.parameter_counts[run.spec.model.id]
 
 
@@ -316,37 +315,43 @@ def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.D
     """Build the cost table: one row per experiment, and a total that counts shared runs once.
 
     ``with_information`` names the experiments with figures that show Fisher information. ``jobs``
-    counts the jobs that the Slurm profile submits: those for sweeps, searches, Fisher information
-    and test-set predictions, and a single job for all token ids. ``tokens`` counts the tokens in
-    training and evaluation, ``hours`` is the duration on the assumed device, and ``gigabytes`` is
-    the size of the run records.
+    counts the jobs that the Slurm profile submits: those for sweeps, searches, Fisher information,
+    gradients and test-set predictions, and a single job for all token ids. ``tokens`` counts the
+    tokens in training and evaluation, ``hours`` is the duration on the assumed device, and
+    ``gigabytes`` is the size of the run records.
     """
     import pandas as pd
 
     plan = estimates.plan
-    # Maps each experiment to four sets: the keys of its runs, of its sweeps and of its Fisher
-    # information, and tuples (one per model) with the keys of the runs that predict test sets.
+    # Maps each experiment to four sets: the keys of its runs and of its sweeps, pairs of a step and
+    # the key of the examples for Fisher information and gradients, and tuples (one per model) with
+    # the keys of the runs that predict test sets.
     parts: dict[str, list[set]] = {}
     for name, experiment in plan.config.experiments.items():
         tasks = [task for task in experiment.tasks if plan.config.is_submitted(task)]
-        reads = name in with_information or experiment.fractions
+        reads = name in with_information
         fishers = plan.experiment_fisher_specs[name].values() if reads else ()
+        inputs = {("fisher", fisher.key) for fisher in fishers}
+        masks = {mask.id: mask for run in plan.experiments[name] for mask in run.masks}
+        for mask in masks.values():
+            keys = [sample.key for sample in mask.samples]
+            inputs |= {*product({"fisher", "gradient"}.intersection(mask.needs), keys)}
         tests = set[tuple[str, ...]]()
         for model in experiment.models if tasks else ():
             predicting = (plan.run_keys_by_method(name, model, task).values() for task in tasks)
             tests.add((name, *chain.from_iterable(predicting)))
         runs = {planned.key for planned in plan.experiments[name]}
-        parts[name] = [runs, {*plan.find_sweeps(name)}, {fisher.key for fisher in fishers}, tests]
+        parts[name] = [runs, {*plan.find_sweeps(name)}, inputs, tests]
     parts[TOTAL] = [set().union(*sets) for sets in zip(*parts.values(), strict=True)]
-    rows = []
-    for name, (runs, sweeps, keys, tests) in parts.items():
+    rows, specs = [], plan.fisher_specs | plan.list_samples("gradient")
+    for name, (runs, sweeps, inputs, tests) in parts.items():
         searches = plan.find_search_jobs(*sweeps)
         costs = [estimates.run_costs[run] for run in sorted(runs)]
         costs += [estimates.search_cost(job) for job in searches]
-        costs += [estimates.fisher_cost(key) for key in sorted(keys)]
+        costs += [estimates.fisher_cost(specs[key]) for _, key in sorted(inputs)]
         costs += [estimates.prediction_cost(predicting) for _, *predicting in sorted(tests)]
         cost = sum(costs + [estimates.start_cost] * len(sweeps), Cost())
-        numbers = len(runs), len(sweeps), len(sweeps) + len(searches) + len(keys) + len(tests) + 1
+        numbers = len(runs), len(sweeps), len(sweeps) + len(searches) + len(inputs) + len(tests) + 1
         amounts = cost.tokens, cost.flops, cost.seconds / 3600, cost.bytes / 1e9
         rows.append((name, *numbers, *amounts))
     return pd.DataFrame(rows, columns=list(COST_COLUMNS))

@@ -8,16 +8,14 @@ from operator import itemgetter
 from typing import Any
 
 from subtune.config.schema import Config, Experiment
-from subtune.methods import Selection
+from subtune.methods import RANKED_BY, Selection
 from subtune.methods.added import Embeddings, TfIdf
-from subtune.methods.rules import RNG, Rule, find_rule
+from subtune.methods.rules import FISHER, RNG, Rule, find_rule
 from subtune.methods.selection import TrainingCost, WholeTensors, require_whole
 from subtune.methods.single_entries import (
     ChosenEntries,
-    Ranked,
     RankedEntries,
     Scope,
-    Top,
     TopSettings,
 )
 from subtune.models.families import SEQUENCE_CLASSIFICATION
@@ -28,7 +26,6 @@ from subtune.runs.spec import (
     Fold,
     MaskSpec,
     PlannedRun,
-    RankingSpec,
     Recipe,
     RunSpec,
     SearchSpec,
@@ -91,17 +88,6 @@ class Grid:
         assert self.experiment.fractions
         return require_whole(self.config.selection(self.experiment.fractions.of))
 
-    @cached_property
-    def rankings(self) -> dict[Scope, RankingSpec]:
-        """The ranking of each scope for the setting ``fractions``."""
-        fractions = self.experiment.fractions
-        if not fractions or fractions.by != "fisher" or self.experiment.folds:
-            return {}
-        return {
-            scope: RankingSpec(of=self.ranked_tensors, fishers=self._list_fishers(scope))
-            for scope in fractions.scopes
-        }
-
     def _list_fishers(self, scope: Scope) -> tuple[FisherSpec, ...]:
         """List the specs of Fisher information on the tasks of a scope."""
         own = {self.task_name}
@@ -146,10 +132,7 @@ class Grid:
         for scope in fractions.scopes:
             for rate, seed, fraction in product(rates, self.experiment.seeds, fractions.values):
                 selection: Selection = whole
-                if fraction < 1 and scope in self.rankings:
-                    ranked = Ranked(ranking=self.rankings[scope].id, fraction=fraction)
-                    selection = Top(top=ranked)
-                elif fraction < 1:
+                if fraction < 1:
                     top = TopSettings(
                         share=fraction,
                         of=whole.parameters,
@@ -158,7 +141,7 @@ class Grid:
                         scope=scope,
                     )
                     selection = RankedEntries(top=top)
-                names = {"method": fractions.of, "train_rows": train_rows}
+                names = {"method": fractions.method, "train_rows": train_rows}
                 names |= {"fraction": fraction, "scope": scope}
                 yield self._make_run(selection, rate, seed, **names)
 
@@ -167,7 +150,8 @@ class Grid:
     ) -> PlannedRun:
         """Make the run that trains a selection."""
         fisher = self.fisher_specs[self.task_name]
-        settings = self.experiment.with_overrides(self.task_name, names["method"])
+        method = names["method"].partition(RANKED_BY)[0]
+        settings = self.experiment.with_overrides(self.task_name, method)
         same = {name: getattr(settings, name) for name in SAME_IN_RECIPES}
         recipe = Recipe(
             learning_rate=rates[0],
@@ -180,31 +164,51 @@ class Grid:
             model=fisher.model, tokens=fisher.tokens, selection=selection, recipe=recipe, seed=seed
         )
         search = self._make_search(spec, rates, names["train_rows"]) if len(rates) > 1 else None
+        planned = PlannedRun(
+            spec=spec, search=search, model_name=self.model_name, seed=seed, **names
+        )
         if isinstance(selection, RankedEntries):
-            # The run of the search may have other training examples.
-            trained = [spec, search.run] if search else [spec]
-            masks = [self._make_mask(selection.top, run) for run in trained]
-            spec = spec.replace(selection=ChosenEntries(entries=masks[0].id))
-            if search:
-                run = search.run.replace(selection=ChosenEntries(entries=masks[1].id))
-                search = search.replace(run=run)
-            names["masks"] = tuple(masks)
-        return PlannedRun(spec=spec, search=search, model_name=self.model_name, seed=seed, **names)
+            return self._plan_masks(planned, selection.top)
+        return planned
 
-    def _make_mask(self, top: TopSettings, run: RunSpec) -> MaskSpec:
-        """Make the mask of a run. Its rule reads the examples on which the run is trained."""
-        rule, needs_matrices = self._find_rule(top.by), top.tensors.work() is TrainingCost.MATRICES
+    def _plan_masks(self, planned: PlannedRun, top: TopSettings) -> PlannedRun:
+        """Replace the selection of a run, and of its search, by those of masks."""
+        selections: list[Selection]
+        if planned.scope and top.by == FISHER and not self.experiment.folds:
+            mask = self._make_mask(top)
+            masks, selections = [mask], [mask.as_top, mask.as_top]
+        else:
+            # The run of the search may have other training examples.
+            trained = [planned.spec, *([planned.search.run] if planned.search else [])]
+            masks = [self._make_mask(top, run) for run in trained]
+            selections = [ChosenEntries(entries=mask.id) for mask in masks]
+        search = planned.search
+        if search:
+            search = search.replace(run=search.run.replace(selection=selections[1]))
+        spec = planned.spec.replace(selection=selections[0])
+        return planned.replace(spec=spec, search=search, masks=tuple(masks))
+
+    def _make_mask(self, top: TopSettings, run: RunSpec | None = None) -> MaskSpec:
+        """Make the mask of a run.
+
+        Its rule reads those examples of the run's task on which the run is trained. Without a run,
+        it reads all training examples.
+        """
+        rule = self._find_rule(top.by)
+        in_full = top.tensors if top.tensors.work() is TrainingCost.MATRICES else None
         samples = []
         for fisher in self._list_fishers(top.scope):
-            is_own = fisher.tokens.data.task.name == self.task_name
-            fold = run.recipe.fold if is_own and rule.reads_examples else None
-            in_full = top.tensors if needs_matrices else None
-            samples.append(fisher.replace(in_full=in_full, fold=fold and fold.replace(rows=None)))
+            if run and rule.reads_examples and fisher.tokens == run.tokens:
+                fisher = _sample_of_run(fisher, run)
+            samples.append(fisher.replace(in_full=in_full))
+        task = self.config.all_tasks()[self.task_name]
         return MaskSpec(
             top=top.replace(scope="individual"),
             code=rule.code_hash,
+            needs=tuple(sorted(rule.needs)),
+            head=task.of_kind.head,
             samples=tuple(samples if rule.reads_examples else samples[:1]),
-            seed=run.seed if RNG in rule.needs else 0,
+            seed=run.seed if run and RNG in rule.needs else 0,
         )
 
     def _make_fit(self, selection: Embeddings | TfIdf, seed: int, **names: Any) -> PlannedRun:
@@ -252,3 +256,14 @@ class Grid:
             fold = Fold(of=SEARCH_FOLDS, number=0, rows=limit, version=FOLD_VERSION)
         run = spec.replace(seed=seed, recipe=spec.recipe.replace(fold=fold))
         return SearchSpec(run=run, rates=rates)
+
+
+def _sample_of_run(fisher: FisherSpec, run: RunSpec) -> FisherSpec:
+    """Restrict a sample to the examples on which a run is trained."""
+    fold, rows = run.recipe.fold, run.recipe.train_rows
+    # The number of scored examples does not affect the other ones.
+    fisher = fisher.replace(fold=fold and fold.replace(rows=None))
+    if rows is None:
+        return fisher
+    # The run draws its examples with the same random numbers.
+    return fisher.replace(rows=min(rows, fisher.rows or rows), seed=run.seed)

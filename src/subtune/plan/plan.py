@@ -26,7 +26,6 @@ from subtune.runs.spec import (
     MaskSpec,
     ModelSpec,
     PlannedRun,
-    RankingSpec,
     SearchSpec,
     TokensSpec,
 )
@@ -57,7 +56,6 @@ class Plan:
         locations: the hub repository or local directory of each model, by the model's id.
         tests: for tasks that the GLUE server scores, maps the key of a training set's token ids to
             the token ids of the test set.
-        rankings: the rankings by Fisher information, by id.
         experiments: the runs of each experiment, by its name.
         experiment_fisher_specs: the Fisher information of each experiment's last model, by
             experiment and task. Only experiments with one model use it.
@@ -67,7 +65,6 @@ class Plan:
     sizes: Mapping[str, TaskSize]
     locations: Mapping[str, str]
     tests: Mapping[str, TokensSpec]
-    rankings: Mapping[str, RankingSpec]
     experiments: Mapping[str, list[PlannedRun]]
     experiment_fisher_specs: Mapping[str, Mapping[str, FisherSpec]]
 
@@ -86,17 +83,17 @@ class Plan:
         """All masks, by id."""
         return {mask.id: mask for run in self.runs.values() for mask in run.masks}
 
-    @cached_property
-    def mask_samples(self) -> dict[str, FisherSpec]:
-        """The examples that masks need, by key."""
-        return {sample.key: sample for mask in self.masks.values() for sample in mask.samples}
+    def list_samples(self, need: str) -> dict[str, FisherSpec]:
+        """The specs of the Fisher information, or of the gradients, that masks need, by key."""
+        needing = (mask for mask in self.masks.values() if need in mask.needs)
+        return {sample.key: sample for mask in needing for sample in mask.samples}
 
     @cached_property
     def fisher_specs(self) -> dict[str, FisherSpec]:
         """All specs of Fisher information, by key."""
         by_experiment = self.experiment_fisher_specs.values()
         specs = (fisher for by_task in by_experiment for fisher in by_task.values())
-        return {fisher.key: fisher for fisher in specs} | self.mask_samples
+        return {fisher.key: fisher for fisher in specs} | self.list_samples("fisher")
 
     @cached_property
     def tokens(self) -> dict[str, TokensSpec]:
@@ -131,10 +128,11 @@ class Plan:
         return {key: frozenset(names) for key, names in experiments.items()}
 
     @cached_property
-    def ranked_tensors(self) -> dict[str, WholeTensors]:
-        """Maps the id of each ranking or mask to the tensors whose entries are ranked."""
-        masks = {id: mask.top.tensors for id, mask in self.masks.items()}
-        return {id: ranking.of for id, ranking in self.rankings.items()} | masks
+    def masked_tensors(self) -> dict[str, WholeTensors]:
+        """Maps the name of each mask to the tensors whose entries are scored."""
+        masked = [run for run in self.runs.values() if run.masks]
+        names = ((run.spec.selection.mask_name, run.masks[0]) for run in masked)
+        return {name: mask.top.tensors for name, mask in names if name}
 
     @cached_property
     def weighted_examples(self) -> dict[str, int]:
@@ -143,7 +141,7 @@ class Plan:
             key: run.train_rows
             * self.examples_per_row(run.spec.tokens)
             * run.spec.recipe.epochs
-            * (WEIGHT_OF_MATRICES if run.spec.work(self.ranked_tensors).trains_matrices else 1)
+            * (WEIGHT_OF_MATRICES if run.spec.work(self.masked_tensors).trains_matrices else 1)
             for key, run in self.runs.items()
         }
 
@@ -229,7 +227,7 @@ class Plan:
     def group_runs(self, runs: Iterable[PlannedRun]) -> list[list[PlannedRun]]:
         """Group the runs that share steps: those with the same `RunSpec.sharing_key`."""
         on_gpu = self.config.assumptions.on_gpu
-        return _group_by_key(runs, lambda run: run.spec.sharing_key(self.ranked_tensors, on_gpu))
+        return _group_by_key(runs, lambda run: run.spec.sharing_key(self.masked_tensors, on_gpu))
 
     def find_sweeps(self, experiment: str) -> list[str]:
         return [
@@ -274,7 +272,6 @@ def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Pl
     known = dict(sizes or {})
     locations: dict[str, str] = {}
     tests: dict[str, TokensSpec] = {}
-    rankings: dict[str, RankingSpec] = {}
     experiments: dict[str, list[PlannedRun]] = {}
     experiment_fisher_specs: dict[str, dict[str, FisherSpec]] = {}
     for name, experiment in config.experiments.items():
@@ -296,7 +293,6 @@ def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Pl
                 fold = experiment.find_fold(experiment.seeds[0])
                 size = _task_size_with_fold(known[tokens.data.key], tokens, fold)
                 grid = Grid(config, experiment, model_name, task_name, fishers, size)
-                rankings |= {ranking.id: ranking for ranking in grid.rankings.values()}
                 weighted = set[Fold]()
                 for run in grid.list_runs():
                     experiments[name].append(run)
@@ -304,7 +300,7 @@ def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Pl
                         if spec.recipe.class_weights and spec.recipe.fold:
                             weighted.add(spec.recipe.fold)
                 require_weights_in_folds(config, name, tokens.data, weighted)
-    return Plan(config, known, locations, tests, rankings, experiments, experiment_fisher_specs)
+    return Plan(config, known, locations, tests, experiments, experiment_fisher_specs)
 
 
 def _plan_fisher(

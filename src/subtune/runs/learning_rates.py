@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from subtune.methods.single_entries import read_chosen_entries
+from subtune.methods.single_entries import read_entry_hashes
 from subtune.runs import records
 from subtune.runs.spec import LEARNING_RATES_BELOW, PlannedRun, RunSpec, SearchSpec
 
@@ -127,9 +127,17 @@ def search_result(
 
 
 def parse_planned_runs(runs: Iterable[Mapping[str, Any]], masks: Iterable[str]) -> list[PlannedRun]:
-    """Parse planned runs, and complete their selections with the entries in files of masks."""
-    find = read_chosen_entries(map(Path, masks)).__getitem__
-    return [PlannedRun.model_validate(run).with_entries(find) for run in runs]
+    """Parse planned runs, and complete them as `complete_runs` does."""
+    return complete_runs(map(PlannedRun.model_validate, runs), masks)
+
+
+def complete_runs(planned: Iterable[PlannedRun], masks: Iterable[str]) -> list[PlannedRun]:
+    """Complete the selections of planned runs with the entries in files of masks.
+
+    If the file of a mask does not exist, its runs cannot be recorded yet, and stay incomplete.
+    """
+    found = read_entry_hashes(map(Path, masks))
+    return [run.with_entries(lambda mask: found.get(mask, mask)) for run in planned]
 
 
 def read_finished_runs(

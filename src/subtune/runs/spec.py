@@ -14,13 +14,12 @@ from subtune.core.ids import HashableModel, content_id
 from subtune.methods import Selection
 from subtune.methods.added import TfIdf
 from subtune.methods.selection import TrainingCost, WholeTensors
-from subtune.methods.single_entries import ChosenEntries, Scope, TopSettings
+from subtune.methods.single_entries import ChosenEntries, Ranked, Scope, Top, TopSettings
 from subtune.tasks import Task, TaskSpec
 
 DATA_VERSION = 1
 TOKENS_VERSION = 1
 FISHER_VERSION = 1
-RANKING_VERSION = 1
 MASK_VERSION = 1
 RECIPE_VERSION = 5
 FIT_VERSION = 1
@@ -151,20 +150,14 @@ class FisherSpec(HashableModel):
         return f"{self.tokens.data.task.name}-{self.id}"
 
 
-class RankingSpec(HashableModel):
-    """A ranking of the entries of ``of`` by their Fisher information, summed over ``fishers``."""
-
-    of: WholeTensors
-    fishers: tuple[FisherSpec, ...]
-    ranking_version: int = RANKING_VERSION
-
-
 class MaskSpec(HashableModel):
     """The entries that a rule scores highest, on one or several tasks.
 
     Attributes:
         top: the selection, without its scope.
-        code: the hash of the file that contains the rule; None for a built-in rule.
+        code: the hash of the rule's code; None for a built-in rule.
+        needs: the arguments of the rule: names of `subtune.methods.rules.OF_TENSOR`, and `RNG`.
+        head: the head of the model for the task of the runs, which have no other tensors.
         samples: the examples of each task on which the rule is called. Rules that need no examples
             are called for the first task only.
         seed: the seed of random numbers; 0 for rules that need none.
@@ -172,9 +165,19 @@ class MaskSpec(HashableModel):
 
     top: TopSettings
     code: str | None = None
+    needs: tuple[str, ...]
+    head: str
     samples: tuple[FisherSpec, ...]
     seed: int = 0
     mask_version: int = MASK_VERSION
+
+    @property
+    def as_top(self) -> Top:
+        """The selection of a mask of a fraction by Fisher information, whose ids are older."""
+        assert self.top.share
+        fishers = [sample.json_types for sample in self.samples]
+        content = {"of": self.top.tensors.json_types, "fishers": fishers, "ranking_version": 1}
+        return Top(top=Ranked(ranking=content_id(content), fraction=self.top.share))
 
 
 class Recipe(HashableModel):
@@ -248,12 +251,14 @@ class RunSpec(HashableModel):
         """True if the run reads the texts themselves, without token ids and without a model."""
         return isinstance(self.selection, TfIdf)
 
-    def work(self, ranked: Mapping[str, WholeTensors]) -> TrainingCost:
-        """Return the most expensive kind of parameter that the run or its ranking trains."""
-        ranking = self.selection.ranking
-        return ranked.get(ranking or "", self.selection).work()
+    def work(self, masked: Mapping[str, WholeTensors]) -> TrainingCost:
+        """Return the most expensive kind of parameter that is trained.
 
-    def sharing_key(self, ranked: Mapping[str, WholeTensors], on_gpu: bool) -> Hashable:
+        ``masked`` maps the names of masks to the tensors of their entries.
+        """
+        return masked.get(self.selection.mask_name or "", self.selection).work()
+
+    def sharing_key(self, masked: Mapping[str, WholeTensors], on_gpu: bool) -> Hashable:
         """Return a key that is equal for runs that can share training steps.
 
         Such runs have the same batches in the same order, and the same `work`. They can differ only
@@ -262,7 +267,7 @@ class RunSpec(HashableModel):
         of diff pruning has its own initial values, and on a CPU, sharing the steps of runs that
         train matrices would save no time.
         """
-        work = self.work(ranked)
+        work = self.work(masked)
         is_alone = work is TrainingCost.DIFFERENCES or (work.trains_matrices and not on_gpu)
         if is_alone or isinstance(self.recipe, FitRecipe):
             return self.id
@@ -345,7 +350,7 @@ class PlannedRun(HashableModel):
     @cached_property
     def key(self) -> str:
         """The id of ``spec``, or a hash of ``spec``, the search and the masks that complete it."""
-        if self.masks:
+        if self.masks and isinstance(self.spec.selection, ChosenEntries):
             # The key does not depend on which entries a mask has, because plans do not know it.
             planned = self.with_entries(lambda mask: "").replace(masks=())
             return content_id({"run": planned.key, "masks": [mask.id for mask in self.masks]})

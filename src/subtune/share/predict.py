@@ -23,7 +23,7 @@ from subtune.data.load import read_examples, row_encoder
 from subtune.data.sources import files_version, make_columns, read_columns, task_reader
 from subtune.data.subsets import draw_rows, read_table_description
 from subtune.data.table_files import is_file, write_rows
-from subtune.methods.single_entries import read_chosen_entries
+from subtune.methods.single_entries import ChosenEntries, read_mask_names
 from subtune.models.encoder import load_spec_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
@@ -140,7 +140,10 @@ def find_refit(layout: Layout, run_id: str) -> tuple[str, RunSpec, float]:
                 seconds = scored["seconds"] / (scored["train_rows"] * first.recipe.epochs)
                 return method, first.make_refit(epochs), epochs * seconds.median()
             other = records.read_spec(store, runs["run"].iloc[0])
-            if (other.model, other.selection) == (given.model, given.selection):
+            # The entries of a mask differ between folds.
+            kinds = {type(other.selection), type(given.selection)}
+            is_similar = other.selection == given.selection or kinds == {ChosenEntries}
+            if other.model == given.model and is_similar:
                 similar_ids.append(other.id)
     if similar_ids:
         raise SubtuneError(
@@ -155,11 +158,11 @@ def find_refit(layout: Layout, run_id: str) -> tuple[str, RunSpec, float]:
 
 def _train_refit(layout: Layout, spec: RunSpec) -> None:
     """Train and record a refit. After an interruption, a new call continues from a checkpoint."""
-    ranking = spec.selection.ranking
+    mask = spec.selection.mask_name
     inputs = {
         "model": layout.model(spec.model.id),
         "tokens": layout.tokens(spec.tokens.key),
-        "rankings": [_find_ranking(layout, ranking)] if ranking else [],
+        "masks": [_find_mask(layout, mask)] if mask else [],
         "texts": [layout.dataset(spec.tokens.data.key)] if spec.reads_texts else [],
     }
     checkpoints = Checkpoints(Path(layout.checkpoints()), CHECKPOINT_SECONDS)
@@ -169,11 +172,12 @@ def _train_refit(layout: Layout, spec: RunSpec) -> None:
     checkpoints.remove_recorded(store)
 
 
-def _find_ranking(layout: Layout, id: str) -> str:
-    """Return the file of a ranking, or of a mask whose entries have the hash ``id``."""
-    masks = sorted(Path(layout.mask("x")).parent.glob("*.safetensors"))
-    found = (str(path) for path in masks if id in read_chosen_entries([path]).values())
-    return next(found, layout.ranking(id))
+def _find_mask(layout: Layout, name: str) -> str:
+    """Return the file of the mask with a name; raise a `SubtuneError` if it does not exist."""
+    for path in sorted(Path(layout.mask("any")).parent.glob("*.safetensors")):
+        if name in read_mask_names(path).values():
+            return str(path)
+    raise SubtuneError(f"{layout.mask('*')}: no mask {name}; run `subtune run` again")
 
 
 def predict_table(

@@ -64,12 +64,10 @@ class Context:
         }
 
     def training_inputs(self, runs: Sequence[PlannedRun]) -> Paths:
-        rankings = {run.spec.selection.ranking for run in runs if not run.masks}
-        paths = [self.layout.ranking(id) for id in sorted(filter(None, rankings))]
-        paths += self.list_masks(runs)
         reading = [run.spec for run in runs if run.spec.reads_texts]
         texts = {self.layout.dataset(spec.tokens.data.key) for spec in reading}
-        return self.model_inputs(runs[0].spec) | {"rankings": paths, "texts": sorted(texts)}
+        others = {"masks": self.list_masks(runs), "texts": sorted(texts)}
+        return self.model_inputs(runs[0].spec) | others
 
     def list_masks(self, runs: Iterable[PlannedRun]) -> list[str]:
         """List the files of the masks that runs need."""
@@ -107,7 +105,7 @@ class Context:
                 found |= {Path(str(official)), *(path.parent for path in paths)}
         for task in self.config.tasks.values():
             found |= {*map(Path, task.predictions.values())}
-        found |= {rule.place for rule in self.rules.values() if rule.place}
+        found |= {path for rule in self.rules.values() for path in rule.files}
         for experiment in self.config.experiments.values():
             paper = papers.find_paper(experiment.paper)
             found |= {*([] if paper.is_built_in else paper.package.rglob("*"))}

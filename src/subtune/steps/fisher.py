@@ -16,7 +16,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     layout = context.layout
     for key, fisher in context.plan.fisher_specs.items():
         outputs = {"entries": layout.fisher_entries(key), "sums": layout.fisher_sums(key)}
-        needed = context.model_job_resources(fisher, context.estimates.fisher_cost(key))
+        needed = context.model_job_resources(fisher, context.estimates.fisher_cost(fisher))
         inputs = context.model_inputs(fisher)
         yield Job("fisher", key, fisher.json_types, inputs, outputs, needed)
 

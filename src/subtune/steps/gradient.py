@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def jobs(context: "Context") -> Iterator[Job]:
-    """Yield a job for each task of each mask, which runs only if its output is needed."""
-    for key, sample in context.plan.mask_samples.items():
+    """Yield a job for the examples of each mask whose rule needs gradients."""
+    for key, sample in context.plan.list_samples("gradient").items():
         outputs = {"gradient": context.layout.gradient(key)}
-        needed = context.model_job_resources(sample, context.estimates.fisher_cost(key))
+        needed = context.model_job_resources(sample, context.estimates.fisher_cost(sample))
         yield Job("gradient", key, sample.json_types, context.model_inputs(sample), outputs, needed)
 
 

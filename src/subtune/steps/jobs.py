@@ -25,7 +25,6 @@ STEPS = (
     "tokens",
     "fisher",
     "gradient",
-    "ranking",
     "mask",
     "search",
     "train",

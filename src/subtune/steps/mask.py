@@ -1,62 +1,93 @@
 """The step `mask`: choose the entries that a rule scores highest."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subtune.core.errors import SubtuneError
-from subtune.steps.jobs import Job
+from subtune.steps.jobs import Job, Paths
 
 if TYPE_CHECKING:
+    from subtune.methods.rules import Arrays, Rule
+    from subtune.models.families import Shape
+    from subtune.runs.spec import MaskSpec
     from subtune.steps.context import Context
 
 
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each mask."""
     layout = context.layout
+    of_sample = {"gradient": layout.gradient, "fisher": layout.fisher_entries}
     for id, mask in context.plan.masks.items():
-        rule, keys = context.rules[mask.top.by], [sample.key for sample in mask.samples]
-        of_sample = {"gradient": layout.gradient, "fisher": layout.fisher_entries}
+        keys = [sample.key for sample in mask.samples]
         inputs = {
             "model": layout.model(mask.samples[0].model.id),
-            "code": [str(rule.place)] if rule.place else [],
+            # The user's file comes first.
+            "code": [*map(str, context.rules[mask.top.by].files)],
             **{
-                name: [*map(path, keys)] if name in rule.needs else []
+                name: [*map(path, keys)] if name in mask.needs else []
                 for name, path in of_sample.items()
             },
         }
         outputs = {"mask": layout.mask(id), "code": layout.code_of_mask(id)}
-        cost = context.estimates.start_cost
-        needed = context.model_job_resources(mask.samples[0], cost) | {"gpu": 0}
-        yield Job("mask", id, mask.json_types, inputs, outputs, needed)
+        yield Job("mask", id, mask.json_types, inputs, outputs, {})
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write the chosen entries, with a hash of them, and the code of the rule."""
-    import numpy as np
-
-    from subtune.methods.rules import choose_entries, find_rule, score_entries, sum_scores
-    from subtune.methods.single_entries import read_entry_arrays, write_entries
-    from subtune.models.encoder import load_spec_encoder
+    """Write the chosen entries, with their names, and the code of the rule."""
+    from subtune.core.errors import locate_errors
+    from subtune.methods.rules import FISHER, choose_entries, find_rule, sum_scores
+    from subtune.methods.single_entries import write_mask
     from subtune.runs.spec import MaskSpec
 
     spec = MaskSpec.model_validate(job.spec)
-    rule = find_rule(spec.top.by)
+    by, (_, colon, function) = spec.top.by, spec.top.by.rpartition(":")
+    if colon and by.removesuffix(f":{function}").endswith(".py"):
+        # The job may run in another directory than the plan.
+        by = f"{job.inputs['code'][0]}:{function}"
+    rule = find_rule(by)
     if rule.code_hash != spec.code:
-        raise SubtuneError(f"{rule.place} has changed since the plan; run the command again")
-    encoder = load_spec_encoder(spec.samples[0], job.inputs["model"])
-    names = sorted(spec.top.tensors.names(encoder.shapes))
-    weights = {name: encoder.parameters[name].numpy() for name in names}
-    per_task = []
-    for number in range(len(spec.samples)):
-        arrays = {"weight": weights} if "weight" in rule.needs else {}
-        for name in ("gradient", "fisher"):
-            if name in rule.needs:
-                read = read_entry_arrays(Path(job.inputs[name][number]))
-                arrays[name] = {tensor: read[tensor] for tensor in names}
-        per_task.append(score_entries(rule, arrays, np.random.default_rng(spec.seed)))
-    scores = sum_scores(per_task)
-    total = sum(score.size for score in scores.values())
-    number = spec.top.count_among(total, encoder.shapes)
-    write_entries(Path(outputs["mask"]), choose_entries(scores, number))
+        raise SubtuneError(f"{rule.files[0]} has changed since the plan; run the command again")
+    with locate_errors(rule.title):
+        scores = sum_scores(_score_tasks(spec, job.inputs, rule))
+    shapes = _read_shapes(spec, spec.head, job.inputs)
+    scores = {name: values for name, values in scores.items() if name in shapes}
+    number = spec.top.count_among(sum(values.size for values in scores.values()), shapes)
+    chosen, also = choose_entries(scores, number), dict[str, str]()
+    if rule.name == FISHER and spec.top.share:
+        also["top"] = spec.as_top.mask_name
+    write_mask(Path(outputs["mask"]), chosen, **also)
     Path(outputs["code"]).write_text(rule.code, encoding="utf-8")
+
+
+def _read_shapes(spec: "MaskSpec", head: str, inputs: Paths) -> "Mapping[str, Shape]":
+    """Return the shapes of the tensors that the model has with a head."""
+    from subtune.models.dimensions import read_dimensions
+    from subtune.models.model_config import choose_head
+
+    dimensions = read_dimensions(Path(inputs["model"]))
+    head = choose_head(spec.samples[0].model.pooling, head, dimensions.model_type)
+    return dimensions.shapes(1, head)
+
+
+def _score_tasks(spec: "MaskSpec", inputs: Paths, rule: "Rule") -> "Iterator[Arrays]":
+    """Yield the scores on each task, of the tensors that the model has with the task's head."""
+    import numpy as np
+
+    from subtune.methods.rules import score_entries
+    from subtune.methods.single_entries import read_entry_arrays
+
+    for number, sample in enumerate(spec.samples):
+        head = sample.tokens.data.task.of_kind.head
+        names = sorted(spec.top.tensors.names(_read_shapes(spec, head, inputs)))
+        arrays = {}
+        if "weight" in spec.needs:
+            from subtune.models.encoder import load_spec_encoder
+
+            parameters = load_spec_encoder(sample, inputs["model"]).parameters
+            arrays["weight"] = {name: parameters[name].numpy() for name in names}
+        for need in ("gradient", "fisher"):
+            if need in spec.needs:
+                read = read_entry_arrays(Path(inputs[need][number]))
+                arrays[need] = {name: read[name] for name in names}
+        yield score_entries(rule, arrays, np.random.default_rng(spec.seed))

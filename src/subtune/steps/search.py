@@ -27,12 +27,13 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Search for learning rates, and write the best rate of each search and all rates tried."""
-    from subtune.methods.single_entries import read_chosen_entries
+    from subtune.methods.single_entries import read_entry_hashes
     from subtune.runs.learning_rates import find_learning_rates
     from subtune.runs.spec import SearchSpec
 
-    find = read_chosen_entries(map(Path, job.inputs["rankings"])).__getitem__
-    specs = [SearchSpec.model_validate(s).with_entries(find) for s in job.spec["searches"]]
+    masks = read_entry_hashes(map(Path, job.inputs["masks"]))
+    planned = map(SearchSpec.model_validate, job.spec["searches"])
+    specs = [spec.with_entries(masks.__getitem__) for spec in planned]
     with open_training_function(job, threads) as train:
         found = find_learning_rates(specs, Path(job.resources["store"]), train)
         for id, outcome in found.items():

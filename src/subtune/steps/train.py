@@ -37,7 +37,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     from subtune.runs.learning_rates import find_learning_rates, parse_planned_runs
 
     store = Path(job.resources["store"])
-    planned = parse_planned_runs(job.spec["runs"], job.inputs["rankings"])
+    planned = parse_planned_runs(job.spec["runs"], job.inputs["masks"])
     searches = [run.search for run in planned if run.search]
     with open_training_function(job, threads) as train:
         # The searches have ended, so nothing is trained unless a record was removed.
@@ -64,14 +64,14 @@ def make_trainer(
     """Return a function that trains and records runs of one model on one task.
 
     Args:
-        inputs: paths of the model, the token ids, the rankings, and the texts of runs that need
+        inputs: paths of the model, the token ids, the masks, and the texts of runs that need
             texts. All files are read at the first call to the returned function.
         store: the directory of run records.
         report: is called with a line after each epoch and each record.
         scored_selections: ids of selections whose runs are also scored on their training set.
     """
     from subtune.data.load import read_examples
-    from subtune.methods.single_entries import read_chosen_entries, read_entry_arrays
+    from subtune.methods.single_entries import read_entry_arrays, read_mask_names
     from subtune.models.encoder import load_spec_encoder
     from subtune.training.recorded_runs import train_and_record
 
@@ -83,14 +83,14 @@ def make_trainer(
             # A job that only reads texts has not reserved a GPU.
             if not all(spec.reads_texts for spec in specs):
                 model = model.to(device)
-            paths = [*map(Path, inputs["rankings"])]
-            chosen = read_chosen_entries(paths)
-            rankings = {chosen.get(p.stem, p.stem): read_entry_arrays(p) for p in paths}
+            masks = dict[str, Any]()
+            for path in map(Path, inputs["masks"]):
+                masks |= dict.fromkeys(read_mask_names(path).values(), read_entry_arrays(path))
             tokens = read_examples(inputs["tokens"], *inputs["texts"])
-            read_once.extend([model, tokens, rankings])
-        model, tokens, rankings = read_once
+            read_once.extend([model, tokens, masks])
+        model, tokens, masks = read_once
         scored = [spec.id for spec in specs if spec.selection.id in scored_selections]
-        train_and_record(specs, store, model, tokens, rankings, report, checkpoints, scored)
+        train_and_record(specs, store, model, tokens, masks, report, checkpoints, scored)
 
     return train
 

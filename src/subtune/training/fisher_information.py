@@ -32,7 +32,7 @@ from subtune.data.subsets import find_others
 from subtune.methods.roles import is_embedding, is_key_bias, is_norm
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import compute_logits
-from subtune.models.packing import PackedBatch, pack_batch
+from subtune.models.packing import PackedBatch, pack_batch, pack_micro_batches
 from subtune.runs.spec import Fold, Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import (
@@ -41,7 +41,7 @@ from subtune.tasks.examples import (
     Examples,
     evaluation_batches,
 )
-from subtune.training.evaluation import autocast
+from subtune.training.evaluation import autocast, check_padding
 from subtune.training.training_set import to_training_labels
 
 # The number of elements in a tile, which takes a megabyte on a CPU and a gigabyte on a GPU.
@@ -100,7 +100,8 @@ def fisher_information(
             totals[name] = torch.zeros(shape, dtype=torch.float64, device=model.device)
     with autocast(model.device, "fp32"):
         if model.transformers is None:
-            _sum_by_module(model, examples, nats, totals, _tokens_per_batch(model))
+            summed = partial(_sum_by_module, model, examples, nats, totals)
+            _call_in_memory(summed, model, examples)
         else:
             _sum_by_example(model, examples, nats, totals)
     mean = {name: (total / len(examples)).cpu().numpy() for name, total in totals.items()}
@@ -129,15 +130,20 @@ def mean_gradient(
     """
     model = with_new_classifier(model, seed)
     examples, nats = _prepare(model, tokens, task, rows, seed, labels, fold)
+    model = check_padding(model, [examples])
     leaves = {name: model.parameters[name].clone().requires_grad_(True) for name in names}
+
+    def sum_gradients(tokens_per_batch: int) -> None:
+        for leaf in leaves.values():
+            leaf.grad = torch.zeros_like(leaf)
+        # The longest examples come first, because they need the most memory.
+        for index in reversed([*evaluation_batches(examples.lengths, tokens_per_batch)]):
+            for _, batch in pack_micro_batches(examples, index, model):
+                (nats(compute_logits(model, batch, leaves), batch) / len(examples)).backward()
+
     with autocast(model.device, "fp32"):
-        for index in evaluation_batches(examples.lengths, _tokens_per_batch(model)):
-            batch = pack_batch(examples, index, model)
-            (nats(compute_logits(model, batch, leaves), batch) / len(examples)).backward()
-    return {
-        name: (leaf.new_zeros(leaf.shape) if leaf.grad is None else leaf.grad).cpu().numpy()
-        for name, leaf in leaves.items()
-    }
+        _call_in_memory(sum_gradients, model, examples)
+    return {name: leaf.grad.cpu().numpy() for name, leaf in leaves.items() if leaf.grad is not None}
 
 
 def _prepare(
@@ -165,29 +171,31 @@ def _prepare(
     return examples, nats
 
 
-def _tokens_per_batch(model: Encoder) -> int:
-    return EVALUATION_TOKENS if model.device.type == "cpu" else GPU_EVALUATION_TOKENS
+def _call_in_memory(compute: Callable[[int], None], model: Encoder, examples: Examples) -> None:
+    """Call a function with the tokens of a batch, which are halved until the memory suffices."""
+    tokens = EVALUATION_TOKENS if model.device.type == "cpu" else GPU_EVALUATION_TOKENS
+    while True:
+        try:
+            return compute(tokens)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error) or tokens <= examples.lengths.max():
+                raise
+        tokens //= 2
 
 
 def _sum_by_module(
     model: Encoder, examples: Examples, nats: Nats, totals: Totals, tokens_per_batch: int
 ) -> None:
-    """Compute ``totals`` from inputs and gradients of modules, in batches that fit into memory."""
+    """Compute ``totals`` from inputs and gradients of modules."""
     for total in totals.values():
         total.zero_()
-    try:
-        # The longest examples come first, because they need the most memory.
-        for index in reversed([*evaluation_batches(examples.lengths, tokens_per_batch)]):
-            batch = pack_batch(examples, index, model)
-            tokens = _PackedTokens(batch.example, examples.lengths[index])
-            read = _PackedTokens(batch.read_of, examples.read_counts[index])
-            watch = partial(_add_hook, model, tokens, read, totals)
-            nats(compute_logits(model, batch, watch=watch), batch).backward()
-        return
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error) or tokens_per_batch <= examples.lengths.max():
-            raise
-    _sum_by_module(model, examples, nats, totals, tokens_per_batch // 2)
+    # The longest examples come first, because they need the most memory.
+    for index in reversed([*evaluation_batches(examples.lengths, tokens_per_batch)]):
+        batch = pack_batch(examples, index, model)
+        tokens = _PackedTokens(batch.example, examples.lengths[index])
+        read = _PackedTokens(batch.read_of, examples.read_counts[index])
+        watch = partial(_add_hook, model, tokens, read, totals)
+        nats(compute_logits(model, batch, watch=watch), batch).backward()
 
 
 def _sum_by_example(model: Encoder, examples: Examples, nats: Nats, totals: Totals) -> None:

@@ -11,7 +11,7 @@ from subtune.core.errors import SubtuneError, error_reason
 from subtune.core.process import is_out_of_memory
 from subtune.data.subsets import split_off_fold
 from subtune.methods.added import Adapters, Peft
-from subtune.methods.selection import WholeTensors
+from subtune.methods.selection import Mask, WholeTensors
 from subtune.methods.single_entries import DiffPruning
 from subtune.models.dimensions import bytes_per_run
 from subtune.models.encoder import Encoder, add_adapters, with_new_classifier
@@ -205,21 +205,20 @@ def train_runs(
     model: Encoder,
     examples: Mapping[str, Examples],
     specs: Mapping[str, RunSpec],
-    rankings: Mapping[str, Mapping[str, np.ndarray]],
+    masks: Mapping[str, Mask],
     report: Report,
     checkpoints: Checkpoints | None = None,
 ) -> Iterator[tuple[str, TrainingResult, Mapping[str, Examples]]]:
     """Train runs that share a pretrained model and a task, and yield each result once it is known.
 
-    ``specs`` maps the names of runs in the log to specs; ``rankings`` maps the ids of rankings to
-    mappings from tensor names to the ranks of entries.
+    ``specs`` maps the names of runs in the log to specs, and ``masks`` the names of masks to masks.
     """
-    ranked = {id: WholeTensors(parameters=tuple(ranks)) for id, ranks in rankings.items()}
+    masked = {name: WholeTensors(parameters=tuple(mask)) for name, mask in masks.items()}
     # Folds are cached, because splitting off a fold takes as long as a short training.
     split_off = cache(partial(split_off_fold, examples["train"]))
     by_step: dict[Hashable, dict[str, RunSpec]] = {}
     for name, spec in specs.items():
-        key = spec.sharing_key(ranked, model.device.type == "cuda")
+        key = spec.sharing_key(masked, model.device.type == "cuda")
         by_step.setdefault(key, {})[name] = spec
     for named in by_step.values():
         name, first = next(iter(named.items()))
@@ -235,7 +234,7 @@ def train_runs(
             continue
         initial = add_adapter_modules(first, model)
         runs = [
-            _build_run(name, spec, initial, splits, rankings, checkpoints, report)
+            _build_run(name, spec, initial, splits, masks, checkpoints, report)
             for name, spec in named.items()
         ]
         for run in train_side_by_side(initial, splits, task, runs, report, checkpoints):
@@ -265,15 +264,15 @@ def _build_run(
     spec: RunSpec,
     model: Encoder,
     examples: Mapping[str, Examples],
-    rankings: Mapping[str, Mapping[str, np.ndarray]],
+    masks: Mapping[str, Mask],
     checkpoints: Checkpoints | None,
     report: Report,
 ) -> Run:
     """Build a run with its trained entries. For Diff pruning, take the first training's steps."""
     recipe, seed = spec.training_recipe, spec.seed
     if not isinstance(spec.selection, DiffPruning):
-        ranks = rankings[spec.selection.ranking] if spec.selection.ranking else None
-        entries = spec.selection.resolve(model.shapes, seed, ranks)
+        mask = masks[spec.selection.mask_name] if spec.selection.mask_name else None
+        entries = spec.selection.resolve(model.shapes, seed, mask)
         return Run(entries, recipe, seed, name=name, id=spec.id)
     # The first training has its own subfolder in the run's folder of checkpoints, so that its
     # checkpoints are removed together with those of the run.

@@ -22,6 +22,7 @@ from subtune.core import VERSION
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout
 from subtune.core.process import device_name
+from subtune.methods.selection import Mask
 from subtune.models.encoder import Encoder
 from subtune.models.forward import compute_hidden_states
 from subtune.runs import records
@@ -49,7 +50,7 @@ def train_and_record(
     store: Path,
     model: Encoder,
     tokens: datasets.DatasetDict,
-    rankings: Mapping[str, Mapping[str, np.ndarray]],
+    masks: Mapping[str, Mask],
     report: Callable[[str], None],
     checkpoints: Checkpoints | None = None,
     runs_scored_on_training_set: Collection[str] = (),
@@ -60,7 +61,7 @@ def train_and_record(
         specs: the specs of the runs, which share the model and the token ids.
         store: the directory of records.
         tokens: the token ids of the task, by split.
-        rankings: see `subtune.training.groups.train_runs`.
+        masks: see `subtune.training.groups.train_runs`.
         report: is called with a line per epoch and per record.
         checkpoints: where checkpoints are written. If None, an interrupted run restarts from the
             beginning.
@@ -84,7 +85,7 @@ def train_and_record(
             origin[field] = line
         report(line)
 
-    trained = train_runs(model, examples, by_name, rankings, report_and_record, checkpoints)
+    trained = train_runs(model, examples, by_name, masks, report_and_record, checkpoints)
     for number, (name, result, run_examples) in enumerate(trained, 1):
         spec = by_name[name]
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -22,6 +22,7 @@ from tests.helpers.examples import recipe, run_spec
 OF_DATA = ("train_rows", "fold", "refit", "class_weights")
 # Every default of every value that has an id. Defaults are left out of ids and of records, so an
 # old record would be read with a new default.
+NUMBER = dict.fromkeys(("as_many_as", "count", "share"))
 FIXED_DEFAULTS: dict[type[HashableModel], dict[str, Any]] = {
     spec.ModelSpec: {"repository": None, "pooling": None, "initial_classifier": "normal"},
     TaskSpec: {"label": "label", "evaluation": ("validation",)}
@@ -29,16 +30,19 @@ FIXED_DEFAULTS: dict[type[HashableModel], dict[str, Any]] = {
     spec.DataSpec: {"data_version": 1},
     spec.TokensSpec: {"doc_stride": None, "apart": False, "tokens_version": 1},
     spec.FisherSpec: {"seed": 0, "labels": "raw", "fisher_version": 1}
-    | dict.fromkeys(("rows", "in_full")),
-    spec.RankingSpec: {"ranking_version": 1},
+    | dict.fromkeys(("rows", "in_full", "fold")),
+    spec.MaskSpec: {"code": None, "seed": 0, "mask_version": 1},
     spec.Recipe: {"labels": "raw", "patience": None} | dict.fromkeys(OF_DATA),
     spec.Fold: {"partition": 0, "rows": None, "version": 1},
     spec.FitRecipe: {"fit_version": 1} | dict.fromkeys(OF_DATA),
     spec.RunSpec: {"recipe_version": 5},
     spec.SearchSpec: {"search_version": 1},
-    spec.PlannedRun: {"search": None, "fraction": None, "scope": None},
+    spec.PlannedRun: {"search": None, "masks": (), "fraction": None, "scope": None},
     WholeTensors: {"without": None},
-    single_entries.RandomEntries: {"as_many_as": None, "count": None, "within": ("**",)},
+    single_entries.RandomEntries: NUMBER | {"within": ("**",)},
+    single_entries.TopSettings: NUMBER | {"without": None, "by": "fisher", "scope": "individual"},
+    single_entries.RankedEntries: {},
+    single_entries.ChosenEntries: {},
     single_entries.Lines: {"whole": None},
     single_entries.Random: {},
     added.LoraSettings: {},
@@ -90,7 +94,7 @@ def test_no_computed_default_changes():
 
 def test_every_value_that_has_an_id_stands_in_the_table_of_defaults():
     found: set[Any] = set()
-    pending: list[Any] = [spec.PlannedRun, spec.SearchSpec, spec.RankingSpec]
+    pending: list[Any] = [spec.PlannedRun, spec.SearchSpec]
     while pending:
         kind = pending.pop()
         if isinstance(kind, type) and issubclass(kind, HashableModel) and kind not in found:
@@ -131,6 +135,8 @@ RECIPES = [
 EMBEDDINGS = METHODS["embeddings"]
 FITTED = run_spec().replace(selection=EMBEDDINGS, recipe=spec.FitRecipe(train_rows=5))
 SEARCHES = [spec.SearchSpec(run=run_spec(), rates=rates) for rates in ((0.01, 0.1), (0.01, 0.2))]
+TOP = {"share": 0.1, "of": ["**"]}
+MASK = spec.MaskSpec(top=TOP, needs=("fisher",), head="tokens", samples=(FISHER,))
 NAMES = {"model_name": "tiny", "method": "full", "train_rows": 8, "seed": 0}
 SPECS = [
     *(MODEL, MODEL.replace(pooling="mean"), MODEL.replace(version="2")),
@@ -138,7 +144,8 @@ SPECS = [
     *(*DATA, DATA[0].replace(splits=("test",))),
     *(TOKENS, TOKENS.replace(doc_stride=3), TOKENS.replace(apart=True)),
     *(FISHER, FISHER.replace(rows=5), FISHER.replace(in_full=WHOLE)),
-    *(spec.RankingSpec(of=WHOLE, fishers=fishers) for fishers in ((FISHER,), (FISHER, FISHER))),
+    *(FISHER.replace(fold=spec.Fold(of=5, number=0)), MASK, MASK.replace(code="1")),
+    *(MASK.replace(seed=1), MASK.replace(samples=(FISHER, FISHER))),
     *(*RECIPES, *(run_spec().replace(recipe=recipe) for recipe in RECIPES)),
     *(run_spec(), run_spec(task="cola"), run_spec(WHOLE), FITTED, FITTED.make_refit(3)),
     *(spec.PlannedRun(spec=run_spec(), search=search, **NAMES) for search in (None, *SEARCHES)),
@@ -148,6 +155,8 @@ SELECTIONS = [
     *METHODS.values(),
     WHOLE,
     single_entries.Top(top=single_entries.Ranked(ranking="r", fraction=0.1)),
+    single_entries.ChosenEntries(entries="1"),
+    single_entries.RankedEntries(top={"count": 3, "of": ["**"], "by": "gem"}),
 ]
 
 

@@ -92,6 +92,6 @@ def test_an_installed_package_registers_a_ranking(install):
 
 def test_a_built_in_name_cannot_be_registered(install):
     install("subtune.rankings", "gem", "mine_code:gem", "def gem(weight): return weight")
-    assert find_rule("gem").place is None
+    assert not find_rule("gem").files
     with pytest.raises(SubtuneError, match="the package mine has the entry point 'gem' in subtune"):
         find_rule("another")

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from subtune.core import errors
 from subtune.core.errors import SubtuneError
 from subtune.methods.rules import (
     BUILT_IN,
@@ -17,7 +18,6 @@ from subtune.methods.rules import (
     sum_scores,
     try_rule,
 )
-from subtune.methods.single_entries import sum_information
 
 WEIGHT, GRADIENT = np.array([[2.0, -1], [0.5, 4]]), np.array([[1.0, 3], [-2, 0.1]])
 EXPECTED = {
@@ -56,7 +56,8 @@ def write_rule(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def write(code):
-        (tmp_path / "my_rules.py").write_text(code)
+        encoding = "latin-1" if "latin-1" in code else "utf-8"
+        (tmp_path / "my_rules.py").write_text(code, encoding)
         return "my_rules.py:mine"
 
     return write
@@ -73,8 +74,29 @@ def test_a_function_may_score_all_tensors_at_once(write_rule):
     np.testing.assert_array_equal(score(write_rule(code)), WEIGHT - WEIGHT.mean())
 
 
-def test_a_function_may_be_in_an_installed_module():
-    assert find_rule("subtune.methods.rules:snip").needs == {"weight", "gradient"}
+def test_a_function_may_be_in_an_installed_module_whose_package_counts():
+    rule = find_rule("subtune.methods.rules:snip")
+    assert rule.needs == {"weight", "gradient"}
+    assert Path(errors.__file__) in rule.files and rule.files[0].name == "rules.py"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from functools import partial\n"
+        "def scale(weight, by): return by * weight\nmine = partial(scale, by=2)",
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        "@dataclass\nclass Scale:\n    by: int\n    def __call__(self, weight):\n"
+        "        return self.by * weight\nmine = Scale(2)",
+        "import numpy as np\ndef mine(weight):\n"
+        "    return 2 * weight * np.linalg.norm(weight, axis=1, keepdims=True) ** 0",
+    ],
+    ids=["partial", "dataclass", "matrices only"],
+)
+def test_a_rule_is_anything_that_can_be_called(write_rule, code):
+    by = write_rule(code)
+    try_rule(find_rule(by))
+    np.testing.assert_array_equal(score(by), 2 * WEIGHT)
 
 
 def test_the_hash_depends_on_the_whole_file_and_nothing_is_written_beside_it(write_rule):
@@ -92,10 +114,12 @@ MISTAKES = {
     "def mine(weight, gradients): return 1": "found arguments weight, gradients, expected",
     "def other(weight): return 1": "found 'mine', expected one of other",
     "mine = 3": "found 'mine', expected one of",
+    "# coding: latin-1\ndef mine(weight): return 'ä'": "my_rules.py: cannot read the file as UTF-8",
     "import nothing_of_this_name": "cannot import my_rules.py: line 1: ModuleNotFoundError: No mod",
     "def mine(weight) return 1": "cannot import my_rules.py: SyntaxError: ",
     "def mine(weight):\n    return wieght": "my_rules.py:mine: line 2: NameError: name 'wieght'",
-    "def mine(weight):\n    return 0 * weight": "all entries have the same score",
+    "import sys\nsys.exit('no')": "cannot import my_rules.py: line 2: SystemExit: no",
+    "def mine(weight):\n    raise SystemExit": "my_rules.py:mine: line 2: SystemExit",
     "def mine(weight):\n    return weight / 0": "that is not a finite number",
     "def mine(weight):\n    return weight.sum()": r"found shape \(\) for matrix, expected \(4, 3\)",
     "def mine(weight):\n    weight *= 2\n    return weight": "line 2: ValueError: output array",
@@ -136,8 +160,21 @@ def test_the_highest_scores_are_chosen_and_of_equal_ones_the_first(values, numbe
     np.testing.assert_array_equal(np.concatenate(found), expected)
 
 
-def test_the_sum_over_tasks_is_that_of_fisher_information_and_keeps_signs():
-    one, other = {"a": np.array([1.0, 3])}, {"a": np.array([2.0, 2])}
-    expected = sum_information([one, other])
-    np.testing.assert_allclose(sum_scores([one, other])["a"], expected["a"])
+def test_equal_scores_choose_nothing():
+    with pytest.raises(SubtuneError, match="all entries have the same score"):
+        sum_scores([{"a": np.zeros(3), "b": np.zeros(2)}])
+
+
+def test_every_task_counts_the_same_however_large_its_scores_and_signs_are_kept():
+    small, large = {"a": np.array([1.0, 3.0])}, {"a": np.array([3e6, 1e6])}
+    np.testing.assert_allclose(sum_scores([small, large])["a"], [1, 1])
     np.testing.assert_allclose(sum_scores([{"a": np.array([-1.0, 3])}])["a"], [-0.25, 0.75])
+
+
+@given(st.permutations(range(4)))
+def test_the_order_of_tasks_does_not_matter(order):
+    rng = np.random.default_rng(0)
+    tasks = [{"a": rng.random(50), "b": rng.random(7)} for _ in range(4)]
+    one, other = (choose_entries(sum_scores(t), 9) for t in (tasks, [tasks[i] for i in order]))
+    assert one.keys() == other.keys()
+    assert all((one[name] == other[name]).all() for name in one)

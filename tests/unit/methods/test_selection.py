@@ -109,14 +109,14 @@ def test_a_kind_is_known_by_its_keys_and_says_what_it_trains(canonical, work, wo
     entries = selection.resolve(bert_large, seed=0)
     assert all(entries[name] == Whole() for name in CLASSIFIER)
     assert (entries.keys() > set(CLASSIFIER)) == (not words.startswith("nothing"))
-    assert selection.ranking is None
+    assert selection.mask_name is None
 
 
-def test_a_top_fraction_names_its_ranking():
+def test_a_top_fraction_names_its_mask():
     assert SELECTION.validate_json(TOP.canonical()) == TOP
     assert TOP.canonical() == '{"top":{"fraction":0.25,"ranking":"r"}}'
-    assert TOP.ranking == "r"
-    assert TOP.describe() == "top 0.25 of ranking r"
+    assert TOP.mask_name == "r 0.25"
+    assert TOP.describe() == "the entries of mask r 0.25"
 
 
 QUERIES = "encoder.layer.*.attention.self.query.weight"

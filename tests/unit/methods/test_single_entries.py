@@ -1,26 +1,24 @@
-"""Selections of single entries: random ones, and the first of a ranking."""
+"""Selections of single entries: random ones, and those of masks."""
 
 import math
 
 import numpy as np
 import pytest
-import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
 from subtune.methods import METHODS
-from subtune.methods.selection import Indices, WholeTensors, count_trained_parameters
+from subtune.methods.selection import Indices, count_trained_parameters
 from subtune.methods.single_entries import (
+    ChosenEntries,
     Lines,
     Random,
     RandomEntries,
-    Ranked,
-    Top,
-    rank_entries,
-    rank_entries_in_files,
+    RankedEntries,
+    TopSettings,
+    multiply_exactly,
     read_entry_arrays,
-    sum_information,
 )
 from tests.helpers.examples import CLASSIFIER
 
@@ -79,59 +77,23 @@ def test_what_a_model_lacks_cannot_be_drawn(draw, message):
 
 
 @given(st.integers(1, 10_000), st.integers(1, 1000))
-def test_a_mask_keeps_exactly_the_ceiling_of_f_times_n(n, thousandths):
-    fraction = thousandths / 1000
-    rank = {"v": np.random.default_rng(n).permutation(n).astype(np.int32)}
-    top = Top(top=Ranked(ranking="r", fraction=fraction))
-    kept = top.resolve({"v": (n,), "classifier.weight": (1,)}, seed=0, ranks=rank)["v"].flat
+def test_a_fraction_of_n_entries_is_the_ceiling_of_f_times_n(n, thousandths):
     # This is ⌈n · thousandths / 1000⌉ in whole numbers.
-    assert len(kept) == -(-n * thousandths // 1000)
+    assert multiply_exactly(thousandths / 1000, n) == -(-n * thousandths // 1000)
 
 
-def test_a_mask_is_of_those_ranked_tensors_that_the_model_has():
-    rank = {"pooler.dense.bias": np.array([0, 2, 3]), "v": np.array([1, 4, 5, 6])}
-    top = Top(top=Ranked(ranking="r", fraction=0.5))
-    entries = top.select_encoder_entries({"v": (4,)}, seed=0, ranks=rank)
-    assert {name: list(indices.flat) for name, indices in entries.items()} == {"v": [0, 1]}
+def test_a_mask_is_of_those_tensors_that_the_model_has():
+    mask = {"pooler.dense.bias": np.array([0, 2, 3]), "v": np.array([1, 3])}
+    entries = ChosenEntries(entries="m").select_encoder_entries({"v": (4,)}, seed=0, mask=mask)
+    assert {name: list(indices.flat) for name, indices in entries.items()} == {"v": [1, 3]}
 
 
-def test_the_most_informative_entry_ranks_first():
-    ranking = rank_entries({"a": np.array([1.0, 5.0, 1.0]), "b": np.array([5.0, 0.0])})
-    assert ranking["a"].tolist() == [2, 0, 3]
-    assert ranking["b"].tolist() == [1, 4]
-
-
-def test_every_task_counts_the_same_however_large_its_information():
-    small, large = {"a": np.array([1.0, 3.0])}, {"a": np.array([3e6, 1e6])}
-    assert sum_information([small, large])["a"] == pytest.approx([1.0, 1.0])
-
-
-def test_a_ranking_holds_every_entry_of_its_selection_matrices_too(tmp_path):
-    of = WholeTensors(parameters=("encoder.layer.*.attention.self.query.*",))
-    module = "encoder.layer.0.attention.self.query"
-    weight, bias = np.array([[4.0, 1.0], [2.0, 9.0]]), np.full(2, 0.5)
-    stored = {f"{module}.weight": weight, f"{module}.bias": bias}
-    path = tmp_path / "fisher.safetensors"
-    safetensors.numpy.save_file(stored | {"pooler.dense.bias": np.ones(2)}, path)
-    ranking = rank_entries_in_files(of, [path])
-    assert ranking[f"{module}.weight"].tolist() == [1, 3, 2, 0]
-    assert list(ranking) == [f"{module}.bias", f"{module}.weight"]
-
-
-@given(st.permutations(range(4)))
-def test_the_order_of_tasks_does_not_matter(order):
-    rng = np.random.default_rng(0)
-    tasks = [{"a": rng.random(50), "b": rng.random(7)} for _ in range(4)]
-    straight, shuffled = (
-        rank_entries(sum_information(tasks)),
-        rank_entries(sum_information([tasks[i] for i in order])),
-    )
-    assert all((straight[name] == shuffled[name]).all() for name in straight)
-
-
-def test_information_of_zero_is_an_error():
-    with pytest.raises(SubtuneError, match="sums to 0"):
-        sum_information([{"a": np.zeros(3)}])
+def test_a_ranked_selection_counts_as_many_entries_as_its_mask_will_have():
+    shapes = {"a": (3, 4), "b": (5,), "classifier.weight": (2, 2)}
+    for number, expected in (({"count": 13}, 13), ({"share": 0.5}, 9), ({"as_many_as": ["b"]}, 5)):
+        selection = RankedEntries(top=TopSettings(of=("a", "b"), **number))
+        entries = selection.resolve(shapes, seed=0)
+        assert count_trained_parameters(entries, shapes) == expected + 4
 
 
 def test_a_damaged_file_of_information_is_named_with_what_to_do(tmp_path):

@@ -107,7 +107,7 @@ def test_the_content_of_a_users_file_is_part_of_its_runs(mood):
     assert first == runs("x,a\nz,b\n")
 
 
-STAGES = ("datasets", "tokens", "fisher_specs", "rankings", "runs", "sweeps")
+STAGES = ("datasets", "tokens", "fisher_specs", "masks", "runs", "sweeps")
 
 
 def test_a_new_title_makes_nothing_anew(mood):

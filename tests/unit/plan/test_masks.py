@@ -36,7 +36,7 @@ def test_seeds_share_a_mask_unless_the_rule_draws_random_numbers():
     assert drawn == {"gem": [0], "random": [0, 1, 2]}
 
 
-def test_a_change_of_the_file_is_another_mask_and_its_place_is_part_of_the_name(rule):
+def test_a_change_of_the_file_is_another_mask(rule):
     first = plan_masks({"by": "my_rules.py:mine"})
     assert plan_masks({"by": "my_rules.py:mine"}).masks == first.masks
     rule.write_text(f"{rule.read_text()}# A comment.\n")
@@ -77,6 +77,21 @@ def test_a_rule_never_sees_the_examples_on_which_its_run_is_scored(tmp_path):
     assert len(made.masks) == 1
 
 
+def test_a_rule_sees_the_examples_of_a_smaller_training_set_only():
+    made = plan_masks({"by": "gradient"}, train_rows=[8, "all"], seeds=[0, 1])
+    samples = [
+        (run.masks[0].samples[0].rows, run.masks[0].samples[0].seed) for run in runs_of(made)
+    ]
+    assert samples == [(8, 0), (8, 1), (None, 0), (None, 0)]
+
+
+def test_only_what_rules_need_is_computed():
+    made = plan_masks({"by": "magnitude"})
+    assert not made.list_samples("gradient") and not made.list_samples("fisher")
+    made = plan_masks({"by": "snip"})
+    assert made.list_samples("gradient") and not made.list_samples("fisher")
+
+
 def test_the_scopes_are_those_of_fisher_information():
     scopes = {}
     for scope in ("individual", "global", "cv"):
@@ -92,13 +107,17 @@ def test_the_scopes_are_those_of_fisher_information():
     }
 
 
-def test_fractions_hold_for_every_rule_and_only_those_by_fisher_information_have_rankings():
+def test_fractions_hold_for_every_rule_and_those_by_fisher_information_have_their_own_ids():
     masks = {"values": [0.1, 0.5, 1.0], "scopes": ["individual"]}
     for by in ("fisher", "snip"):
         settings = {"fractions": masks | {"by": by}, "tasks": ["rte"], "methods": {"full": [1e-5]}}
         made = plan(learning_rates=[1e-3], **settings)
         assert [run.fraction for run in runs_of(made)] == [None, 0.1, 0.5, 1.0]
-        assert (len(made.rankings), len(made.masks)) == ((1, 0) if by == "fisher" else (0, 2))
+        assert len(made.masks) == 2
+        names = {"fisher": "layernorm", "snip": "layernorm by snip"}
+        assert [run.method for run in runs_of(made)] == ["full", *[names[by]] * 3]
+        are_known = [run.key == run.spec.id for run in runs_of(made)]
+        assert are_known == [True, by == "fisher", by == "fisher", True]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_the_order_of_tasks_changes_nothing(base):
 def test_a_new_batch_size_makes_every_run_anew_and_nothing_before_it(base):
     other = plan(batch_size=16)
     assert not set(base.runs) & set(other.runs)
-    for stage in ("models", "datasets", "tokens", "fisher_specs", "rankings"):
+    for stage in ("models", "datasets", "tokens", "fisher_specs", "masks"):
         assert getattr(base, stage) == getattr(other, stage)
 
 
@@ -151,7 +151,7 @@ def test_runs_of_several_models_are_apart_and_their_rows_are_not():
 
 def test_the_global_mask_is_one_for_all_tasks_and_the_others_are_one_each(base):
     # 3 individual, 1 global, 3 cross-validated
-    assert len(base.rankings) == 7
+    assert len(base.masks) == 7
     masks = {
         (planned.task_name, planned.scope): planned.spec.selection.top.ranking
         for planned in base.experiments["layernorm"]

@@ -62,7 +62,7 @@ def test_sweeps_are_a_partition_of_the_runs_within_the_limits_of_a_job(
     assert sorted(run.key for sweep in sweeps.values() for run in sweep) == sorted(made.runs)
 
     def weight(run):
-        matrices = WEIGHT_OF_MATRICES if run.spec.work(made.ranked_tensors).trains_matrices else 1
+        matrices = WEIGHT_OF_MATRICES if run.spec.work(made.masked_tensors).trains_matrices else 1
         return matrices * ROWS * run.spec.recipe.epochs
 
     for key, sweep in sweeps.items():

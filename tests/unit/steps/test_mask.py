@@ -1,5 +1,8 @@
 """A user's ranking, from the file of the user to the recorded runs."""
 
+import contextlib
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,15 +11,17 @@ import torch
 from safetensors.numpy import load_file
 from transformers import AutoModelForSequenceClassification
 
+from subtune.comparison.loop import Loop, TimeLimit
+from subtune.comparison.recorded_results import write_answers
 from subtune.config.checks import check_config
 from subtune.core.errors import SubtuneError
 from subtune.data.load import read_splits
-from subtune.methods.single_entries import ChosenEntries
+from subtune.methods.single_entries import ChosenEntries, read_entry_hashes
 from subtune.models.encoder import draw_classifier, load_spec_encoder
 from subtune.runs import records
 from subtune.share.predict import predict_table
 from subtune.steps.context import plan_and_check
-from subtune.steps.jobs import STEPS, run_job
+from subtune.steps.jobs import STEPS, Job, run_job
 from subtune.steps.plan_file import plan_jobs
 
 GEM = "def mine(weight, gradient):\n    return abs(gradient) / (abs(weight) + 1e-8)\n"
@@ -27,7 +32,8 @@ MATRICES = "encoder.layer.**.dense.weight"
 def planned(settings, tiny_bert):
     """Write a rule, and return a function that runs all jobs of a configuration."""
 
-    def run_all(code=GEM, by="my_rules.py:mine", **experiment):
+    def run_all(code=GEM, by="my_rules.py:mine", task=(), **experiment):
+        settings["tasks"]["mine"] |= task
         Path("my_rules.py").write_text(code)
         settings["models"]["minilm"] = {"path": str(tiny_bert)}
         settings["selections"] = {"gem": {"top": {"count": 9, "by": by, "of": [MATRICES]}}}
@@ -114,3 +120,63 @@ def test_a_file_that_changes_after_the_plan_is_not_used(planned):
     [job] = plan_jobs(context).jobs["mask"].values()
     with pytest.raises(SubtuneError, match=r"my_rules.py has changed since the plan; run the com"):
         run_job(job)
+
+
+@pytest.mark.slow
+def test_compare_trains_runs_with_masks_and_answers_while_masks_are_missing(planned, tiny_bert):
+    """The workers of `compare` run in another directory."""
+    files = {split: str(Path(f"{split}.csv").resolve()) for split in ("train", "validation")}
+    methods = {"layernorm": [1e-3], "gem": [1e-3]}
+    context = planned(task={"files": files}, methods=methods)
+    shutil.rmtree(context.layout.results)
+    state, folder = Loop(context, TimeLimit.start_now(1)), Path("elsewhere")
+    folder.mkdir()
+    done, answered = set(), []
+    while jobs := [*state.next_jobs()]:
+        if state.progress.join_recorded_runs():
+            write_answers(context)
+            answered.append({*state.masks})
+        assert jobs[0].id not in done
+        done.add(jobs[0].id)
+        given = Path(context.layout.results).resolve()
+        moved = json.loads(json.dumps(jobs[0]).replace('"results/', f'"{given}/'))
+        with contextlib.chdir(folder):
+            run_job(Job(*moved))
+        state.read_scores()
+    assert set() in answered
+    assert {row["method"] for row in state.progress.join_recorded_runs()} == {"gem", "layernorm"}
+    [gradient] = [job for job in state.jobs_by_output.values() if job.step == "gradient"]
+    assert state.methods_needing(gradient) == {("minilm", "gem")}
+
+
+@pytest.mark.slow
+def test_after_cross_validation_the_entries_of_a_fold_are_trained_on_all_rows(planned, tmp_path):
+    task = {"files": {"train": "train.csv"}}
+    context = planned(task=task, folds=2, seeds=[0, 1])
+    first = next(run for run in context.plan.runs.values() if run.method == "gem")
+    entries = read_entry_hashes(Path(context.layout.mask(m)) for m in context.plan.masks)
+    assert len(entries) == 2
+    run = first.with_entries(entries.__getitem__).spec.id
+    predict_table(context.layout, run, tmp_path / "train.csv", tmp_path / "predicted.csv")
+    assert len((tmp_path / "predicted.csv").read_text().splitlines()) == 9
+
+
+@pytest.mark.slow
+def test_tasks_with_other_heads_share_what_they_have(settings, tiny_bert, tmp_path):
+    """A model for words has no pooler."""
+    settings["models"]["minilm"] = {"path": str(tiny_bert)}
+    top = {"of": ["**.dense.bias"], "by": "gradient"}
+    settings["selections"] = {"all": {"top": top | {"share": 0.5, "scope": "global"}}}
+    settings["experiments"]["first"] |= {
+        "tasks": ["mine", "ud_ewt"], "methods": {"all": [1e-3]}, "max_length": 32
+    }  # fmt: skip
+    context = plan_and_check(check_config(settings))
+    jobs = plan_jobs(context).jobs
+    for step in STEPS[: STEPS.index("mask") + 1]:
+        for job in jobs[step].values():
+            run_job(job)
+    found = {
+        run.task_name: {*load_file(context.layout.mask(run.masks[0].id))}
+        for run in context.plan.runs.values()
+    }
+    assert "pooler.dense.bias" in found["mine"] and "pooler.dense.bias" not in found["ud_ewt"]

@@ -46,10 +46,10 @@ def members_of(model, method):
 
 def steps_of(specs):
     """Return the places of those runs that share steps on a CPU."""
-    ranked = {"r": WholeTensors(parameters=("**.output.LayerNorm.weight",))}
+    masked = {"r 0.3": WholeTensors(parameters=("**.output.LayerNorm.weight",))}
     places: dict = {}
     for place, spec in enumerate(specs):
-        places.setdefault(spec.sharing_key(ranked, on_gpu=False), []).append(place)
+        places.setdefault(spec.sharing_key(masked, on_gpu=False), []).append(place)
     return sorted(places.values())
 
 
@@ -126,10 +126,12 @@ def test_a_run_has_the_same_numbers_in_any_company_order_and_threads(tiny_bert, 
         for number, (kind, seed) in enumerate([*((kind, 0) for kind in KINDS), ("bitfit", 1)])
     }
 
+    masks = {"r 0.3": examples.mask(model, 0.3)}
+
     def deltas(size, order=1):
         monkeypatch.setattr(groups, "runs_at_once", lambda *of: size)
         chosen = dict([*specs.items()][::order])
-        trained = train_runs(model, rows, chosen, {"r": examples.ranks(model)}, lambda line: None)
+        trained = train_runs(model, rows, chosen, masks, lambda line: None)
         return {name: result.delta for name, result, _ in trained}
 
     alone = deltas(1)
@@ -157,12 +159,12 @@ def in_groups(name, batch_size, minilm, monkeypatch):
         rate = 1e-3 * (number + 1)
         spec = examples.run_spec(examples.selection_of(kind), name, learning_rate=rate, **settings)
         specs[str(number)] = spec.replace(seed=seed)
-    rankings = {"r": examples.ranks(model)}
+    masks = {"r 0.3": examples.mask(model, 0.3)}
 
     def in_groups(size, order=1):
         chosen = dict([*specs.items()][::order])
         monkeypatch.setattr(groups, "runs_at_once", lambda *of: size)
-        trained = train_runs(model, rows, chosen, rankings, lambda line: None)
+        trained = train_runs(model, rows, chosen, masks, lambda line: None)
         found = {number: result for number, result, _ in trained}
         return [found[number] for number in specs]
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from subtune.methods.added import Lora, LoraSettings
 from subtune.methods.roles import is_embedding
+from subtune.methods.rules import choose_entries
 from subtune.methods.selection import WholeTensors, count_trained_parameters
-from subtune.methods.single_entries import Lines, Random, RandomEntries, Ranked, Top
+from subtune.methods.single_entries import ChosenEntries, Lines, Random, RandomEntries
 from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.operations import LowRankUpdate, PerRun
@@ -115,11 +116,9 @@ def selections(draw, shapes):
     numbers = sum(math.prod(shapes[name]) for name in {*whole})
     if kind == "draw":
         return Random(random=RandomEntries(count=draw(st.integers(1, numbers)), within=whole)), None
-    order = np.random.default_rng(draw(st.integers(0, 99))).permutation(numbers).astype(np.int32)
-    ends = np.cumsum([math.prod(shapes[name]) for name in dict.fromkeys(whole)])
-    pieces = np.split(order, ends[:-1])
-    ranks = dict(zip(dict.fromkeys(whole), pieces, strict=True))
-    return Top(top=Ranked(ranking="r", fraction=draw(st.floats(0.01, 1)))), ranks
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    scores = {name: random.random(shapes[name]) for name in dict.fromkeys(whole)}
+    return ChosenEntries(entries="r"), choose_entries(scores, draw(st.integers(1, numbers)))
 
 
 @pytest.mark.parametrize("number_of_runs", [1, 2])
@@ -131,8 +130,8 @@ def test_as_many_values_may_change_as_count_says_and_the_pass_reads_them(
     """Every leaf is changed."""
     model = model_at(tiny_bert)
     shapes = model.shapes
-    selection, ranks = data.draw(selections(shapes))
-    members = [selection.resolve(shapes, seed=0, ranks=ranks)] * number_of_runs
+    selection, mask = data.draw(selections(shapes))
+    members = [selection.resolve(shapes, seed=0, mask=mask)] * number_of_runs
     values = TrainedValues(model, members, seed=0)
     with torch.no_grad():
         for run in range(number_of_runs):
