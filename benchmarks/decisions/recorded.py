@@ -174,7 +174,7 @@ class RecordedTable:
         recorded, tables = self.runs[run], {}
         label: Any = recorded.label
         if label.ndim == 2:
-            label = pd.Series([np.flatnonzero(row) for row in label], dtype=object)
+            label = pd.Series([*label.astype(int)], dtype=object)
         for epoch, predicted in enumerate(recorded.predictions, 1):
             logits = predicted[:, None].astype(float)
             if predicted.ndim == 2:

@@ -65,7 +65,7 @@ IMPORTS = {
     "model": set(),
     "tokens": {"datasets", "pandas"},
     "fisher": COMPUTING,
-    "mask": {"torch"},
+    "mask": set(),
     "train": COMPUTING,
     "scores": {"pandas", "scipy", "sklearn"},
     "test_predictions": COMPUTING,

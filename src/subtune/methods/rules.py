@@ -188,7 +188,6 @@ def score_entries(
     Raises:
         SubtuneError: the rule fails, or its result is not a finite number for each entry.
     """
-    where = f"by: {rule.title}"
     shapes = {name: array.shape for name, array in next(iter(arrays.values())).items()}
     others = {RNG: rng} if RNG in rule.needs else {}
     # A rule cannot change the arrays, which are used again for the next task.
@@ -207,15 +206,14 @@ def score_entries(
                 }
             scores = {name: np.asarray(found[name], np.float64) for name in shapes}
     except (Exception, SystemExit) as error:  # the user's code may raise anything
-        reason = describe_user_error(error, rule.files[0] if rule.files else None)
-        raise SubtuneError(f"{where}: {reason}") from error
+        place = rule.files[0] if rule.files else None
+        raise SubtuneError(describe_user_error(error, place)) from error
     for name, score in scores.items():
         if score.shape != shapes[name]:
-            raise SubtuneError(
-                f"{where}: found shape {score.shape} for {name}, expected {shapes[name]}"
-            )
+            found_shape, expected = score.shape, shapes[name]
+            raise SubtuneError(f"found shape {found_shape} for {name}, expected {expected}")
         if not np.isfinite(score).all():
-            raise SubtuneError(f"{where}: found a score of {name} that is not a finite number")
+            raise SubtuneError(f"found a score of {name} that is not a finite number")
     return scores
 
 
@@ -228,7 +226,9 @@ def try_rule(rule: Rule) -> None:
         rng = np.random.default_rng(0)
         tried = {name: {"matrix": rng.normal(size=(4, 3))} for name in OF_TENSOR}
         tried["fisher"] = {"matrix": tried["fisher"]["matrix"] ** 2}
-        score_entries(rule, {name: tried[name] for name in OF_TENSOR if name in rule.needs}, rng)
+        arrays = {name: tried[name] for name in OF_TENSOR if name in rule.needs}
+        with locate_errors(f"by: {rule.title}"):
+            score_entries(rule, arrays, rng)
 
 
 def sum_scores(per_task: Iterable[Arrays]) -> dict[str, np.ndarray]:
