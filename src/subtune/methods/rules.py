@@ -220,9 +220,10 @@ def score_entries(
 def try_rule(rule: Rule) -> None:
     """Call a rule with a small random matrix; raise a `SubtuneError` if the result cannot be used.
 
-    Rules that score all tensors at once are not called, because they may look up names.
+    Rules that score all tensors at once are not called, because they may look up names. Built-in
+    rules are not called, because planning does not need NumPy.
     """
-    if not rule.scores_all_at_once:
+    if rule.files and not rule.scores_all_at_once:
         rng = np.random.default_rng(0)
         tried = {name: {"matrix": rng.normal(size=(4, 3))} for name in OF_TENSOR}
         tried["fisher"] = {"matrix": tried["fisher"]["matrix"] ** 2}
