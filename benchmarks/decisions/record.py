@@ -318,7 +318,7 @@ def read_result(store: Path, spec: RunSpec) -> tuple[dict[str, Any], dict[str, A
     logits = logits.reshape(int(by_epoch["epoch"].max()), -1, len(names))
     labels, is_multilabel = best["label"], best["label"].dtype == object
     if is_multilabel:
-        labels = np.stack(labels).astype(bool)
+        labels = np.stack([*labels]).astype(bool)
     # Metrics of classes depend on the predicted classes only.
     predictions = logits > 0 if is_multilabel else logits.argmax(-1).astype(np.int8)
     if len(names) == 1:
