@@ -74,11 +74,11 @@ def divide_rows(
 
 def split_off_fold(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Examples]:
     """Split the training set into the examples outside a fold and the examples of the fold."""
+    others = train.select(find_others(train, task, fold))
     scored = fold_rows(train, task, fold.of, fold.partition)[fold.number]
-    others = find_others(train, task, fold)
     if fold.rows is not None:
         scored = np.sort(np.random.default_rng(fold.partition).permutation(scored)[: fold.rows])
-    return train.select(others), train.select(train.indices_of_rows(scored))
+    return others, train.select(train.indices_of_rows(scored))
 
 
 def find_others(train: Examples, task: TaskSpec, fold: Fold) -> np.ndarray:

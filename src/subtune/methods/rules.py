@@ -34,6 +34,7 @@ from subtune.core.user_code import (
     import_user_code,
     list_package_files,
 )
+from subtune.methods.single_entries import split_by_tensor
 
 # Maps the name of a tensor to an array of its shape.
 Arrays = Mapping[str, np.ndarray]
@@ -258,11 +259,4 @@ def choose_entries(scores: Arrays, number: int) -> dict[str, np.ndarray]:
     above = np.flatnonzero(flat > lowest)
     equal = np.flatnonzero(flat == lowest)[: number - len(above)]
     chosen = np.sort(np.concatenate([above, equal]))
-    ends = np.cumsum([values.size for values in scores.values()])
-    parts = np.split(chosen, np.searchsorted(chosen, ends[:-1]))
-    starts = [0, *ends[:-1]]
-    return {
-        name: part - start
-        for name, part, start in zip(scores, parts, starts, strict=True)
-        if len(part)
-    }
+    return split_by_tensor(chosen, {name: values.size for name, values in scores.items()})

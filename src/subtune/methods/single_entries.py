@@ -76,6 +76,18 @@ class EntryCount(HashableModel):
         return f"{self.count or f'as many as in {format_patterns(self.as_many_as)}'}"
 
 
+def split_by_tensor(indices: np.ndarray, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """Split ascending indices of concatenated tensors into the indices of each tensor.
+
+    ``sizes`` has the tensors in their order. Tensors without an index are left out.
+    """
+    ends = np.cumsum([*sizes.values()])
+    parts = np.split(indices, np.searchsorted(indices, ends[:-1]))
+    starts = [0, *ends[:-1]]
+    every = zip(sizes, parts, starts, strict=True)
+    return {name: part - start for name, part, start in every if len(part)}
+
+
 def multiply_exactly(fraction: float, number: int) -> int:
     """Multiply and round up. Decimal arithmetic gives 7 for 0.07 and 100; floats give 8."""
     return math.ceil(Decimal(repr(fraction)) * number)
@@ -92,17 +104,11 @@ class RandomEntries(EntryCount):
 
     def entries(self, shapes: Shapes, generator: np.random.Generator) -> Entries:
         """Draw entries; raise a `SubtuneError` if there are too few, or a pattern has no match."""
-        names = match_names(self.within, shapes)
-        ends = np.cumsum([math.prod(shapes[name]) for name in names])
-        size = self.count_among(int(ends[-1]), shapes)
-        drawn = np.sort(generator.choice(ends[-1], size, replace=False))
-        drawn_per_tensor = np.split(drawn, np.searchsorted(drawn, ends[:-1]))
-        starts = np.concatenate([[0], ends[:-1]])
-        return {
-            name: Indices(flat - start)
-            for name, flat, start in zip(names, drawn_per_tensor, starts, strict=True)
-            if len(flat)
-        }
+        sizes = {name: math.prod(shapes[name]) for name in match_names(self.within, shapes)}
+        total = sum(sizes.values())
+        size = self.count_among(total, shapes)
+        drawn = np.sort(generator.choice(total, size, replace=False))
+        return {name: Indices(flat) for name, flat in split_by_tensor(drawn, sizes).items()}
 
     def describe(self) -> str:
         return f"random entries of {format_patterns(self.within)}: {self.describe_number()}"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, locate_errors
 from subtune.steps.jobs import Job, Paths
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the chosen entries, with their names, and the code of the rule."""
-    from subtune.core.errors import locate_errors
     from subtune.methods.rules import FISHER, choose_entries, find_rule, sum_scores
     from subtune.methods.single_entries import write_mask
     from subtune.runs.spec import MaskSpec
