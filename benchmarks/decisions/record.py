@@ -50,7 +50,7 @@ from subtune.models.encoder import load_spec_encoder
 from subtune.runs import records
 from subtune.runs.learning_rates import best_rate, follow_search
 from subtune.runs.spec import PlannedRun, RunSpec
-from subtune.share.predict import fit_text_regression
+from subtune.share.predict import fit_text_baseline
 from subtune.steps import dataset, model, tokens
 from subtune.steps.context import Context, plan_and_check
 from subtune.steps.jobs import list_files, run_job
@@ -348,7 +348,7 @@ def score_on_test_set(configuration: Path, spec: RunSpec, test: Path) -> dict[st
     if spec.reads_texts:
         texts = [columns[name] for name in TEXT_COLUMNS if name in columns]
         examples = Examples(split)
-        logits = fit_text_regression(context.layout, spec).predict_logits(texts)
+        logits = fit_text_baseline(context.layout, spec).predict_logits(texts)
     else:
         encoder = load_spec_encoder(spec, context.layout.model(spec.model.id))
         examples, logits = predict_logits(Path(context.layout.records()), spec, encoder, split)

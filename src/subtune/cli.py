@@ -230,7 +230,7 @@ def params(
     directories, selections = {model.name: model} if model else {}, {}
     if config:
         own = read_config(config)
-        selections = own.selections
+        selections = own.own_methods
         directories = directories or {
             name: local_directory(source) for name, source in own.models.items() if not source.hub
         }

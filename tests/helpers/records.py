@@ -65,16 +65,21 @@ def recorded_embeddings(results: Path, directory: Path, task="rte", pooling=None
     return spec
 
 
-def recorded_tf_idf(results: Path, directory: Path, task="rte", fold=None) -> RunSpec:
-    """Record a regression on TF-IDF and its inputs in ``results``; return its spec."""
-    spec = examples.run_spec(METHODS["tf-idf"], task).replace(recipe=FitRecipe(fold=fold))
+def recorded_baseline(
+    results: Path, directory: Path, task="rte", fold=None, selection=METHODS["tf-idf"], code=None
+) -> RunSpec:
+    """Record a baseline and its inputs in ``results``; return its spec."""
+    apart = not selection.reads_texts and len(examples.TASKS[task].text) > 1
+    spec = examples.run_spec(selection, task).replace(recipe=FitRecipe(fold=fold, code=code))
+    spec = spec.replace(tokens=spec.tokens.replace(apart=apart))
     layout, rows = Layout(str(results)), examples.rows_of(examples.TASKS[task])
     paths = layout.tokens(spec.tokens.key), layout.dataset(spec.tokens.data.key)
-    examples.tokens(examples.TASKS[task], directory).save_to_disk(paths[0])
+    examples.tokens(examples.TASKS[task], directory, apart=apart).save_to_disk(paths[0])
     rows.save_to_disk(paths[1])
     head, outputs = examples.TASKS[task].of_kind.head, examples.TASKS[task].outputs
     model, store = load_encoder(directory, head, outputs), results / "runs"
-    recorded_runs.train_and_record([spec], store, model, read_examples(*paths), {}, print)
+    read = read_examples(*paths[: 1 + selection.reads_texts])
+    recorded_runs.train_and_record([spec], store, model, read, {}, print)
     shutil.copytree(directory, results / "models" / spec.model.id)
     return spec
 

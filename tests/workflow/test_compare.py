@@ -19,6 +19,7 @@ import nbformat
 import pandas as pd
 import pytest
 from nbclient import NotebookClient
+from sklearn.ensemble import RandomForestClassifier
 from transformers import AutoModelForSequenceClassification
 
 import subtune
@@ -149,11 +150,13 @@ def test_snakemake_trains_what_an_early_answer_lacks(early):
 @pytest.mark.nightly
 def test_a_run_that_does_not_depend_on_the_seed_is_compared_on_every_seed(tiny_bert, tmp_path):
     train, dev = TRAIN.iloc[8:], TRAIN.iloc[:8]
-    found = subtune.compare(
-        train, dev, model=tiny_bert, minutes=1, results=tmp_path / "out", say=print
-    )
+    forest = {"trees": RandomForestClassifier(n_estimators=3)}
+    call = {"model": tiny_bert, "minutes": 1, "results": tmp_path / "out", "baselines": forest}
+    found = subtune.compare(train, dev, **call, say=print)
     methods = found.summary.set_index("method")
-    assert list(methods["seeds"][["embeddings", "tf-idf"]]) == [5, 5]
+    assert list(methods["seeds"][["embeddings", "tf-idf", "constant", "trees"]]) == [5] * 4
+    assert len(found.runs.query("method == 'trees'")["run"].unique()) == 5
+    assert len(found.predict("trees", ["it rains"])) == 1
     [score] = found.runs.query("method == 'embeddings'")["score"]
     assert methods["score"]["embeddings"] == score
 

@@ -22,9 +22,12 @@ from subtune.analysis.candidates import (
 from subtune.analysis.chosen_runs import STILL_RISING
 from subtune.analysis.intervals import Study
 from subtune.methods import FULL, method_title
+from subtune.methods.baselines import CONSTANT
 
 ALL_TASKS = "all tasks"
 TUNE = "try other learning rates or more epochs"
+# The title of the baseline that learns nothing from the texts.
+NOTHING_LEARNED = method_title(CONSTANT)
 Decision = Literal["train", "probably", "undecided", "probably everything", "everything"]
 # Maps the ratio of the sizes of two methods to words.
 SIZE_WORDS = {1: "a little smaller", 2: "half its size", 3: "a third of its size"}
@@ -120,7 +123,7 @@ def choose_method(
     1. *Train* the smallest method that is surely within the margin of the best method. This rule
        does not apply if full fine-tuning has no score.
     2. *Probably* train the smallest method that is within the margin with a probability of at least
-       `LIKELY`.
+       `LIKELY`. Without a score of full fine-tuning, this is no constant prediction.
     3. *Everything* should be trained, or *probably everything*: full fine-tuning is the reference,
        and the probability that no smaller method is within the margin is at least `SURE` or
        `LIKELY`.
@@ -138,6 +141,8 @@ def choose_method(
     considered = _list_considered(compared)
     sure = [c for c in considered if c.is_sure and compared.full]
     likely = [c for c in considered if c.chance >= LIKELY and len(c.seeds) > 1]
+    if not compared.full:
+        likely = [c for c in likely if c.title != NOTHING_LEARNED]
     if sure or likely:
         return ("train", sure[0]) if sure else ("probably", likely[0])
     if not compared.full:
@@ -155,7 +160,8 @@ def _list_considered(compared: MethodComparison) -> list[Candidate]:
     considered = [c for c in compared.methods.values() if c.sort_key < largest]
     if compared.full and compared.reference != compared.full:
         considered.append(compared.with_full[compared.reference])
-    return considered
+    # Among methods without a model, a constant prediction is the smallest.
+    return sorted(considered, key=lambda candidate: candidate.title != NOTHING_LEARNED)
 
 
 def _find_most_probable(considered: list[Candidate]) -> Candidate | None:
@@ -214,7 +220,10 @@ def short_answer(answer: Answer) -> str:
             has += f" the best chance ({format_probability(candidate.chance)}), with"
         return f"{has} {against}."
     against += f" ({format_probability(candidate.chance)})"
-    # Only regressions on TF-IDF have no encoder.
+    if title == NOTHING_LEARNED:
+        learned = f"{probably}nothing is learned".capitalize()
+        return f"{learned}: a constant prediction scores {against}."
+    # Only baselines that read texts have no encoder.
     if title.startswith(words) or candidate.encoder_size == 0:
         scores = f"{_lower_first_letter(title)} score{'' if is_plural else 's'}"
         needed = f"{probably}no fine-tuning is needed".capitalize()
@@ -232,6 +241,8 @@ def _name_in_sentence(title: str) -> str:
 
 def _lower_first_letter(words: str) -> str:
     """Convert the first letter to lower case, unless it begins a name such as ``LoRA``."""
+    if words == NOTHING_LEARNED:
+        return "a constant prediction"
     is_word = words.startswith(("Full fine-tuning", "Embeddings"))
     return words[0].lower() + words[1:] if is_word else words
 
@@ -283,6 +294,8 @@ def _advise_next_step(answer: Answer) -> str:
     if better := [c for c in with_full if c.difference.low > 0 and c.encoder_size >= 0]:
         best = max(better, key=lambda candidate: candidate.difference.mean)
         return f"{full} scores lower than {best.title}: {TUNE}."
+    if candidate.title == NOTHING_LEARNED and answer.decision in ("train", "probably"):
+        return "Check the labels, or label more examples."
     if answer.decision == "train":
         return "No more runs are needed."
     if not answer.is_finished:

@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from types import SimpleNamespace
@@ -63,11 +63,14 @@ class Options(TableOptions):
         minutes: time limit for the whole comparison; default: 10
         margin: largest acceptable drop in score relative to full fine-tuning; default: 0.02 or, if
             a comparison is continued, its margin
+        baselines: further baselines, by names of your choice: unfitted estimators of scikit-learn,
+            which are fitted to embeddings, or settings as in a configuration; Python only
     """
 
     predictions: list[str] | None = None
     minutes: float = DEFAULT_MINUTES
     margin: float | None = None
+    baselines: Annotated[Mapping[str, Any] | None, Parameter(parse=False)] = None
 
     def __post_init__(self) -> None:
         if self.kind not in (None, *get_args(Kind)):

@@ -105,7 +105,8 @@ def write_first_configuration(
     choices, timed = yield from _list_timed_choices(look, rows, options, folds)
     models = {n: model for n, model in look.models.items() if n not in timed.problems}
     usual = choices[0].experiment
-    config = _make_config(results, rows, models, timed, usual)
+    baselines = options.baselines or {}
+    config = _make_config(results, rows, models, timed, usual, baselines)
     chosen, seconds = _choose_in_time(config, choices, look, rows, size, options.minutes)
     drawn = {
         split: draw_rows(task, rows.columns[split], count, numbers[split])
@@ -122,14 +123,14 @@ def write_first_configuration(
     if folds:
         yield from messages.describe_folds(facts, folds, len(experiment.seeds))
     yield from messages.sample_lines(numbers, drawn, experiment)
-    yield messages.format_runs_line(experiment)
+    yield messages.format_runs_line(experiment, config.baselines)
     are_counted = facts.lengths.are_counted
     lengths = compute_length_statistics(look.most_tokens, experiment.max_length, are_counted)
     yield from messages.reduction_lines(usual, experiment, lengths, options.minutes)
     yield from messages.time_lines(models.values(), seconds, part, options.minutes)
     rows = _write_rows(rows, drawn, predictions, results)
     experiment = add_learning_curves(experiment, len(drawn["train"]))
-    config = _make_config(results, rows, models, timed, experiment)
+    config = _make_config(results, rows, models, timed, experiment, baselines)
     text = _render(config, rows.task, models, timed, target, len(drawn["train"]), lengths)
     with convert_errors(f"--to: cannot write {target}"), target.open("x", encoding="utf-8") as file:
         file.write(text)
@@ -161,15 +162,17 @@ def _list_timed_choices(
     with hold_gpu(process.print_line):
         timed = measure_paces(look.models, rows.task, texts, look.windows[0], rates, seconds)
     yield from (f"model {name} is left out: {why}" for name, why in timed.problems.items())
-    rates = {name: own for name, own in rates.items() if name not in timed.problems}
+    own_baselines = dict.fromkeys(options.baselines or ())
+    rates = {
+        name: {**own, **own_baselines} for name, own in rates.items() if name not in timed.problems
+    }
     fixed: dict[str, Any] = {"models": [*rates], "tasks": [rows.task.name], "folds": folds}
     fixed |= {"margin": options.margin or MARGIN, "precision": timed.precision}
     if rows.task.of_kind.has_numbers:
         labels = {look.models[name].choose_label_scale() for name in rates}
         fixed["labels"] = "standard" if labels == {"standard"} else "raw"
-    fewest = DEFAULTS.rows_per_class * len(look.facts.parts["train"].labels)
-    number = len(rows.numbers["train"])
-    return list_choices(number, fewest, look.windows, rates, fixed), timed
+    number, classes = len(rows.numbers["train"]), len(look.facts.parts["train"].labels)
+    return list_choices(number, classes, look.windows, rates, fixed), timed
 
 
 def _choose_in_time(
@@ -230,6 +233,7 @@ def _make_config(
     models: Mapping[str, StartingModel],
     timed: "MeasuredPace",
     experiment: Experiment,
+    baselines: Mapping[str, Any],
 ) -> Config:
     task = rows.task
     settings = task.model_dump(include={*OwnTask.model_fields})
@@ -242,6 +246,7 @@ def _make_config(
     assumed |= {"pace": timed.pace, "pace_by_model": timed.pace_by_model}
     given: dict[str, Any] = {"results": results, "models": sources, "assumptions": assumed}
     given |= {"tasks": {task.name: settings}, "experiments": {EXPERIMENT: experiment}}
+    given |= {"baselines": dict(baselines)}
     return check_config(given | {"jobs_at_once": process.count_jobs_at_once()})
 
 

@@ -29,7 +29,7 @@ from subtune.methods import FULL
 from subtune.plan.cost import Cost
 from subtune.runs import records
 from subtune.runs.learning_rates import complete_runs, follow_search
-from subtune.runs.spec import FitRecipe, PlannedRun, Recipe
+from subtune.runs.spec import PlannedRun, Recipe
 from subtune.steps import dataset, fisher, gradient, mask, model, tokens
 from subtune.steps.context import Context
 from subtune.steps.jobs import Job, Paths, list_files
@@ -159,7 +159,7 @@ class Loop:
         name = content_id([run.spec.id for run in runs])
         inputs = self.context.training_inputs(runs)
         needed = self.context.training_resources(runs, Cost())
-        is_fit = isinstance(runs[0].spec.recipe, FitRecipe)
+        is_fit = runs[0].spec.is_baseline
         needed["memory_kind"] = f"{runs[0].model_name} {'fit' if is_fit else 'train'}"
         spec = {"runs": [run.json_types for run in runs]}
         return Job("train", name, spec, inputs | {"searches": []}, {}, needed)

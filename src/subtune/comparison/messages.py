@@ -10,7 +10,7 @@ from subtune.config.fields import SearchOfRates
 from subtune.config.schema import Experiment
 from subtune.core.errors import format_count, format_duration, join_names, quote
 from subtune.methods import METHODS
-from subtune.methods.added import TfIdf
+from subtune.methods.baselines import Baseline, Estimator
 
 # A line is printed if the size of the dev set differs from the requested size by more than this.
 NOTICED = 0.1
@@ -78,17 +78,23 @@ def model_line(model: StartingModel) -> str:
     return f"model: {model.reference}, {size}: {model.reason}; choose another with --model"
 
 
-def format_runs_line(experiment: Experiment) -> str:
-    """Format the line about the runs: their number, methods, seeds or folds, epochs, batch size."""
+def format_runs_line(experiment: Experiment, baselines: Mapping[str, Estimator]) -> str:
+    """Format the line about the runs: their number, methods, seeds or folds, epochs, batch size.
+
+    ``baselines`` are the user's own.
+    """
     seeds, unit = len(experiment.seeds), "folds" if experiment.folds else "seeds"
     runs, searches, groups = 0, False, dict[str, list[str]]()
-    for method in filter(experiment.all_methods.__contains__, DEFAULTS.methods):
+    known = [*DEFAULTS.methods, *baselines]
+    for method in filter(experiment.all_methods.__contains__, known):
         by_model = [experiment.methods_for(model) for model in experiment.models]
         every = [methods[method] for methods in by_model if method in methods]
-        models = 1 if isinstance(METHODS[method], TfIdf) else len(every)
-        # A method without learning rates is a deterministic regression. All seeds have the same
-        # result, so one run is enough.
-        repeated = seeds if experiment.folds or any(every) else 1
+        selection = baselines.get(method) or METHODS[method]
+        reads_texts = isinstance(selection, Baseline) and selection.reads_texts
+        models = 1 if reads_texts else len(every)
+        # Without learning rates, all seeds have the same result, unless an estimator is seeded.
+        is_seeded = isinstance(selection, Estimator) and selection.seeded
+        repeated = seeds if experiment.folds or any(every) or is_seeded else 1
         runs += models * repeated
         searches |= any(isinstance(rates, SearchOfRates) for rates in every)
         times = f" × {seeds} {unit}" if repeated > 1 else ""

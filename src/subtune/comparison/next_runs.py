@@ -14,7 +14,7 @@ from subtune.runs.learning_rates import (
     join_recorded_runs,
     middle_rate,
 )
-from subtune.runs.spec import FitRecipe, PlannedRun, RunSpec
+from subtune.runs.spec import PlannedRun, RunSpec
 
 # A pair of a model name and a method name.
 Method = tuple[str, str]
@@ -79,7 +79,7 @@ class Progress(NamedTuple):
         for planned in self.planned:
             # TF-IDF does not use the model for which it is planned.
             if not planned.spec.reads_texts:
-                is_fit, name = isinstance(planned.spec.recipe, FitRecipe), planned.model_name
+                is_fit, name = planned.spec.is_baseline, planned.model_name
                 score = self.scores.get(planned.spec.id, -math.inf) if is_fit else -math.inf
                 best_scores[name] = max(best_scores.get(name, -math.inf), score)
         return sorted(best_scores, key=lambda name: -best_scores[name])
@@ -126,7 +126,7 @@ def _rank_runs(
         model = 0 if planned.spec.reads_texts else order.index(planned.model_name)
         after_full = planned.method != FULL
         stage = Stage.MORE_SEEDS if position >= DEFAULTS.fewest_seeds else Stage.FIRST_SEEDS
-        if isinstance(planned.spec.recipe, FitRecipe):
+        if planned.spec.is_baseline:
             if planned.spec.recipe.train_rows:
                 stage = Stage.FEWER_ROWS
             elif position == 0:

@@ -34,12 +34,19 @@ from subtune.comparison.user_table import read_user_table
 from subtune.comparison.workers import Workers
 from subtune.config.checks import read_config
 from subtune.config.schema import MARGIN, Config
-from subtune.core.errors import SubtuneError, convert_errors, format_allowed, join_names
+from subtune.core.errors import (
+    SubtuneError,
+    convert_errors,
+    format_allowed,
+    join_names,
+    locate_errors,
+)
 from subtune.core.files import Layout, hash_text, remove_old_drafts, write_text
 from subtune.core.ids import content_id
 from subtune.core.process import end_late_process
 from subtune.data.sources import task_reader
 from subtune.data.table_files import is_directory
+from subtune.methods.baselines import describe_estimator
 from subtune.plan.inputs import scored_file
 from subtune.steps.context import plan_and_check
 
@@ -196,8 +203,24 @@ def normalise_arguments(
         group=column_names(options.group),
         # The order of the models does not matter.
         model=sorted({*map(str, names)}) or None,
+        baselines=_describe_baselines(options.baselines or {}) or None,
     )
     return ComparisonRequest(task_name(train), splits, named, dev_share)
+
+
+def _describe_baselines(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe the baselines of a call as in a configuration, with absolute paths of files."""
+    described = {}
+    for name, value in given.items():
+        with locate_errors(f"baselines.{name}"):
+            settings = {**(value if isinstance(value, Mapping) else describe_estimator(value))}
+        places = settings.get("estimator", "")
+        places = [places] if isinstance(places, str) else places
+        settings["estimator"] = [
+            str(Path(place).resolve()) if ".py:" in str(place) else place for place in places
+        ]
+        described[str(name)] = settings
+    return described
 
 
 def _check_order_of_index(predictions: Any, scored: Any) -> None:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import itertools
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
@@ -279,21 +280,23 @@ def nearest_learning_rates(methods: Iterable[str], hidden_size: int) -> Rates:
 
 def list_choices(
     rows: int,
-    fewest_rows: int,
+    classes: int,
     windows: Sequence[int],
     rates: Mapping[str, Rates],
     fixed: Mapping[str, Any],
 ) -> list[CandidateSettings]:
     """List possible settings for a table and some models, from the best to the fastest.
 
-    There is one for each reduction of `list_reductions`. ``rates`` maps each model to its learning
-    rates, and ``fixed`` has the settings that do not depend on the time limit.
+    There is one for each reduction of `list_reductions`. ``classes`` is 0 if there are no classes,
+    ``rates`` maps each model to its learning rates, and ``fixed`` has the settings that do not
+    depend on the time limit.
     """
-    folds = fixed.get("folds")
+    folds, times_more = fixed.get("folds"), max(1, classes / DEFAULTS.usual_classes)
 
     def build_experiment(reduction: Reduction) -> Experiment:
         train_rows = count_training_rows(reduction.rows, folds)
-        size = next(s for s in DEFAULTS.sizes if train_rows <= (s["rows"] or train_rows))
+        known = (s for s in DEFAULTS.sizes if train_rows <= (s["rows"] or math.inf) * times_more)
+        size = next(known)
         return Experiment(
             **fixed,
             **method_settings({model: reduction.reduce_rates(own) for model, own in rates.items()}),
@@ -306,7 +309,7 @@ def list_choices(
         )
 
     choices = []
-    for reduction in list_reductions(rows, fewest_rows, windows):
+    for reduction in list_reductions(rows, DEFAULTS.rows_per_class * classes, windows):
         every_run = reduction._replace(seeds=DEFAULTS.seeds, one_rate=False)
         experiments = map(build_experiment, (reduction, every_run))
         choices.append(CandidateSettings(next(experiments), reduction.rows, *experiments))

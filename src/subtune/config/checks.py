@@ -5,6 +5,7 @@ Pydantic validates each section alone; the functions here check sections against
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,7 +24,7 @@ from subtune.core.errors import (
 )
 from subtune.data.sources import MINI_TASKS, OFFICIAL_NAMES, REPOSITORIES
 from subtune.methods import is_built_in
-from subtune.methods.added import RegressionSelection
+from subtune.methods.baselines import Baseline, make_estimator
 from subtune.methods.rules import find_rule, try_rule
 from subtune.methods.selection import require_whole
 from subtune.methods.single_entries import RankedEntries, Scope
@@ -69,8 +70,11 @@ def _list_problems(config: Config) -> Iterator[str]:
     for name in config.assumptions.pace_by_model:
         if name not in config.all_models():
             yield f"assumptions.pace_by_model: {format_allowed(name, config.all_models())}"
-    for name in filter(is_built_in, config.selections):
-        yield f"selections.{name}: this is the name of a built-in method; choose another name"
+    for key in ("selections", "baselines"):
+        for name in filter(is_built_in, getattr(config, key)):
+            yield f"{key}.{name}: this is the name of a built-in method; choose another name"
+    for name in config.selections.keys() & config.baselines.keys():
+        yield f"baselines.{name}: this name is also in `selections`; choose another name"
     for name, selection in config.selections.items():
         if isinstance(selection, RankedEntries):
             yield from _check_rule(f"selections.{name}.top", selection.top.by)
@@ -88,6 +92,7 @@ def _list_problems(config: Config) -> Iterator[str]:
         known_tasks = [tasks[task] for task in experiment.tasks if task in tasks]
         yield from _check_tasks(config, path, known_tasks)
         yield from _check_methods(config, path, experiment)
+        yield from _check_baselines(config, experiment, known_tasks)
         if experiment.fractions:
             yield from _check_fractions(config, path, experiment)
         if experiment.folds:
@@ -103,7 +108,7 @@ def _check_predictions(config: Config, task: str) -> Iterator[str]:
                 f"{key}: found {system!r}, but external predictions are not supported for "
                 f"{kind.name!r} tasks; remove them"
             )
-        elif is_built_in(system) or system in config.selections:
+        elif is_built_in(system) or system in config.own_methods:
             yield f"{key}: {system!r} is the name of a method; choose another name"
 
 
@@ -140,7 +145,7 @@ def _check_methods(config: Config, path: str, experiment: Experiment) -> Iterato
         for method in names:
             try:
                 selection = config.selection(method)
-                if isinstance(selection, RegressionSelection):
+                if isinstance(selection, Baseline):
                     without_training.add(method)
                 if isinstance(selection, RankedEntries):
                     scopes = [selection.top.scope]
@@ -151,6 +156,22 @@ def _check_methods(config: Config, path: str, experiment: Experiment) -> Iterato
         for method in experiment.methods_for(model):
             if method not in without_training:
                 yield from _check_rates(path, experiment, method, model)
+
+
+def _check_baselines(
+    config: Config, experiment: Experiment, tasks: Sequence[Task]
+) -> Iterator[str]:
+    """Yield an error message for each estimator that cannot be built for one of the tasks."""
+    # A plan for other machines does not need scikit-learn.
+    if not find_spec("sklearn"):
+        return
+    fitted = [task.of_kind for task in tasks if task.of_kind.head == SEQUENCE_CLASSIFICATION]
+    for name in config.baselines.keys() & {*experiment.all_methods}:
+        for has_numbers in {kind.has_numbers for kind in fitted}:
+            try:
+                make_estimator(config.baselines[name], has_numbers, None)
+            except SubtuneError as error:
+                yield f"baselines.{name}.estimator: {error}"
 
 
 def _check_rates(path: str, experiment: Experiment, method: str, model: str) -> Iterator[str]:

@@ -34,6 +34,7 @@ from subtune.config.fields import (
 )
 from subtune.data.sources import OFFICIAL_NAMES
 from subtune.methods import MASKED_METHOD, RANKED_BY, NamedSelection, find_selection
+from subtune.methods.baselines import Estimator
 from subtune.methods.rules import FISHER
 from subtune.methods.single_entries import SCOPES, Fraction, Scope
 from subtune.runs.spec import FOLD_VERSION, ClassWeights, Fold, Labels, Precision
@@ -401,6 +402,8 @@ class Config(Section):
     """your own tasks, by name"""
     selections: dict[Name, NamedSelection] = {}
     """your own methods, by name"""
+    baselines: dict[Name, Estimator] = {}
+    """estimators of scikit-learn, by names of your choice"""
     experiments: dict[Name, Experiment] = Field(min_length=1)
     """experiments, by name"""
     runs_per_job: Count = 8
@@ -424,7 +427,11 @@ class Config(Section):
         return {name: ModelSource(hub=hub) for name, hub in HUB_MODELS.items()} | self.models
 
     def selection(self, method: str, model: str = "") -> NamedSelection:
-        return find_selection(method, self.selections, model)
+        return find_selection(method, self.own_methods, model)
+
+    @property
+    def own_methods(self) -> dict[str, NamedSelection]:
+        return self.selections | self.baselines
 
     def all_tasks(self) -> dict[str, Task]:
         return TASKS | {name: task.task(name) for name, task in self.tasks.items()}

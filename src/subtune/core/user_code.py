@@ -2,14 +2,49 @@
 
 import importlib
 import importlib.util
+import inspect
+import re
 import sys
 import traceback
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
+from typing import Any, NamedTuple
 
-from subtune.core.errors import SubtuneError, error_reason
+from subtune.core.errors import SubtuneError, error_reason, format_allowed
+from subtune.core.files import hash_bytes
+
+# A function in a file, such as ``my_rules.py:gem``, or in a module, such as ``package.module:gem``.
+OWN_FUNCTION = re.compile(r"(?P<place>.+):(?P<function>[^\W\d]\w*)")
+
+
+class OwnFunction(NamedTuple):
+    """A function of the user, and the files with its code, its own file first."""
+
+    name: str
+    function: Callable[..., Any]
+    files: Sequence[Path]
+
+    @property
+    def code_hash(self) -> str:
+        return hash_bytes(b"".join(path.read_bytes() for path in self.files))
+
+
+def import_own_function(place: str) -> OwnFunction:
+    """Import a function by its place, which matches `OWN_FUNCTION`.
+
+    Raises:
+        SubtuneError: there is no such function, or its code cannot be imported.
+    """
+    where, _, name = place.rpartition(":")
+    module = import_user_code(where)
+    function = getattr(module, name, None)
+    if not callable(function):
+        functions = [n for n, _ in inspect.getmembers(module, inspect.isfunction)]
+        raise SubtuneError(f"{where}: {format_allowed(name, functions)}")
+    others = [] if where.endswith(".py") else _list_package_files(module)
+    return OwnFunction(name, function, [Path(str(module.__file__)), *others])
 
 
 def import_user_code(place: str) -> ModuleType:
@@ -60,7 +95,7 @@ def describe_user_error(error: BaseException, place: Path | None) -> str:
     return f"{line}{type(error).__name__}: {reason}"
 
 
-def list_package_files(module: ModuleType) -> list[Path]:
+def _list_package_files(module: ModuleType) -> list[Path]:
     """List the Python files of an installed module's top-level package."""
     top = sys.modules[module.__name__.partition(".")[0]]
     folders = map(Path, getattr(top, "__path__", ()))

@@ -31,6 +31,7 @@ from subtune.exhibits.output import (
     wrap_text,
 )
 from subtune.methods import FULL, method_title
+from subtune.methods.baselines import CONSTANT
 from subtune.tasks.metrics import TITLES
 
 CHOSEN_BY_OTHERS = "Each example is scored at an epoch that was chosen on other examples."
@@ -184,7 +185,7 @@ def _list_marks(row: Mapping[str, Any]) -> list[str]:
         found.append("the best learning rate is the smallest or largest of those tried")
     if row["curve"] in CURVES:
         found.append(CURVES[row["curve"]])
-    if row["one_answer"]:
+    if row["one_answer"] and row["method"] != method_title(CONSTANT):
         runs = f"{row['one_answer']} of {row['seeds']} runs"
         found.append(f"gives the same prediction for every example in {runs}")
     if row["share_read"] < MOST_READ:

@@ -18,7 +18,7 @@ from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError, locate_errors
 from subtune.data.table_files import delimited_rows, require_closed_quotes
 from subtune.exhibits.output import EMPTY, Table, format_number, format_rate
-from subtune.methods.added import RegressionSelection
+from subtune.methods.baselines import Baseline
 from subtune.tasks import DIAGNOSTIC, TASKS
 from subtune.tasks.task import list_score_columns
 
@@ -84,7 +84,7 @@ def list_submissions(config: Config, experiment: Experiment) -> dict[str, tuple[
         f"{model}/{method}" if several else method: (model, method)
         for model in experiment.models
         for method in experiment.methods_for(model)
-        if not isinstance(config.selection(method, model), RegressionSelection)
+        if not isinstance(config.selection(method, model), Baseline)
     }
 
 

@@ -14,7 +14,8 @@ from pydantic import Discriminator, Tag, TypeAdapter
 
 from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.files import read_package_yaml
-from subtune.methods.added import Adapters, Embeddings, Lora, Peft, TfIdf
+from subtune.methods.added import Adapters, Lora, Peft
+from subtune.methods.baselines import Embeddings, Estimator, TfIdf
 from subtune.methods.selection import WholeTensors
 from subtune.methods.single_entries import (
     ChosenEntries,
@@ -29,7 +30,7 @@ from subtune.methods.single_entries import (
 def _find_kind_tag(value: Any) -> str:
     keys = value if isinstance(value, Mapping) else getattr(type(value), "model_fields", ())
     kinds = ("random", "top", "lora", "peft", "adapter", "diff_pruning", "embeddings", "tf_idf")
-    return next((f"[{kind}]" for kind in kinds if kind in keys), "[whole]")
+    return next((f"[{kind}]" for kind in (*kinds, "estimator") if kind in keys), "[whole]")
 
 
 # The selections that a method's name can stand for. Masks (`Top`, `ChosenEntries`) have no names.
@@ -42,6 +43,7 @@ NamedSelection = Annotated[
     | Annotated[DiffPruning, Tag("[diff_pruning]")]
     | Annotated[Embeddings, Tag("[embeddings]")]
     | Annotated[TfIdf, Tag("[tf_idf]")]
+    | Annotated[Estimator, Tag("[estimator]")]
     | Annotated[WholeTensors, Tag("[whole]")],
     Discriminator(_find_kind_tag),
 ]

@@ -1,4 +1,4 @@
-"""Selections that add modules to a model (LoRA, adapters, PEFT) or fit a regression instead."""
+"""Selections that add modules to a model: LoRA, adapters and PEFT."""
 
 import json
 from collections.abc import Collection
@@ -193,34 +193,3 @@ class Peft(AbstractSelection):
     def describe(self, names: Collection[str] | None = None) -> str:
         fields = ", ".join(f"{name} {value}" for name, value in self.peft.fields_as_json)
         return f"PEFT {self.peft.type}" + (f" ({fields})" if fields else "")
-
-
-class RegressionSettings(HashableModel):
-    """The settings of a regression. There are none."""
-
-
-class RegressionSelection(AbstractSelection):
-    """A regression that scikit-learn fits. The pretrained model is not trained."""
-
-    usual_work = TrainingCost.NOTHING
-
-    def select_encoder_entries(self, shapes: Shapes, seed: int, mask: Mask) -> Entries:
-        return {}
-
-
-class Embeddings(RegressionSelection):
-    """A regression on embeddings of the frozen model (`subtune.training.embeddings`)."""
-
-    embeddings: RegressionSettings
-
-    def describe(self, names: Collection[str] | None = None) -> str:
-        return "nothing: logistic or ridge regression on frozen embeddings"
-
-
-class TfIdf(RegressionSelection):
-    """A regression on TF-IDF features of words and characters (`subtune.training.tf_idf`)."""
-
-    tf_idf: RegressionSettings
-
-    def describe(self, names: Collection[str] | None = None) -> str:
-        return "nothing: logistic or ridge regression on TF-IDF of words and letters"

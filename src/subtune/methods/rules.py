@@ -13,7 +13,6 @@ of all tensors by name, and returns such a dictionary.
 """
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,12 +26,11 @@ from subtune.core.errors import (
     join_names,
     locate_errors,
 )
-from subtune.core.files import hash_bytes
 from subtune.core.user_code import (
+    OWN_FUNCTION,
     describe_user_error,
     find_entry_points,
-    import_user_code,
-    list_package_files,
+    import_own_function,
 )
 from subtune.methods.single_entries import split_by_tensor
 
@@ -46,8 +44,6 @@ OF_TENSOR = ("weight", "gradient", "fisher")
 ALLOWED = (*OF_TENSOR, *(f"{name}s" for name in OF_TENSOR), RNG)
 # The group of entry points of installed packages.
 RULES = "subtune.rankings"
-# A rule in a file, such as ``my_rules.py:gem``, or in a module, such as ``package.module:gem``.
-OWN_RULE = re.compile(r"(?P<place>.+):(?P<function>[^\W\d]\w*)")
 
 
 class Rule(NamedTuple):
@@ -152,21 +148,14 @@ def find_rule(by: str) -> Rule:
         return Rule(by, BUILT_IN[by], (), inspect.getsource(BUILT_IN[by]))
     with locate_errors("by"):
         registered = find_entry_points(RULES, BUILT_IN)
-        found = OWN_RULE.fullmatch(registered.get(by, by))
-        if not found:
+        place = registered.get(by, by)
+        if not OWN_FUNCTION.fullmatch(place):
             known = format_allowed(by, [*BUILT_IN, *registered])
             raise SubtuneError(f"{known}, or a function such as my_rules.py:gem")
-        module, name = import_user_code(found["place"]), found["function"]
-        function = getattr(module, name, None)
-        if not callable(function):
-            functions = [n for n, _ in inspect.getmembers(module, inspect.isfunction)]
-            raise SubtuneError(f"{found['place']}: {format_allowed(name, functions)}")
-        own = Path(str(module.__file__))
-        others = [] if found["place"].endswith(".py") else list_package_files(module)
-        with convert_errors(f"{own}: cannot read the file as UTF-8"):
-            rule = Rule(name, function, [own, *others], own.read_text("utf-8"))
-        content = b"".join(path.read_bytes() for path in rule.files)
-        rule = rule._replace(code_hash=hash_bytes(content))
+        own = import_own_function(place)
+        with convert_errors(f"{own.files[0]}: cannot read the file as UTF-8"):
+            code = own.files[0].read_text("utf-8")
+        rule = Rule(own.name, own.function, own.files, code, own.code_hash)
         if unknown := [name for name in rule.arguments if name not in ALLOWED]:
             raise SubtuneError(f"{by}: argument {format_allowed(unknown[0], ALLOWED)}")
         is_mixed = rule.scores_all_at_once and not rule.needs.isdisjoint({*rule.arguments} - {RNG})

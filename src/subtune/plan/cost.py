@@ -27,7 +27,7 @@ from subtune.models.dimensions import AnyDimensions, activations_per_token, know
 from subtune.models.families import Dimensions
 from subtune.models.model_config import choose_head
 from subtune.plan.plan import RUNS_OF_A_SEARCH, Plan
-from subtune.runs.spec import FisherSpec, FitRecipe, PlannedRun, RunSpec, TokensSpec
+from subtune.runs.spec import FisherSpec, PlannedRun, RunSpec, TokensSpec
 from subtune.tasks.examples import CPU_TRAINING_TOKENS, EVALUATION_TOKENS, GPU_EVALUATION_TOKENS
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ class Estimates:
         """Estimate the cost of a run. ``sharing`` runs, including this one, share its steps."""
         tokens, recipe = run.spec.tokens, run.spec.recipe
         evaluated = self.plan.task_size(tokens, recipe.fold).evaluation_rows
-        if isinstance(recipe, FitRecipe):
+        if run.spec.is_baseline:
             return self._fit_cost(run, evaluated)
         examples = run.train_rows * self.plan.examples_per_row(tokens)
         steps = math.ceil(examples / recipe.batch_size) * recipe.epochs

@@ -8,8 +8,9 @@ from operator import itemgetter
 from typing import Any
 
 from subtune.config.schema import Config, Experiment
+from subtune.core.user_code import OWN_FUNCTION, OwnFunction, import_own_function
 from subtune.methods import RANKED_BY, Selection
-from subtune.methods.added import Embeddings, TfIdf
+from subtune.methods.baselines import Baseline, Embeddings, Estimator, TfIdf
 from subtune.methods.rules import FISHER, RNG, Rule, find_rule
 from subtune.methods.selection import TrainingCost, WholeTensors, require_whole
 from subtune.methods.single_entries import (
@@ -83,6 +84,10 @@ class Grid:
         return cache(find_rule)
 
     @cached_property
+    def _import_own_function(self) -> Callable[[str], OwnFunction]:
+        return cache(import_own_function)
+
+    @cached_property
     def ranked_tensors(self) -> WholeTensors:
         """The tensors whose entries are ranked for the setting ``fractions``."""
         assert self.experiment.fractions
@@ -104,14 +109,14 @@ class Grid:
         for method in methods:
             selection = self.config.selection(method, self.model_name)
             names = {"method": method, "train_rows": train_rows}
-            if isinstance(selection, Embeddings | TfIdf):
+            if isinstance(selection, Baseline):
                 # These methods need one label per text, which token classification and question
                 # answering do not have.
                 task = self.config.all_tasks()[self.task_name]
-                # TF-IDF does not use the model, so it is planned for the first one with the method.
+                # A baseline without a model is planned for the first model that has the method.
                 models = self.experiment.models
                 having = (name for name in models if method in self.experiment.methods_for(name))
-                is_repeated = isinstance(selection, TfIdf) and self.model_name != next(having)
+                is_repeated = selection.reads_texts and self.model_name != next(having)
                 if task.of_kind.head == SEQUENCE_CLASSIFICATION and not is_repeated:
                     fits = (self._make_fit(selection, s, **names) for s in self.experiment.seeds)
                     numbered_runs += [(0, planned) for planned in fits]
@@ -211,21 +216,31 @@ class Grid:
             seed=run.seed if run and RNG in rule.needs else 0,
         )
 
-    def _make_fit(self, selection: Embeddings | TfIdf, seed: int, **names: Any) -> PlannedRun:
-        """Make the run that fits a regression to embeddings or TF-IDF features.
+    def _make_fit(
+        self, selection: Embeddings | TfIdf | Estimator, seed: int, **names: Any
+    ) -> PlannedRun:
+        """Make the run that fits a baseline.
 
-        The texts of a pair are embedded separately. The seed only affects which training examples
-        are drawn, so the specs of all runs on the whole training set have seed 0.
+        The texts of a pair are embedded separately. Unless the baseline is seeded, the seed only
+        affects which training examples are drawn, so the specs of all runs on the whole training
+        set have seed 0.
         """
         fisher = self.fisher_specs[self.task_name]
-        embeds_pairs = len(fisher.tokens.data.task.text) > 1 and not isinstance(selection, TfIdf)
+        task = fisher.tokens.data.task
+        embeds_pairs = len(task.text) > 1 and not selection.reads_texts
         recipe = FitRecipe(**self._data_settings(names["train_rows"], seed))
+        is_seeded = recipe.train_rows is not None
+        if isinstance(selection, Estimator):
+            is_seeded = is_seeded or selection.seeded
+            place = selection.place(task.of_kind.has_numbers)
+            if OWN_FUNCTION.fullmatch(place):
+                recipe = recipe.replace(code=self._import_own_function(place).code_hash)
         spec = RunSpec(
             model=fisher.model,
             tokens=fisher.tokens.replace(apart=embeds_pairs),
             selection=selection,
             recipe=recipe,
-            seed=0 if recipe.train_rows is None else seed,
+            seed=seed if is_seeded else 0,
         )
         return PlannedRun(spec=spec, model_name=self.model_name, seed=seed, **names)
 

@@ -21,7 +21,6 @@ from subtune.plan.inputs import (
 from subtune.runs.spec import (
     DataSpec,
     FisherSpec,
-    FitRecipe,
     Fold,
     MaskSpec,
     ModelSpec,
@@ -164,7 +163,7 @@ class Plan:
                 if not self.config.jobs_at_once:
                     jobs = self._split_within_limits(part)
                 else:
-                    is_fit = isinstance(part[0].spec.recipe, FitRecipe)
+                    is_fit = part[0].spec.is_baseline
                     jobs = [part] if is_fit else self.group_runs(part)
                 for job in jobs:
                     content = {"runs": [run.key for run in job], "task": job[0].task_name}
@@ -250,7 +249,7 @@ class Plan:
             run.method: run.key
             for run in self.experiments[experiment]
             if (run.model_name, run.task_name, run.scope) == (model_name, task_name, None)
-            and not isinstance(run.spec.recipe, FitRecipe)
+            and not run.spec.is_baseline
         }
 
     def runs_on_most_rows(self, experiment: str) -> list[PlannedRun]:

@@ -12,7 +12,7 @@ from pydantic import Field, PositiveFloat, field_validator
 
 from subtune.core.ids import HashableModel, content_id
 from subtune.methods import Selection
-from subtune.methods.added import TfIdf
+from subtune.methods.baselines import Baseline
 from subtune.methods.selection import TrainingCost, WholeTensors
 from subtune.methods.single_entries import ChosenEntries, Ranked, Scope, Top, TopSettings
 from subtune.tasks import Task, TaskSpec
@@ -211,16 +211,18 @@ class Recipe(HashableModel):
 
 
 class FitRecipe(HashableModel):
-    """The hyperparameters of a run that fits a regression to texts or embeddings.
+    """The hyperparameters of a run that fits a baseline to texts or embeddings.
 
     Fields have the same meaning as in `Recipe`, and the same examples are drawn for the same seed.
-    The number ``refit`` only states that the run is a refit.
+    The number ``refit`` only states that the run is a refit. ``code`` is the hash of the user's own
+    code that builds the estimator, or None.
     """
 
     train_rows: int | None = Field(default=None, ge=1)
     fold: Fold | None = None
     refit: int | None = Field(default=None, ge=1)
     class_weights: ClassWeights | None = None
+    code: str | None = None
     fit_version: int = FIT_VERSION
 
     # Plans and tables read these attributes from the recipe of every run.
@@ -247,9 +249,20 @@ class RunSpec(HashableModel):
         return self.recipe
 
     @property
+    def is_baseline(self) -> bool:
+        """True if the run fits a baseline, and trains nothing in the model."""
+        return isinstance(self.recipe, FitRecipe)
+
+    @property
+    def fit_recipe(self) -> FitRecipe:
+        """The recipe of a run that fits a baseline."""
+        assert isinstance(self.recipe, FitRecipe)
+        return self.recipe
+
+    @property
     def reads_texts(self) -> bool:
         """True if the run reads the texts themselves, without token ids and without a model."""
-        return isinstance(self.selection, TfIdf)
+        return isinstance(self.selection, Baseline) and self.selection.reads_texts
 
     def work(self, masked: Mapping[str, WholeTensors]) -> TrainingCost:
         """Return the most expensive kind of parameter that is trained.
@@ -269,7 +282,7 @@ class RunSpec(HashableModel):
         """
         work = self.work(masked)
         is_alone = work is TrainingCost.DIFFERENCES or (work.trains_matrices and not on_gpu)
-        if is_alone or isinstance(self.recipe, FitRecipe):
+        if is_alone or self.is_baseline:
             return self.id
         recipe = self.recipe.model_dump_json(exclude={"learning_rate"})
         selection = None if work in (TrainingCost.NOTHING, TrainingCost.VECTORS) else self.selection

@@ -19,7 +19,7 @@ from subtune.models.model_config import choose_head, has_token_types, read_model
 from subtune.models.model_files import README, TOKENIZER
 from subtune.models.transformers_models import AUTO_CLASSES
 from subtune.runs import records
-from subtune.runs.spec import FitRecipe, ModelSpec, RunSpec
+from subtune.runs.spec import ModelSpec, RunSpec
 from subtune.tasks.token_tasks import LONGEST_ANSWER, space_before_word
 from subtune.training.embeddings import COSINE_FACTOR
 
@@ -47,7 +47,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
         key: escape_control_characters(" ".join(str(text).split())) for key, text in names.items()
     }
     task, config = spec.tokens.data.task, read_model_config(pretrained)
-    is_fitted = isinstance(spec.recipe, FitRecipe)
+    is_fitted = spec.is_baseline
     head = choose_head(spec.model.pooling, task.of_kind.head, config["model_type"])
     averages = head == MEAN_CLASSIFICATION or is_fitted
     encodes = averages and not adapter

@@ -17,6 +17,7 @@ from transformers import AutoModel, PretrainedConfig
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout, new_directory
 from subtune.methods.added import Adapters, Lora, Peft, PeftSettings
+from subtune.methods.baselines import Estimator
 from subtune.methods.roles import is_added, is_classifier, is_norm
 from subtune.models.encoder import Encoder, load_spec_encoder, make_transformers_model
 from subtune.models.model_config import ADAPTER, SPEC, has_token_types, needs_single_eos_token
@@ -29,7 +30,7 @@ from subtune.models.model_files import (
 )
 from subtune.models.transformers_models import transposed_matrices
 from subtune.runs import records
-from subtune.runs.spec import FitRecipe, RunSpec
+from subtune.runs.spec import RunSpec
 from subtune.share.card import find_on_hub, model_card
 from subtune.share.predict import DEFAULT_MINUTES, run_to_export
 from subtune.tasks import TaskSpec
@@ -102,7 +103,7 @@ def export_model(
     with new_directory(target) as draft, silence_transformers():
         if adapter:
             _write_adapter(draft, layout, spec, delta, model)
-        elif isinstance(spec.recipe, FitRecipe):
+        elif spec.is_baseline:
             _write_encoder(draft, pretrained, model.config, {})
             bias, weight = (value for _, value in sorted(delta.items()))
             read, texts = pooled_tokens(spec.model, model), len(spec.tokens.data.task.text)
@@ -232,6 +233,11 @@ def _module_name(name: str, model: Encoder) -> str:
 
 def _require_exportable(layout: Layout, spec: RunSpec, adapter: bool) -> None:
     """Raise a `SubtuneError` for a run that cannot be exported, before its refit is trained."""
+    if isinstance(spec.selection, Estimator):
+        raise SubtuneError(
+            f"run {spec.id} fitted an estimator, which cannot be stored without pickle; "
+            "`subtune predict` fits it again"
+        )
     if spec.reads_texts:
         raise SubtuneError(
             f"run {spec.id} has no pretrained model to export; to fit its regression, use the code "

@@ -23,20 +23,26 @@ from subtune.data.load import read_examples, row_encoder
 from subtune.data.sources import files_version, make_columns, read_columns, task_reader
 from subtune.data.subsets import draw_rows, read_table_description
 from subtune.data.table_files import is_file, write_rows
+from subtune.methods.baselines import Estimator
 from subtune.methods.single_entries import ChosenEntries, read_mask_names
 from subtune.models.encoder import load_spec_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
-from subtune.runs.spec import FitRecipe, RunSpec
+from subtune.runs.spec import RunSpec
 from subtune.share import DEFAULT_MINUTES
 from subtune.steps.jobs import Job, run_job
 from subtune.steps.train import make_trainer
 from subtune.tasks import TaskSpec
-from subtune.tasks.examples import Examples
+from subtune.tasks.examples import Examples, Reads
 from subtune.tasks.sentences import TEXT_COLUMNS
 from subtune.tasks.task_kind import PlacedRow
 from subtune.training.checkpoints import Checkpoints
-from subtune.training.recorded_runs import predict_logits, pretrained_directory
+from subtune.training.estimators import FittedEstimator, fit_estimator
+from subtune.training.recorded_runs import (
+    find_tokens_read,
+    predict_logits,
+    pretrained_directory,
+)
 from subtune.training.tf_idf import TextRegression, fit_texts
 
 if TYPE_CHECKING:
@@ -290,7 +296,7 @@ def predict_rows(
     spec = records.read_spec(store, run)
     if spec.reads_texts:
         texts = [columns[name] for name in TEXT_COLUMNS if name in columns]
-        logits = fit_text_regression(layout, spec).predict_logits(texts)
+        logits = fit_text_baseline(layout, spec).predict_logits(texts)
         return pd.DataFrame(_format_predictions(task, logits))
     directory, tokens = Path(pretrained_directory(layout, spec)), spec.tokens
     encode = row_encoder(task, directory, tokens.max_length, tokens.doc_stride, tokens.apart)
@@ -298,9 +304,13 @@ def predict_rows(
     with hold_gpu(print_line):
         device = prepare_device(torch.get_num_threads())
         # No variable refers to the model after this block, so its GPU memory is freed.
-        examples, logits = predict_logits(
-            store, spec, load_spec_encoder(spec, str(directory)).to(device), split
-        )
+        model = load_spec_encoder(spec, str(directory)).to(device)
+        if isinstance(spec.selection, Estimator):
+            train = _read_training_set(layout, spec, find_tokens_read(spec, model))
+            examples = Examples(split, find_tokens_read(spec, model))
+            logits = fit_estimator(spec, train, model)[0].predict_logits(examples)
+        else:
+            examples, logits = predict_logits(store, spec, model, split)
     if kind.head == SEQUENCE_CLASSIFICATION:
         return pd.DataFrame(_format_predictions(task, logits))
     table = kind.prediction_table(examples, kind.predict(examples, logits))
@@ -311,12 +321,18 @@ def predict_rows(
     return pd.DataFrame({PREDICTION: tags})
 
 
-def fit_text_regression(layout: Layout, spec: RunSpec) -> TextRegression:
-    """Fit the regression of a TF-IDF run again, because records do not contain the regression."""
-    tokens, recipe = spec.tokens, spec.recipe
-    examples = read_examples(layout.tokens(tokens.key), layout.dataset(tokens.data.key))
-    assert isinstance(recipe, FitRecipe)
-    return fit_texts(Examples(examples["train"]), tokens.data.task, recipe, spec.seed)[0]
+def fit_text_baseline(layout: Layout, spec: RunSpec) -> TextRegression | FittedEstimator:
+    """Fit a baseline that reads texts again, because records do not contain it."""
+    train = _read_training_set(layout, spec)
+    if isinstance(spec.selection, Estimator):
+        return fit_estimator(spec, train, None)[0]
+    return fit_texts(train, spec.tokens.data.task, spec.fit_recipe, spec.seed)[0]
+
+
+def _read_training_set(layout: Layout, spec: RunSpec, reads: Reads = "first") -> Examples:
+    tokens = spec.tokens
+    texts = [layout.dataset(tokens.data.key)] if spec.reads_texts else []
+    return Examples(read_examples(layout.tokens(tokens.key), *texts)["train"], reads)
 
 
 def _format_predictions(task: TaskSpec, logits: np.ndarray) -> dict[str, Any]:

@@ -45,7 +45,6 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     from subtune.data.load import read_splits
     from subtune.models.encoder import load_spec_encoder
     from subtune.runs import records
-    from subtune.runs.spec import FitRecipe
     from subtune.training.recorded_runs import NO_PREDICTIONS, predict_test_rows
 
     store = Path(job.resources["store"])
@@ -56,7 +55,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
         runs = best.loc[best["task"] == name, "run"].unique()
         specs = [records.read_spec(store, run) for run in runs]
         # Regressions on texts or embeddings are left out, because they do not read these token ids.
-        specs = [spec for spec in specs if not isinstance(spec.recipe, FitRecipe)]
+        specs = [spec for spec in specs if not spec.is_baseline]
         if specs:
             model = load_spec_encoder(specs[0], job.inputs["model"]).to(prepare_device(threads))
             predicted.append(predict_test_rows(store, specs, model, read_splits(Path(tokens))))

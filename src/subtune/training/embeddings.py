@@ -83,12 +83,13 @@ def fit_embedding_regression(
     sets = train.row_sets[np.searchsorted(train.row_indices, train.row[first_texts])]
     choose = partial(_tune_regression, features, sets, task, recipe, seed)
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        fitted = fit_regression(choose, features, train.labels[first_texts], task.outputs)
-    weight, bias = (values.astype("f") for values in fitted)
+        found = fit_regression(choose, features, train.labels[first_texts], task.outputs)
+    weight, bias = (values.astype("f") for values in found)
     predict = partial(predict_embedded, model, weight, bias)
     logits = features @ weight.T + bias
-    result = evaluate_regression(
-        weight, bias, task, examples, first_texts, recipe, logits, predict, started
+    fitted = {"classifier.weight": weight, "classifier.bias": bias}
+    result = evaluate_baseline(
+        fitted, task, examples, first_texts, recipe, logits, predict, started
     )
     result.delta = dict(zip(result.changes, map(torch.from_numpy, (weight, bias)), strict=True))
     return result
@@ -98,12 +99,11 @@ def predict_embedded(
     model: Encoder, weight: np.ndarray, bias: np.ndarray, examples: Examples
 ) -> np.ndarray:
     """Compute the logits ``[n, o]`` of a regression on embeddings."""
-    return compute_features(model, examples, np.arange(len(examples))) @ weight.T + bias
+    return compute_all_features(model, examples) @ weight.T + bias
 
 
-def evaluate_regression(
-    weight: np.ndarray,
-    bias: np.ndarray,
+def evaluate_baseline(
+    fitted: Mapping[str, np.ndarray],
     task: TaskSpec,
     examples: Mapping[str, Examples],
     index: np.ndarray,
@@ -112,17 +112,18 @@ def evaluate_regression(
     predict: Callable[[Examples], np.ndarray],
     started: float,
 ) -> TrainingResult:
-    """Build the result of a regression: the training loss and the scores, with an empty delta.
+    """Build the result of a baseline: the training loss and the scores, with an empty delta.
 
     Args:
+        fitted: the fitted parameters by name, if they are counted.
         index: for each row of the training data, the index of one of its examples, ``[n]``.
         logits: the logits of the examples at ``index``, ``[n, o]``.
         predict: computes the logits of a split.
         started: the value of ``time.monotonic()`` when the run began.
     """
     train, weights = examples["train"], None
-    # If there are few rows, a class may be absent. The regression can still be fitted, but the loss
-    # is not weighted.
+    # If there are few rows, a class may be absent. A baseline can still be fitted, but the loss is
+    # not weighted.
     with contextlib.suppress(SubtuneError):
         weights = compute_label_weights(task, train, index, recipe)
     outputs, labels = torch.from_numpy(logits), torch.from_numpy(train.labels[index])
@@ -131,11 +132,15 @@ def evaluate_regression(
     splits = filter(examples.__contains__, task.evaluation)
     scores = score_splits(task, examples, {split: predict(examples[split]) for split in splits})
     result = TrainingResult()
-    result.trainable = weight.size + bias.size
-    fitted = {"classifier.weight": weight, "classifier.bias": bias}
+    result.trainable = sum(values.size for values in fitted.values())
     result.changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
     result.end_epoch(1, train_loss, time.monotonic() - started, scores)
     return result
+
+
+def compute_all_features(model: Encoder, examples: Examples) -> np.ndarray:
+    """Compute the features of all examples of a split, ``[n, f]``."""
+    return compute_features(model, examples, np.arange(len(examples)))
 
 
 def compute_features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from subtune.core.errors import SubtuneError, error_reason
 from subtune.core.process import is_out_of_memory
 from subtune.data.subsets import split_off_fold
 from subtune.methods.added import Adapters, Peft
+from subtune.methods.baselines import Estimator
 from subtune.methods.selection import Mask, WholeTensors
 from subtune.methods.single_entries import DiffPruning
 from subtune.models.dimensions import bytes_per_run
@@ -18,10 +19,10 @@ from subtune.models.encoder import Encoder, add_adapters, with_new_classifier
 from subtune.models.forward import compute_logits
 from subtune.models.operations import DropoutMasks
 from subtune.models.packing import pack_batch
-from subtune.runs.spec import FitRecipe, Fold, RunSpec
+from subtune.runs.spec import Fold, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import CPU_TRAINING_TOKENS, Examples
-from subtune.training import embeddings, tf_idf
+from subtune.training import embeddings, estimators, tf_idf
 from subtune.training.checkpoints import Checkpoints, CheckpointStore
 from subtune.training.diff_pruning import GateTraining
 from subtune.training.evaluation import (
@@ -223,9 +224,11 @@ def train_runs(
     for named in by_step.values():
         name, first = next(iter(named.items()))
         task, splits = first.tokens.data.task, _select_examples(first, examples, split_off)
-        if isinstance(first.recipe, FitRecipe):
-            settings = splits, task, first.recipe, first.seed
-            if first.reads_texts:
+        if first.is_baseline:
+            settings = splits, task, first.fit_recipe, first.seed
+            if isinstance(first.selection, Estimator):
+                result = estimators.fit_and_evaluate(model, splits, first)
+            elif first.reads_texts:
                 result = tf_idf.fit_tf_idf(*settings)
             else:
                 result = embeddings.fit_embedding_regression(model, *settings)

@@ -26,7 +26,7 @@ from subtune.methods.selection import Mask
 from subtune.models.encoder import Encoder
 from subtune.models.forward import compute_hidden_states
 from subtune.runs import records
-from subtune.runs.spec import FitRecipe, RunSpec
+from subtune.runs.spec import RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples, Reads
 from subtune.training.checkpoints import Checkpoints
@@ -70,7 +70,7 @@ def train_and_record(
     Raises:
         StoppedError: the job was asked to stop.
     """
-    reads = _tokens_read(specs[0], model)
+    reads = find_tokens_read(specs[0], model)
     splits = filter(tokens.__contains__, specs[0].tokens.data.task.labelled_splits)
     examples = {split: Examples(tokens[split], reads) for split in splits}
     missing = {spec.id: spec for spec in specs if not records.is_recorded(store, spec.id)}
@@ -96,12 +96,9 @@ def train_and_record(
         report(f"recorded {number}/{len(by_name)}: {spec.id}")
 
 
-def _tokens_read(spec: RunSpec, model: Encoder) -> Reads:
-    return (
-        pooled_tokens(spec.model, model)
-        if isinstance(spec.recipe, FitRecipe)
-        else model.tokens_read
-    )
+def find_tokens_read(spec: RunSpec, model: Encoder) -> Reads:
+    """Return the tokens whose hidden states a run reads."""
+    return pooled_tokens(spec.model, model) if spec.is_baseline else model.tokens_read
 
 
 def write_record(
@@ -232,7 +229,7 @@ def predict_logits(
     store: Path, spec: RunSpec, model: Encoder, split: datasets.Dataset
 ) -> tuple[Examples, np.ndarray]:
     """Return the examples of a split, and a recorded run's logits with one column per output."""
-    examples = Examples(split, _tokens_read(spec, model))
+    examples = Examples(split, find_tokens_read(spec, model))
     return examples, _compute_logits(spec, model, records.read_delta(store, spec.id), examples)
 
 
@@ -255,7 +252,7 @@ def with_delta(spec: RunSpec, model: Encoder, delta: Mapping[str, Any]) -> Encod
 def _compute_logits(
     spec: RunSpec, model: Encoder, delta: Mapping[str, Any], examples: Examples
 ) -> np.ndarray:
-    if isinstance(spec.recipe, FitRecipe):
+    if spec.is_baseline:
         # A regression on embeddings uses the pretrained model without changes.
         bias, weight = (np.asarray(values) for _, values in sorted(delta.items()))
         model = check_padding(model, [examples], compute_hidden_states)

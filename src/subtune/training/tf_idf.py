@@ -19,7 +19,7 @@ from subtune.tasks.examples import Examples
 from subtune.tasks.sentences import TEXT_COLUMNS
 from subtune.training.embeddings import (
     SOLVER_STEPS,
-    evaluate_regression,
+    evaluate_baseline,
     fit_regression,
     list_pair_features,
 )
@@ -49,26 +49,41 @@ Texts = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
-class TextRegression:
-    """A fitted regression on TF-IDF features.
+class TextFeatures:
+    """TF-IDF features, fitted to the texts of a training set.
 
     Attributes:
         vectorizer: the fitted vectorizer from scikit-learn.
         characters: the number of characters of a text that are read; None means all.
+    """
+
+    vectorizer: Any
+    characters: int | None
+
+    def transform(self, texts: Texts) -> Any:
+        """Compute the features ``[n, f]`` of texts."""
+        cut = [[text[: self.characters] for text in column] for column in texts]
+        return build_features([self.vectorizer.transform(column) for column in cut])
+
+
+@dataclass(frozen=True)
+class TextRegression:
+    """A fitted regression on TF-IDF features.
+
+    Attributes:
+        features: computes the features of texts.
         weight: the coefficients ``[f, k]``. A task with two classes has one regression.
         bias: the intercepts ``[k]``.
     """
 
     task: TaskSpec
-    vectorizer: Any
-    characters: int | None
+    features: TextFeatures
     weight: np.ndarray
     bias: np.ndarray
 
     def predict_logits(self, texts: Texts) -> np.ndarray:
         """Compute the logits ``[n, o]`` of texts; in a regression task, the predicted numbers."""
-        cut = [[text[: self.characters] for text in column] for column in texts]
-        return self.logits(build_features([self.vectorizer.transform(column) for column in cut]))
+        return self.logits(self.features.transform(texts))
 
     def logits(self, features: Any) -> np.ndarray:
         """Compute logits ``[n, o]`` from features ``[n, f]``."""
@@ -92,10 +107,9 @@ def fit_tf_idf(
     def predict(split: Examples) -> np.ndarray:
         return regression.predict_logits(read_text_columns(split, task))
 
-    weight, bias, logits = regression.weight, regression.bias, regression.logits(features)
-    return evaluate_regression(
-        weight, bias, task, examples, index, recipe, logits, predict, started
-    )
+    fitted = {"classifier.weight": regression.weight, "classifier.bias": regression.bias}
+    logits = regression.logits(features)
+    return evaluate_baseline(fitted, task, examples, index, recipe, logits, predict, started)
 
 
 def fit_texts(
@@ -105,28 +119,35 @@ def fit_texts(
     from sklearn.preprocessing import label_binarize
 
     index = draw_training_indices(train, recipe, np.random.default_rng(seed))
-    texts = [[column[row] for row in index] for column in read_text_columns(train, task)]
+    text_features, features = fit_text_features(read_text_columns(train, task, index))
     targets = train.labels[index]
     if task.labels is not None and targets.ndim == 1:
         # The regressions are one-vs-rest: their targets ``[n, k]`` are 0 and 1.
         targets = label_binarize(targets, classes=np.arange(task.outputs))
+    regression = _choose_solver(features, targets, task, recipe, seed)
+    weight, bias = fit_regression(lambda _: regression, features, targets, task.outputs)
+    weight = np.ascontiguousarray(weight.T)
+    return TextRegression(task, text_features, weight, bias), features, index
+
+
+def fit_text_features(texts: Texts) -> tuple[TextFeatures, Any]:
+    """Fit TF-IDF features to texts; return them and the features of the texts, ``[n, f]``."""
     characters = _find_cut([len(text) for column in texts for text in column])
     if characters is not None:
         log_line(f"TF-IDF: to save time, only {characters:,} characters of each text are read")
         texts = [[text[:characters] for text in column] for column in texts]
     vectorizer = make_vectorizer()
     vectors = vectorizer.fit_transform([text for column in texts for text in column])
-    starts = range(0, vectors.shape[0], len(index))
-    features = build_features([vectors[start : start + len(index)] for start in starts])
-    regression = _choose_solver(features, targets, task, recipe, seed)
-    weight, bias = fit_regression(lambda _: regression, features, targets, task.outputs)
-    weight = np.ascontiguousarray(weight.T)
-    return TextRegression(task, vectorizer, characters, weight, bias), features, index
+    rows = len(texts[0])
+    starts = range(0, vectors.shape[0], rows)
+    features = build_features([vectors[start : start + rows] for start in starts])
+    return TextFeatures(vectorizer, characters), features
 
 
-def read_text_columns(examples: Examples, task: TaskSpec) -> Texts:
-    """Return the texts of all examples, by column."""
-    return [examples.column(name) for name in TEXT_COLUMNS[: len(task.text)]]
+def read_text_columns(examples: Examples, task: TaskSpec, index: np.ndarray | None = None) -> Texts:
+    """Return the texts of all examples, or of those at ``index``, by column."""
+    columns = [examples.column(name) for name in TEXT_COLUMNS[: len(task.text)]]
+    return columns if index is None else [[column[row] for row in index] for column in columns]
 
 
 def make_vectorizer() -> Any:

@@ -32,8 +32,8 @@ def runs(scores, task="rte", fraction=1.0, scope=None):
     table = scored(*rows)
     trained = table["method"].map(lambda method: TRAINED.get(method, 50)) * table["fraction"]
     return table.assign(
-        # TF-IDF has no encoder.
-        encoder_size=(table["method"] != "tf-idf").astype(int),
+        # TF-IDF and constant predictions have no encoder.
+        encoder_size=(~table["method"].isin(["tf-idf", "constant"])).astype(int),
         trainable=trained.astype(int) + CLASSIFIER,
         classifier=CLASSIFIER,
         delta_bytes=4 * trained,
@@ -83,6 +83,11 @@ ANSWERS = {
         {"full": 0.9, "tf-idf": 0.9},
         *("train TF-IDF", "No fine-tuning is needed: TF-IDF scores 0.900 against 0.900"),
     ),
+    "no text matters": (
+        {"full": 0.5, "tf-idf": 0.51, "constant": 0.5},
+        "train Constant prediction",
+        "Nothing is learned: a constant prediction scores 0.500 against 0.500",
+    ),
     "a better floor": (
         *(FLOOR, "train Embeddings"),
         "No fine-tuning is needed: embeddings score 0.810 against 0.500",
@@ -99,6 +104,11 @@ def test_the_answer_is_the_smallest_method_within_the_margin(scores, decision, w
     row = answer_of(runs(scores))
     assert (f"{row['decision']} {row['method']}", row["answer"]) == (decision, f"{words} (> 99 %).")
     assert len(row["answer"].split()) <= 20
+
+
+def test_before_full_fine_tuning_nobody_says_that_nothing_is_learned():
+    row = answer_of(runs({"constant": 0.5, "tf-idf": 0.4, "embeddings": 0.5}))
+    assert row["answer"] == "Embeddings score best so far: 0.500."
 
 
 def test_a_method_that_is_unsure_is_named_with_the_seeds_that_would_tell():

@@ -141,15 +141,31 @@ def test_workers_may_have_to_wait_for_the_longest_job(workers, seconds):
 def test_a_comparison_plans_every_seed_and_search_of_the_methods_for_which_time_suffices():
     last = choices(2000, methods=DEFAULTS.methods)[-1]
     assert last.with_every_run.seeds == (0, 1, 2, 3, 4)
-    assert [*last.with_every_run.methods] == ["full", "layernorm", "embeddings", "tf-idf"]
+    assert [*last.with_every_run.methods] == [
+        "full",
+        "layernorm",
+        "embeddings",
+        "tf-idf",
+        "constant",
+    ]
     assert isinstance(last.with_every_run.methods["full"], SearchOfRates)
 
 
 def test_a_small_table_keeps_its_rows_and_a_sample_has_rows_of_each_class():
     assert {choice.rows for choice in choices(50)} == {50}
     rates = nearest_learning_rates(["full"], 384)
-    found = list_choices(10_000, 1000, (32,), {"a model": rates}, FIXED)
+    found = list_choices(10_000, 200, (32,), {"a model": rates}, FIXED)
     assert min(choice.rows for choice in found) == 1000
+
+
+def test_many_classes_are_trained_for_as_many_epochs_as_fewer_rows_of_few_classes():
+    rates = nearest_learning_rates(["full"], 384)
+    usual, many = (
+        list_choices(700, classes, (32,), {"a model": rates}, FIXED)[0].experiment
+        for classes in (10, 20)
+    )
+    assert (usual.epochs, usual.batch_size) == (6, 16)
+    assert (many.epochs, many.batch_size) == (10, 8)
 
 
 def test_no_fold_is_scored_twice():
@@ -178,7 +194,7 @@ def test_every_model_has_the_same_methods_in_each_choice():
         assert {*wide} - {"bitfit"} == {*small}
     assert (wide["full"], wide["layernorm"]) == ((2e-5,), (4e-4,))
     assert (small["full"], small["layernorm"]) == ((5e-5,), (4e-3,))
-    assert {len(c.experiment.all_methods) for c in found} == {7, 6, 5, 4}
+    assert {len(c.experiment.all_methods) for c in found} == {8, 7, 6, 5}
 
 
 def test_models_of_one_name_are_told_apart_in_any_order(tiny_bert, tmp_path):

@@ -75,7 +75,7 @@ MISTAKES = {
         ("E.by_task", {"rte": {"batch_sise": 16}}, ".rte.batch_sise",
          "one of learning_rates, batch_size, epochs, train_rows (did you mean"),
         ("selections.mine", {"parameters": ["**"], "wihtout": ["pooler.**"]}, ".wihtout",
-         "peft, adapter, diff_pruning, embeddings, tf_idf, without (did you mean 'without'?)"),
+         "embeddings, tf_idf, estimator, reads, settings, seeded, without (did you mean 'without"),
     ],
     "unknown name": [
         ("assumptions", {"pace_by_model": {"bort": {}}}, ".pace_by_model",

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from subtune.core.files import hash_files
 from subtune.core.ids import HashableModel
-from subtune.methods import METHODS, SELECTION, added, single_entries
+from subtune.methods import METHODS, SELECTION, added, baselines, single_entries
 from subtune.methods.selection import WholeTensors
 from subtune.runs import spec
 from subtune.tasks import TASKS, TaskSpec
@@ -34,7 +34,7 @@ FIXED_DEFAULTS: dict[type[HashableModel], dict[str, Any]] = {
     spec.MaskSpec: {"code": None, "seed": 0, "mask_version": 1},
     spec.Recipe: {"labels": "raw", "patience": None} | dict.fromkeys(OF_DATA),
     spec.Fold: {"partition": 0, "rows": None, "version": 1},
-    spec.FitRecipe: {"fit_version": 1} | dict.fromkeys(OF_DATA),
+    spec.FitRecipe: {"code": None, "fit_version": 1} | dict.fromkeys(OF_DATA),
     spec.RunSpec: {"recipe_version": 5},
     spec.SearchSpec: {"search_version": 1},
     spec.PlannedRun: {"search": None, "masks": (), "fraction": None, "scope": None},
@@ -56,9 +56,10 @@ FIXED_DEFAULTS: dict[type[HashableModel], dict[str, Any]] = {
         "learning_rate": None,
     },
     single_entries.DiffPruning: {},
-    added.RegressionSettings: {},
-    added.Embeddings: {},
-    added.TfIdf: {},
+    baselines.RegressionSettings: {},
+    baselines.Embeddings: {},
+    baselines.TfIdf: {},
+    baselines.Estimator: {"settings": (), "seeded": True},
     added.PeftSettings: {"fields_as_json": ()},
     added.Peft: {},
     single_entries.Ranked: {},

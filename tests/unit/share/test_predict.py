@@ -13,10 +13,12 @@ import pytest
 from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout
+from subtune.core.user_code import import_own_function
 from subtune.data.sources import files_version
 from subtune.data.subsets import WholeTable, write_table_description
 from subtune.data.table_files import read_rows, write_rows
 from subtune.methods import METHODS, SELECTION
+from subtune.methods.baselines import Estimator
 from subtune.runs import records
 from subtune.runs.spec import DataSpec, Fold
 from subtune.share import predict
@@ -32,8 +34,8 @@ from tests.helpers.records import (
     on_record,
     record,
     recorded,
+    recorded_baseline,
     recorded_embeddings,
-    recorded_tf_idf,
 )
 
 
@@ -107,7 +109,27 @@ def test_a_regression_on_embeddings_predicts_as_the_record_says(
 
 @pytest.mark.parametrize("task", ["sst2", "rte", "stsb"])
 def test_tf_idf_predicts_as_the_record_says(task, tmp_path, tiny_bert):
-    assert_as_recorded(tmp_path, recorded_tf_idf(tmp_path, tiny_bert, task))
+    assert_as_recorded(tmp_path, recorded_baseline(tmp_path, tiny_bert, task))
+
+
+@pytest.mark.parametrize("task", ["sst2", "rte"])
+@pytest.mark.parametrize("reads", ["tf-idf", "embeddings"])
+def test_an_estimator_predicts_as_the_record_says(reads, task, tmp_path, tiny_bert):
+    forest = {"estimator": "sklearn.ensemble.RandomForestClassifier", "reads": reads}
+    selection = Estimator.model_validate(forest)
+    assert_as_recorded(tmp_path, recorded_baseline(tmp_path, tiny_bert, task, selection=selection))
+
+
+def test_an_estimator_whose_code_has_changed_predicts_nothing(tmp_path, tiny_bert):
+    path = tmp_path / "models.py"
+    path.write_text("from sklearn.dummy import DummyClassifier\n")
+    selection = Estimator(estimator=f"{path}:DummyClassifier", reads="texts")
+    code = import_own_function(selection.estimator[0]).code_hash
+    spec = recorded_baseline(tmp_path, tiny_bert, selection=selection, code=code)
+    assert_as_recorded(tmp_path, spec)
+    path.write_text("from sklearn.dummy import DummyClassifier  # a comment\n")
+    with pytest.raises(SubtuneError, match=r"models.py:DummyClassifier has changed since"):
+        predicted_dev_rows(tmp_path, spec)
 
 
 @pytest.mark.parametrize("task", ["ud_ewt", "squad"])
@@ -305,7 +327,7 @@ def test_refits_and_predictions_hold_a_gpu_while_they_compute(
 
 
 def test_an_export_that_is_impossible_is_refused_before_the_refit(tmp_path, tiny_bert, capfd):
-    run = recorded_tf_idf(tmp_path, tiny_bert, fold=FOLDS[0]).id
+    run = recorded_baseline(tmp_path, tiny_bert, fold=FOLDS[0]).id
     capfd.readouterr()
     command = ["export", run, "--to", str(tmp_path / "out"), "--results", str(tmp_path)]
     assert cli.main(command) == 1

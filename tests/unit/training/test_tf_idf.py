@@ -161,7 +161,7 @@ def test_of_long_texts_the_first_characters_of_every_row_are_read(tiny_bert, tmp
     by_split = read(task, tiny_bert, tmp_path, rows)
     monkeypatch.setattr(tf_idf, "MOST_CHARACTERS", 60 * 8)
     regression, features, index = tf_idf.fit_texts(by_split["train"], task, FitRecipe(), SEED)
-    assert regression.characters == 8
+    assert regression.features.characters == 8
     assert features.shape[0] == len(index) == 60
     assert (predictions(task, by_split).argmax(1) == labels).all()
 

@@ -1,0 +1,210 @@
+"""Baselines, which fit an estimator of scikit-learn and train nothing in the pretrained model."""
+
+import itertools
+import json
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator
+
+from subtune.core.errors import SubtuneError
+from subtune.core.ids import HashableModel, canonical_json
+from subtune.core.user_code import (
+    OWN_FUNCTION,
+    describe_user_error,
+    import_own_function,
+    import_user_code,
+)
+from subtune.methods.selection import AbstractSelection, Entries, Mask, Shapes, TrainingCost
+
+# The method that always makes the same prediction.
+CONSTANT = "constant"
+
+
+def _read_places(given: Any) -> Any:
+    places = (given,) if isinstance(given, str) else given
+    if isinstance(places, list | tuple) and len(places) not in (1, 2):
+        raise ValueError("expected one estimator, or two: for classes, and for numbers")
+    return places
+
+
+def _read_settings(given: Any) -> Any:
+    if not isinstance(given, dict):
+        return given
+    try:
+        return tuple((str(name), canonical_json(given[name])) for name in sorted(given))
+    except (TypeError, ValueError):
+        expected = "expected only strings, finite numbers, true, false, null and lists"
+        raise ValueError(expected) from None
+
+
+Places = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_read_places, json_schema_input_type=str | list[str]),
+]
+Settings = Annotated[
+    tuple[tuple[str, str], ...],
+    BeforeValidator(_read_settings, json_schema_input_type=dict[str, Any]),
+]
+
+
+class Baseline(AbstractSelection):
+    """An estimator that scikit-learn fits. The pretrained model is not trained."""
+
+    usual_work = TrainingCost.NOTHING
+    reads_texts: ClassVar[bool] = False
+    """whether the texts themselves are read, without token ids and without a model"""
+
+    def select_encoder_entries(self, shapes: Shapes, seed: int, mask: Mask) -> Entries:
+        return {}
+
+
+class RegressionSettings(HashableModel):
+    """The settings of a regression. There are none."""
+
+
+class Embeddings(Baseline):
+    """A regression on embeddings of the frozen model (`subtune.training.embeddings`)."""
+
+    embeddings: RegressionSettings
+
+    def describe(self, names: Collection[str] | None = None) -> str:
+        return "nothing: logistic or ridge regression on frozen embeddings"
+
+
+class TfIdf(Baseline):
+    """A regression on TF-IDF features of words and characters (`subtune.training.tf_idf`)."""
+
+    reads_texts = True
+    tf_idf: RegressionSettings
+
+    def describe(self, names: Collection[str] | None = None) -> str:
+        return "nothing: logistic or ridge regression on TF-IDF of words and letters"
+
+
+class Estimator(Baseline):
+    """Any estimator that follows scikit-learn's conventions (`subtune.training.estimators`).
+
+    Attributes:
+        estimator: a class such as ``sklearn.naive_bayes.ComplementNB``, or a function without
+            arguments that returns an estimator, such as ``my_models.py:make``; or two of them, of
+            which the first predicts classes and the second numbers.
+        reads: what the estimator is fitted to: texts, or their TF-IDF features or embeddings.
+        settings: pairs of an argument of the class and its value, encoded as JSON.
+        seeded: whether the run's seed is used as ``random_state``.
+    """
+
+    estimator: Places
+    reads: Literal["texts", "tf-idf", "embeddings"]
+    settings: Settings = ()
+    seeded: bool = True
+
+    @property
+    def reads_texts(self) -> bool:  # type: ignore[override]
+        return self.reads != "embeddings"
+
+    @cached_property
+    def arguments(self) -> dict[str, Any]:
+        return {name: json.loads(value) for name, value in self.settings}
+
+    @cached_property
+    def json_types(self) -> dict[str, Any]:
+        settings = {"settings": self.arguments} if self.settings else {}
+        return super().json_types | {"estimator": [*self.estimator]} | settings
+
+    def place(self, has_numbers: bool) -> str:
+        """Return the place of the estimator for tasks with numbers, or with classes."""
+        return self.estimator[-1 if has_numbers else 0]
+
+    def describe(self, names: Collection[str] | None = None) -> str:
+        return f"nothing: {' or '.join(self.estimator)} on {self.reads}"
+
+
+def make_estimator(selection: Estimator, has_numbers: bool, seed: int | None) -> Any:
+    """Build an unfitted estimator, in which ``seed`` replaces each missing ``random_state``.
+
+    Raises:
+        SubtuneError: the estimator cannot be imported or built, or does not predict classes or, if
+            ``has_numbers``, numbers.
+    """
+    from sklearn.base import is_classifier, is_regressor
+
+    place = selection.place(has_numbers)
+    make: Any
+    if OWN_FUNCTION.fullmatch(place):
+        make = import_own_function(place).function
+    else:
+        module, _, name = place.rpartition(".")
+        make = getattr(import_user_code(module), name, None) if module else None
+        if not callable(make):
+            raise SubtuneError(
+                f"found {place!r}, expected a class such as sklearn.naive_bayes.ComplementNB, or a "
+                "function such as my_models.py:make"
+            )
+    with locate_user_errors(place):
+        estimator = make(**selection.arguments)
+        kind = type(estimator).__name__
+        for name in ("fit", "predict", "get_params"):
+            if not hasattr(estimator, name):
+                raise SubtuneError(f"found {kind}, which has no method {name!r}")
+        if not (is_regressor if has_numbers else is_classifier)(estimator):
+            raise SubtuneError(
+                f"found {kind}, expected an estimator that predicts "
+                f"{'numbers' if has_numbers else 'classes'}; a list of two has one for classes, "
+                "and one for numbers"
+            )
+        if seed is not None:
+            set_missing(estimator, "random_state", seed)
+    return estimator
+
+
+def describe_estimator(estimator: Any) -> dict[str, Any]:
+    """Return the settings of a baseline that fits a copy of an estimator to embeddings.
+
+    Raises:
+        SubtuneError: the estimator cannot be described by a class and JSON values.
+    """
+    from sklearn.base import is_classifier
+
+    if isinstance(estimator, type):
+        name = estimator.__name__
+        raise SubtuneError(f"found the class {name}, expected an estimator such as {name}()")
+    kind = type(estimator)
+    # Names such as ``sklearn.ensemble._forest`` are private.
+    parts = itertools.takewhile(lambda part: not part.startswith("_"), kind.__module__.split("."))
+    settings: dict[str, Any] = {"estimator": f"{'.'.join(parts)}.{kind.__qualname__}"}
+    try:
+        usual = kind().get_params(deep=False)
+        changed = {n: v for n, v in estimator.get_params(deep=False).items() if v != usual[n]}
+        settings |= {"reads": "embeddings", "settings": changed}
+        described = Estimator.model_validate(settings)
+        if type(make_estimator(described, not is_classifier(estimator), None)) is kind:
+            return settings
+    except (Exception, SystemExit):  # any class may raise anything
+        pass
+    raise SubtuneError(
+        f"found an estimator of type {kind.__name__} that cannot be written to a configuration; "
+        "write a function that returns it, and pass its place, such as {'estimator': "
+        "'my_models.py:make', 'reads': 'embeddings'}"
+    )
+
+
+def set_missing(estimator: Any, name: str, value: Any) -> bool:
+    """Set a parameter of an estimator and of its parts where it is None; return if there is any."""
+    found = estimator.get_params()
+    names = [key for key in found if key == name or key.endswith(f"__{name}")]
+    estimator.set_params(**{key: value for key in names if found[key] is None})
+    return bool(names)
+
+
+@contextmanager
+def locate_user_errors(place: str) -> Iterator[None]:
+    """Convert any exception of the code at ``place`` to a `SubtuneError` that begins with it."""
+    own = Path(place.rpartition(":")[0]) if OWN_FUNCTION.fullmatch(place) else None
+    try:
+        yield
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        raise SubtuneError(f"{place}: {describe_user_error(error, own)}") from error
