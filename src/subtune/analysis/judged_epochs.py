@@ -108,16 +108,20 @@ def make_masked_metric(task: TaskSpec, metric: str, table: pd.DataFrame) -> Call
 
     Without a mask, the metric is computed over all predictions.
     """
+    kind = task.of_kind
+    if not kind.is_built_in_metric(metric):
+        one = task.replace(metrics=(metric,))
+        return lambda mask=None: kind.score(one, table if mask is None else table[mask])[metric]
     predicted, expected = (
         # A mask cannot index a list.
         pd.Series(units, dtype=object).to_numpy() if isinstance(units, list) else np.asarray(units)
-        for units in task.of_kind.metric_inputs(table)
+        for units in kind.metric_inputs(table)
     )
 
     def compute(mask: np.ndarray | None = None) -> float:
         selected = np.full(len(table), True) if mask is None else mask
         units = predicted[selected], expected[selected]
-        return metrics.compute_metrics(task.of_kind.value_type, [metric], *units)[metric]
+        return metrics.compute_metrics(kind.value_type, [metric], *units)[metric]
 
     return compute
 

@@ -276,8 +276,9 @@ def require_scores_of_predictions(
         recorded = records.read_epochs(store, run)[outcome["best_epoch"] - 1]
         for split in task.evaluation:
             of_split = predictions[predictions["split"] == split]
-            predicted, references = task.of_kind.metric_inputs(of_split)
-            scores = compute(task.of_kind.value_type, task.metrics, predicted, references)
+            kind, inputs = task.of_kind, task.of_kind.metric_inputs(of_split)
+            built_in = [name for name in task.metrics if kind.is_built_in_metric(name)]
+            scores = kind.score(task, of_split) | compute(kind.value_type, built_in, *inputs)
             for name, again in scores.items():
                 on_record = recorded[f"{split}/{name}"]
                 if not abs(on_record - again) <= SCORE_TOLERANCE:

@@ -30,6 +30,7 @@ from subtune.methods.selection import require_whole
 from subtune.methods.single_entries import RankedEntries, Scope
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS, Task
+from subtune.tasks.metrics import is_scorer
 from subtune.tasks.task_kind import KINDS
 
 # Headings in score tables, which cannot be task titles.
@@ -64,6 +65,9 @@ def _list_problems(config: Config) -> Iterator[str]:
             yield f"tasks.{name}.files: found {found}, expected a different file for each split"
         try:
             tasks[name] = definition.task(name)
+            yield from _check_scorers(tasks[name])
+        except SubtuneError as error:
+            yield f"tasks.{name}.metrics: {error}"
         except ValidationError as error:
             yield f"tasks.{name}.{describe_pydantic_error(error.errors()[0])}"
         yield from _check_predictions(config, name)
@@ -90,6 +94,8 @@ def _list_problems(config: Config) -> Iterator[str]:
                 f"{path}.{key}: {format_allowed(n, known)}" for n in names if n not in known
             )
         known_tasks = [tasks[task] for task in experiment.tasks if task in tasks]
+        if experiment.margin >= 1 and not any(is_scorer(t.metrics[0]) for t in known_tasks):
+            yield f"{path}.margin: found {experiment.margin:g}, expected less than 1"
         yield from _check_tasks(config, path, known_tasks)
         yield from _check_methods(config, path, experiment)
         yield from _check_baselines(config, experiment, known_tasks)
@@ -97,6 +103,20 @@ def _list_problems(config: Config) -> Iterator[str]:
             yield from _check_fractions(config, path, experiment)
         if experiment.folds:
             yield from _check_folds(config, path, experiment)
+
+
+def _check_scorers(task: Task) -> Iterator[str]:
+    """Yield an error message for each scorer of a task that cannot be used."""
+    scorers = [name for name in task.metrics if is_scorer(name)]
+    # A plan for other machines does not need scikit-learn.
+    if scorers and find_spec("sklearn"):
+        from subtune.tasks.scorers import check_scorer
+
+        for name in scorers:
+            try:
+                check_scorer(name, task.outputs)
+            except SubtuneError as error:
+                yield f"tasks.{task.name}.{error}"
 
 
 def _check_predictions(config: Config, task: str) -> Iterator[str]:

@@ -267,7 +267,7 @@ class Experiment(Section):
     patience: Count | None = None
     """early stopping: a run ends after this number of epochs without a better score. Default: no
     early stopping"""
-    margin: float = Field(default=MARGIN, gt=0, lt=1)
+    margin: float = Field(default=MARGIN, gt=0)
     """largest acceptable drop in score relative to full fine-tuning. The answer is the smallest
     method within this margin"""
     precision: Precision = "fp32"

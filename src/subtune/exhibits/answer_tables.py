@@ -32,7 +32,7 @@ from subtune.exhibits.output import (
 )
 from subtune.methods import FULL, method_title
 from subtune.methods.baselines import CONSTANT
-from subtune.tasks.metrics import TITLES
+from subtune.tasks.metrics import metric_title
 
 CHOSEN_BY_OTHERS = "Each example is scored at an epoch that was chosen on other examples."
 ON_SAME_EXAMPLES = "Epochs and learning rates were chosen on the dev examples that are scored here."
@@ -169,7 +169,7 @@ def loss_table(
     line = "; ".join(f"({letter}) {text}" for text, letter in letters.items())
     notes = [f"Marks: {line}."] if letters else []
     if methods["metric"].nunique() == 1:
-        notes.insert(0, f"Score: {TITLES[methods['metric'].iloc[0]]}.")
+        notes.insert(0, f"Score: {metric_title(methods['metric'].iloc[0])}.")
     return (table if letters else table.drop(columns="marks")), " ".join(notes)
 
 

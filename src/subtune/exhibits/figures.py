@@ -22,7 +22,7 @@ from subtune.exhibits.output import (
 )
 from subtune.exhibits.score_tables import AVERAGE
 from subtune.methods import method_title
-from subtune.tasks.metrics import TITLES
+from subtune.tasks.metrics import metric_title
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -146,7 +146,7 @@ def plot_with_band(
 def label_panel(panel: "Axes", title: str, metric: str, model: str | None = None) -> None:
     """Set the title and the y label of a panel, and draw its grid."""
     panel.set_title(f"{title} ({model})" if model else title)
-    panel.set_ylabel(TITLES[metric], fontsize=7)
+    panel.set_ylabel(metric_title(metric), fontsize=7)
     panel.grid(color="0.9")
     panel.tick_params(labelsize=6)
 

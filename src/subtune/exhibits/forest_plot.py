@@ -10,7 +10,7 @@ import pandas as pd
 from subtune.analysis.candidates import FROM_SMALLEST, QUESTION, sort_methods
 from subtune.analysis.chosen_runs import title_with_mask
 from subtune.exhibits.output import EMPTY, Figure, empty_figure, format_with_unit, new_figure
-from subtune.tasks.metrics import TITLES
+from subtune.tasks.metrics import metric_title
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -81,7 +81,7 @@ def draw_forest_plot(
         for (task, model, rows), panel in zip(line, panels, strict=False):
             title = task_titles[task] + (f", {model}" if has_models else "")
             panel.set_title(_wrap(title, letters), fontweight="bold")
-            metric = _wrap(TITLES[rows["metric"].iloc[0]], letters)
+            metric = _wrap(metric_title(rows["metric"].iloc[0]), letters)
             panel.set_xlabel(metric, fontsize=SMALL_FONT_POINTS)
             _draw_panel(panel, rows, list(chosen["name"]))
             panel.set_xticks(_choose_ticks(panel.get_xlim(), most=max(2, letters // 8)))

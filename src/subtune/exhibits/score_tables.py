@@ -21,7 +21,7 @@ from subtune.exhibits.output import (
 )
 from subtune.methods import FULL, method_title
 from subtune.tasks import TASKS
-from subtune.tasks.metrics import TITLES
+from subtune.tasks.metrics import metric_title
 from subtune.tasks.task import list_score_columns
 
 # The metric's name in table rows that contain a mean over tasks.
@@ -308,7 +308,7 @@ def scores_by_train_size_table(
         for (model, metric), scores in column_scores.groupby(["model", "metric"], sort=False):
             for rows, same in scores.groupby("train_rows"):
                 values = [same.loc[same["method"] == method, "value"] for method in methods]
-                about = [model, title, TITLES[str(metric)], f"{rows:,}"]
+                about = [model, title, metric_title(str(metric)), f"{rows:,}"]
                 cells.append([*about, *map(format_scores, values)])
     titles = [method_title(method) for method in methods]
     table = pd.DataFrame(cells, columns=["model", "task", "metric", "training rows", *titles])

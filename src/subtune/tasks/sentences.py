@@ -256,6 +256,7 @@ class Classification(Sentences):
 
     name = "classification"
     metrics = tuple(METRICS["classes"])
+    has_scorers = True
     problem_type = "single_label_classification"
     label_type = "int32"
 
@@ -274,6 +275,7 @@ class Regression(Sentences):
 
     name = "regression"
     metrics = tuple(METRICS["numbers"])
+    has_scorers = True
     value_type = "numbers"
     outputs = 1
     problem_type = "regression"

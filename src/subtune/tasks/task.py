@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from subtune.core.files import read_package_yaml
+from subtune.core.files import hash_text, read_package_yaml
 from subtune.core.ids import HashableModel
-from subtune.tasks.metrics import TITLES
+from subtune.core.user_code import OWN_FUNCTION, import_own_function
+from subtune.tasks.metrics import metric_title
 from subtune.tasks.sentences import Classification, MultiLabel, Regression
 from subtune.tasks.task_kind import KINDS, TaskSpec
 from subtune.tasks.token_tasks import Span, TokenClassification
@@ -91,11 +92,12 @@ class Task(TaskSpec):
 
     def spec(self) -> TaskSpec:
         """Return the fields of the task that affect results."""
-        return TaskSpec(**{name: getattr(self, name) for name in TaskSpec.model_fields})
+        fields = {name: getattr(self, name) for name in TaskSpec.model_fields}
+        return TaskSpec(**fields | {"metric_code": hash_own_metrics(self.metrics)})
 
     def metric_titles(self) -> dict[str, str]:
         """Map metrics to titles. For user-defined tasks, that of F1 names the positive label."""
-        titles = {metric: TITLES[metric] for metric in self.metrics}
+        titles = {metric: metric_title(metric) for metric in self.metrics}
         if self.labels and "f1" in titles and self.name not in TASKS:
             titles["f1"] += f' of "{self.labels[-1]}"'
         return titles
@@ -106,6 +108,12 @@ class Task(TaskSpec):
             return [(self.evaluation[0], self.title)]
         short = {"validation_matched": "m", "validation_mismatched": "mm"}
         return [(split, f"{self.title}-{short.get(split, split)}") for split in self.evaluation]
+
+
+def hash_own_metrics(names: Sequence[str]) -> str | None:
+    """Hash the code of the user's own metrics among ``names``; None if there are none."""
+    own = [name for name in names if OWN_FUNCTION.fullmatch(name)]
+    return hash_text(" ".join(import_own_function(name).code_hash for name in own)) if own else None
 
 
 TASKS: dict[str, Task] = {

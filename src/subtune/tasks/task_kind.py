@@ -75,6 +75,7 @@ class TaskSpec(HashableModel):
         encoding: the encoding of text files; None means UTF-8 or UTF-16.
         sheet: the sheet of Excel files; None means the first.
         group: the column with the group of a row, such as its author. Folds do not split groups.
+        metric_code: the hash of the user's own metrics; None if there are none.
     """
 
     name: str
@@ -91,6 +92,7 @@ class TaskSpec(HashableModel):
     encoding: str | None = None
     sheet: str | None = None
     group: str | None = None
+    metric_code: str | None = None
 
     @property
     def of_kind(self) -> TaskKind:
@@ -122,7 +124,8 @@ class TaskSpec(HashableModel):
         words = "label words" if kind.has_label_words else "none"
         each = f"one column or one for each of {self.outputs} labels"
         number = "1 or 2 columns" if 2 in kind.text_columns else "1 column"
-        has_metrics = bool(self.metrics) and {*self.metrics} <= {*kind.metrics}
+        scorers = {name for name in self.metrics if kind.has_scorers and metrics.is_scorer(name)}
+        has_metrics = bool(self.metrics) and {*self.metrics} <= {*kind.metrics} | scorers
         known = f"metrics for {kind.name!r} tasks: {', '.join(kind.metrics)}"
         rules = [
             ("labels", kind.has_label_words == (self.labels is not None), words),
@@ -163,6 +166,7 @@ class TaskKind(ABC):
         head: the type of the head, a name in `subtune.models.families`.
         problem_type: the ``problem_type`` of exported models in transformers.
         overlaps: true if long rows are cut into overlapping examples.
+        has_scorers: true if metrics can also be scorers of scikit-learn.
     """
 
     name: str
@@ -178,6 +182,7 @@ class TaskKind(ABC):
     head: str
     problem_type: str | None = None
     overlaps: bool = False
+    has_scorers: bool = False
 
     @property
     def has_label_words(self) -> bool:
@@ -204,7 +209,8 @@ class TaskKind(ABC):
         self, task: TaskSpec, split: str, path: Path, columns: Columns
     ) -> None:
         """Check that a split has two different labels, if training or a metric requires them."""
-        if split != "train" and metrics.COEFFICIENTS.isdisjoint(task.metrics):
+        needing = metrics.COEFFICIENTS | {*filter(metrics.is_scorer, task.metrics)}
+        if split != "train" and needing.isdisjoint(task.metrics):
             return
         labels = set(np.hstack(columns["label"]).tolist())
         if self.labels_are and split in task.labelled_splits and len(labels) == 1:
@@ -279,7 +285,20 @@ class TaskKind(ABC):
 
     def score(self, task: TaskSpec, table: pd.DataFrame) -> dict[str, float]:
         """Compute the metrics of the task from a table that `prediction_table` has built."""
-        return metrics.compute_metrics(self.value_type, task.metrics, *self.metric_inputs(table))
+        built_in = [name for name in task.metrics if self.is_built_in_metric(name)]
+        scores = metrics.compute_metrics(self.value_type, built_in, *self.metric_inputs(table))
+        if len(built_in) < len(task.metrics):
+            # Importing scikit-learn takes a second.
+            from subtune.tasks.scorers import compute_score
+
+            logits, labels = table.filter(like="logit_").to_numpy(), table["label"].to_numpy()
+            scored = (name for name in task.metrics if name not in built_in)
+            scores |= {name: compute_score(name, logits, labels) for name in scored}
+        return {name: scores[name] for name in task.metrics}
+
+    def is_built_in_metric(self, name: str) -> bool:
+        """Return whether a metric of a task is built in, and no scorer."""
+        return name in metrics.METRICS[self.value_type]
 
 
 def require_weightable_labels(task: TaskSpec, counts: np.ndarray, labels: int) -> None:

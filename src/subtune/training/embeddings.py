@@ -257,6 +257,8 @@ def _tune_regression(
     value_type, several = kind.value_type, kind.has_label_columns
     if several:
         value_type, first = "classes", "accuracy" if first == "accuracy" else "f1"
+    elif not kind.is_built_in_metric(first):
+        first = kind.metrics[0]
 
     def make(steps: int, **penalty: float) -> Any:
         if kind.has_numbers:

@@ -26,7 +26,7 @@ NUMBER = dict.fromkeys(("as_many_as", "count", "share"))
 FIXED_DEFAULTS: dict[type[HashableModel], dict[str, Any]] = {
     spec.ModelSpec: {"repository": None, "pooling": None, "initial_classifier": "normal"},
     TaskSpec: {"label": "label", "evaluation": ("validation",)}
-    | dict.fromkeys(("labels", "encoding", "sheet", "group")),
+    | dict.fromkeys(("labels", "encoding", "sheet", "group", "metric_code")),
     spec.DataSpec: {"data_version": 1},
     spec.TokensSpec: {"doc_stride": None, "apart": False, "tokens_version": 1},
     spec.FisherSpec: {"seed": 0, "labels": "raw", "fisher_version": 1}

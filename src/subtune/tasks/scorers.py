@@ -1,0 +1,105 @@
+"""Scorers of scikit-learn, and the user's own, as metrics of recorded logits.
+
+A scorer is a function of an estimator, its input and the labels. Larger scores are better, so the
+names of errors begin with ``neg_``. Shapes: ``n`` examples, ``o`` outputs.
+"""
+
+import inspect
+import warnings
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import get_scorer, get_scorer_names, log_loss, make_scorer
+
+from subtune.core.errors import SubtuneError, format_allowed, locate_errors
+from subtune.core.user_code import OWN_FUNCTION, describe_user_error, import_own_function
+
+LOG_LOSS = "neg_log_loss"
+
+
+class RecordedClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier whose predictions are known. Its input are the numbers of examples."""
+
+    def __init__(self, logits: np.ndarray):
+        self.logits = logits
+        self.classes_ = np.arange(logits.shape[1])
+
+    def predict(self, examples: np.ndarray) -> np.ndarray:
+        """Return the predicted classes ``[n]``."""
+        return self.logits[examples].argmax(axis=1)
+
+    def predict_proba(self, examples: np.ndarray) -> np.ndarray:
+        """Return the probabilities of all classes ``[n, o]``."""
+        return softmax(self.logits[examples].astype(float), axis=1)
+
+
+class RecordedRegressor(RegressorMixin, BaseEstimator):
+    """A regressor whose predictions are known. Its input are the numbers of examples."""
+
+    def __init__(self, logits: np.ndarray):
+        self.logits = logits
+
+    def predict(self, examples: np.ndarray) -> np.ndarray:
+        """Return the predicted numbers ``[n]``."""
+        return self.logits[examples, 0].astype(float)
+
+
+@cache
+def find_scorer(name: str) -> Any:
+    """Find a scorer of scikit-learn by its name, or one in a file, such as ``my_metrics.py:cost``.
+
+    Raises:
+        SubtuneError: there is no such scorer, its code cannot be imported, or it has no direction.
+    """
+    if not OWN_FUNCTION.fullmatch(name):
+        if name not in get_scorer_names():
+            raise SubtuneError(format_allowed(name, get_scorer_names()))
+        return get_scorer(name)
+    scorer = import_own_function(name).function
+    if len(inspect.signature(scorer).parameters) < 3:
+        function = name.rpartition(":")[2]
+        raise SubtuneError(
+            f"{name}: found a function without a direction, expected a scorer, such as "
+            f"make_scorer({function}, greater_is_better=False) of sklearn.metrics"
+        )
+    return scorer
+
+
+def compute_score(name: str, logits: np.ndarray, labels: np.ndarray) -> float:
+    """Compute a scorer's score from logits ``[n, o]`` and labels ``[n]``.
+
+    With one output, the logits are predicted numbers. The score is NaN if the scorer fails on these
+    examples, for example because some classes are missing.
+    """
+    try:
+        return _call_scorer(name, logits, labels)
+    except SubtuneError:
+        return np.nan
+
+
+def check_scorer(name: str, outputs: int) -> None:
+    """Raise a `SubtuneError` if a scorer does not exist, or fails on a few examples."""
+    with locate_errors("metrics"):
+        labels = np.repeat(np.arange(max(outputs, 2)), 4)
+        logits = np.random.default_rng(0).normal(size=(len(labels), outputs))
+        if not np.isfinite(_call_scorer(name, logits, labels)):
+            raise SubtuneError(f"{name}: found a score that is not a finite number")
+
+
+def _call_scorer(name: str, logits: np.ndarray, labels: np.ndarray) -> float:
+    scorer, outputs = find_scorer(name), logits.shape[1]
+    estimator = RecordedRegressor(logits) if outputs == 1 else RecordedClassifier(logits)
+    if name == LOG_LOSS:
+        # A class may be missing in the labels.
+        known = {"labels": range(outputs)}
+        scorer = make_scorer(
+            log_loss, greater_is_better=False, response_method="predict_proba", **known
+        )
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return float(scorer(estimator, np.arange(len(logits)), labels))
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        raise SubtuneError(f"{name}: {describe_user_error(error, None)}") from error
