@@ -241,6 +241,22 @@ def params(
         print(*parameter_lines(counts), sep="\n")
 
 
+@_command("check examples/my_rules.py:gem")
+def check(place: str, /) -> None:
+    """Check a ranking, an estimator or a metric of your own, before you use it in an experiment.
+
+    Args:
+        place: the ranking, estimator or metric, as in a configuration
+    """
+    from subtune.config.code_checks import check_code
+
+    found = [*check_code(place)]
+    for name, result in found:
+        print(f"{name}: {result}")
+    if any(each.result.startswith("failed") for each in found):
+        raise SubtuneError(f"{place}: not all checks passed")
+
+
 @_command("plan config.yaml")
 def plan(config: Path = Path("config.yaml"), /, *, json: bool = False) -> None:
     """Check a configuration, and estimate its runs, jobs, training time and disk space.

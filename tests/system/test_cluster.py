@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+import pandas as pd
 import psutil
 import pytest
 import yaml
@@ -127,7 +128,7 @@ def assert_same_results(project: Project | Submitted, reference: Project) -> Non
         for path in (expected / "runs" / run).iterdir():
             if path.name not in ("history.csv", "provenance.json", "checksums.json"):
                 assert (found / "runs" / run / path.name).read_bytes() == path.read_bytes()
-    assert not list((found / "checkpoints").iterdir())
+    assert not list((found / "checkpoints").glob("*"))
 
 
 def assert_goes_on(submitted: Submitted, step: int, reference: Project) -> None:
@@ -260,6 +261,36 @@ def test_the_demo_at_reduced_size_gives_the_tables_of_a_laptop(slurm, submit, tm
     # One job per task for token ids, one per task for Fisher information, and one per sweep.
     sweeps = list((on_slurm.directory / "results/sweeps").glob("*.csv"))
     assert text.count("has been submitted") == 2 * len(tasks) + len(sweeps)
+
+
+@pytest.mark.nightly
+def test_code_of_the_user_runs_on_slurm_as_on_a_laptop(slurm, submit, tmp_path, tiny_bert):
+    laptop, on_slurm = (Project(tmp_path / name, tiny_bert) for name in ("laptop", "on-slurm"))
+    for project in (laptop, on_slurm):
+        for name in ("my_rules.py", "my_models.py", "my_metrics.py"):
+            shutil.copy(ROOT / "examples" / name, project.directory)
+    methods = {"full": [1e-3], "gem": [1e-2], "own": None, "trees": None}
+    config = laptop.changed(methods=methods, fractions=None, folds=2, seeds=[0, 1])
+    task = config["tasks"][TASK]
+    del task["files"]["validation"]
+    task["metrics"] = ["accuracy", "my_metrics.py:cost"]
+    matrices = ["encoder.layer.**.dense.weight"]
+    config["selections"] = {"gem": {"top": {"share": 0.1, "by": "my_rules.py:gem", "of": matrices}}}
+    config["baselines"] = {
+        "own": {"estimator": "my_models.py:make", "reads": "texts"},
+        "trees": {"estimator": "sklearn.tree.DecisionTreeClassifier", "reads": "embeddings"},
+    }
+    on_slurm.config = config
+    submitted = submit(on_slurm, targets=())
+    laptop.run(config)
+    submitted.wait()
+    assert_same_results(submitted, laptop)
+    summary = "results/experiments/layernorm/summary.csv"
+    found, expected = (
+        pd.read_csv(one.directory / summary).drop(columns="seconds") for one in (on_slurm, laptop)
+    )
+    pd.testing.assert_frame_equal(found, expected)
+    assert {"gem", "own", "trees"} <= {*found["method"]}
 
 
 REFUSALS = {

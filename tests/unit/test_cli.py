@@ -15,7 +15,8 @@ from subtune.comparison import Options
 from tests.helpers.messages import assert_message, refused
 
 COMMANDS = [
-    *("compare", "run", "init", "look", "params", "plan", "runs", "verify", "export", "predict"),
+    *("compare", "run", "init", "look", "params", "check", "plan", "runs", "verify", "export"),
+    "predict",
 ]
 
 

@@ -20,7 +20,7 @@ from subtune.core.user_code import OWN_FUNCTION, describe_user_error, import_own
 LOG_LOSS = "neg_log_loss"
 
 
-class RecordedClassifier(ClassifierMixin, BaseEstimator):
+class _RecordedClassifier(ClassifierMixin, BaseEstimator):
     """A classifier whose predictions are known. Its input are the numbers of examples."""
 
     def __init__(self, logits: np.ndarray):
@@ -36,7 +36,7 @@ class RecordedClassifier(ClassifierMixin, BaseEstimator):
         return softmax(self.logits[examples].astype(float), axis=1)
 
 
-class RecordedRegressor(RegressorMixin, BaseEstimator):
+class _RecordedRegressor(RegressorMixin, BaseEstimator):
     """A regressor whose predictions are known. Its input are the numbers of examples."""
 
     def __init__(self, logits: np.ndarray):
@@ -91,7 +91,7 @@ def check_scorer(name: str, outputs: int) -> None:
 
 def _call_scorer(name: str, logits: np.ndarray, labels: np.ndarray) -> float:
     scorer, outputs = find_scorer(name), logits.shape[1]
-    estimator = RecordedRegressor(logits) if outputs == 1 else RecordedClassifier(logits)
+    estimator = _RecordedRegressor(logits) if outputs == 1 else _RecordedClassifier(logits)
     if name == LOG_LOSS:
         # A class may be missing in the labels.
         known = {"labels": range(outputs)}

@@ -1,0 +1,239 @@
+"""Checks of the user's own rules, estimators and scorers, before they are used in an experiment."""
+
+import inspect
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subtune.core.errors import SubtuneError, error_reason, locate_errors
+from subtune.core.files import hash_bytes
+from subtune.core.user_code import OWN_FUNCTION, import_own_function
+from subtune.methods.baselines import Estimator, make_estimator
+from subtune.methods.rules import ALLOWED, BUILT_IN, OF_TENSOR, Rule, find_rule, score_entries
+
+# The shapes of the tensors on which rules are called: vectors, and matrices of two forms.
+TENSORS = {"a.weight": (16, 8), "a.bias": (16,), "b.weight": (8, 16), "b.bias": (8,), "norm": (8,)}
+# The shape of the largest matrix of BERT base.
+LARGEST_MATRIX = (3072, 768)
+TEXTS_TRIED = (
+    "good film",
+    "bad film",
+    "a long dull story",
+    "a short warm story",
+    "not bad",
+    "so good",
+)
+# Calls the function of this module with a name in another process, where hashes of strings differ.
+COMMAND = "from subtune.config import code_checks as c; import sys; print(c.{}(*sys.argv[1:]))"
+
+
+class Check(NamedTuple):
+    """The name of a check, and its result: ``passed``, ``failed: …`` or ``skipped: …``."""
+
+    name: str
+    result: str
+
+
+def check_code(place: str) -> Iterator[Check]:
+    """Check a rule, an estimator or a scorer, and yield the result of each check.
+
+    Args:
+        place: the value of ``by``, ``estimator`` or ``metrics`` in a configuration.
+
+    Raises:
+        SubtuneError: the code cannot be imported, or is none of the three.
+    """
+    kind = find_kind(place)
+    yield Check("kind", f"passed: {kind}")
+    yield from {"ranking": _try_ranking, "baseline": _try_estimator, "metric": _try_metric}[kind](
+        place
+    )
+
+
+def find_kind(place: str) -> str:
+    """Return ``ranking``, ``baseline`` or ``metric``, depending on a function's arguments."""
+    from sklearn.metrics import get_scorer_names
+
+    if place in BUILT_IN:
+        return "ranking"
+    if place in get_scorer_names():
+        return "metric"
+    if not OWN_FUNCTION.fullmatch(place):
+        return "baseline"
+    function = import_own_function(place).function
+    parameters = inspect.signature(function).parameters.values()
+    needed = [p.name for p in parameters if p.default is inspect.Parameter.empty]
+    if not needed:
+        return "baseline"
+    # A scorer has the arguments estimator, X, y_true and keyword arguments.
+    if len(needed) > 2 and needed[0] == "estimator":
+        return "metric"
+    if not {*needed}.isdisjoint(ALLOWED):
+        return "ranking"
+    raise SubtuneError(
+        f"{place}: found arguments {', '.join(needed)}; expected those of a ranking "
+        f"({', '.join(ALLOWED)}), a scorer from sklearn.metrics.make_scorer, or a function without "
+        "arguments that returns an estimator"
+    )
+
+
+def _run_check(name: str, check: Callable[[], Any]) -> Check:
+    """Run a check, which fails if it raises a `SubtuneError`."""
+    try:
+        check()
+    except SubtuneError as error:
+        return Check(name, f"failed: {error}")
+    return Check(name, "passed")
+
+
+def _repeat(function: Callable[..., str], *arguments: str) -> Iterator[Check]:
+    """Check that a function of this module returns the same hash again, and in a new process."""
+    first = function(*arguments)
+    again = "passed" if function(*arguments) == first else "failed: they differ"
+    yield Check("the same numbers twice", again)
+    command = [sys.executable, "-c", COMMAND.format(function.__name__), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    same = "passed" if done.stdout.strip() == first else "failed: they differ"
+    yield Check("the same numbers in a new process", same)
+
+
+def hash_scores(place: str) -> str:
+    """Return a hash of the scores of a rule on random tensors."""
+    return _hash_arrays(_score(find_rule(place), _draw_tensors(TENSORS)))
+
+
+def _try_ranking(place: str) -> Iterator[Check]:
+    rule, tensors = find_rule(place), _draw_tensors(TENSORS)
+
+    def require_any_order() -> None:
+        turned = {need: dict(reversed(of.items())) for need, of in tensors.items()}
+        same, other = _score(rule, tensors), _score(rule, turned)
+        if not all(np.array_equal(same[name], other[name]) for name in same):
+            raise SubtuneError("the scores depend on the order of the tensors")
+
+    def require_few_ties() -> None:
+        scores = np.concatenate([array.ravel() for array in _score(rule, tensors).values()])
+        share = 1 - len(np.unique(scores)) / len(scores)
+        if share > 0.5:
+            raise SubtuneError(f"{share:.0%} of the scores are equal, so the first entries win")
+
+    zeros = {
+        need: {name: np.zeros_like(array) for name, array in of.items()}
+        for need, of in tensors.items()
+    }
+    yield _run_check("a finite number for each entry", lambda: _score(rule, tensors))
+    yield _run_check("zeros, as in untrained biases", lambda: _score(rule, zeros))
+    yield _run_check("few equal scores", require_few_ties)
+    yield from _repeat(hash_scores, place)
+    if rule.scores_all_at_once:
+        yield _run_check("any order of the tensors", require_any_order)
+    else:
+        yield Check("any order of the tensors", "skipped: it is called for one tensor at a time")
+    started = time.perf_counter()
+    _score(rule, _draw_tensors({"matrix": LARGEST_MATRIX}))
+    seconds = time.perf_counter() - started
+    yield Check(
+        "time", f"passed: {seconds:.2f} s for a matrix of {LARGEST_MATRIX[0]} × {LARGEST_MATRIX[1]}"
+    )
+    yield Check("memory", "skipped: it is not measured")
+
+
+def _draw_tensors(shapes: dict[str, tuple[int, ...]]) -> dict[str, dict[str, np.ndarray]]:
+    rng = np.random.default_rng(0)
+    drawn = {
+        need: {name: rng.normal(size=shape) for name, shape in shapes.items()} for need in OF_TENSOR
+    }
+    drawn["fisher"] = {name: array**2 for name, array in drawn["fisher"].items()}
+    return drawn
+
+
+def _score(rule: Rule, tensors: dict[str, dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    needed = {need: tensors[need] for need in OF_TENSOR if need in rule.needs}
+    with locate_errors(rule.title):
+        return score_entries(rule, needed, np.random.default_rng(0))
+
+
+def hash_predictions(place: str, reads: str) -> str:
+    """Return a hash of an estimator's predictions on random features or on texts."""
+    return _hash_arrays({"predictions": _fit_and_predict(place, reads)})
+
+
+def _try_estimator(place: str) -> Iterator[Check]:
+    estimator, fits = _make(place), list[str]()
+    for reads in ("embeddings", "tf-idf", "texts"):
+        check = _run_check(f"reads: {reads}", partial(_fit_and_predict, place, reads))
+        fits += [reads] if check.result == "passed" else []
+        # An estimator usually reads only texts, or only numbers.
+        yield check._replace(result=check.result.replace("failed", "not possible", 1))
+    if not fits:
+        yield Check("fit and predict", "failed: with none of the inputs")
+        return
+    yield from _repeat(hash_predictions, place, fits[0])
+    has = [n for n in ("predict_proba", "decision_function") if hasattr(estimator, n)]
+    without = "skipped: the predicted class has probability 1"
+    yield Check("probabilities", f"passed: from {has[0]}" if has else without)
+
+
+def _make(place: str) -> Any:
+    """Build an estimator of classes or, if it predicts none, of numbers, with seed 0."""
+    selection = Estimator(estimator=(place,), reads="texts")
+    try:
+        return make_estimator(selection, has_numbers=False, seed=0)
+    except SubtuneError as error:
+        if "that predicts classes" not in str(error):
+            raise
+    return make_estimator(selection, has_numbers=True, seed=0)
+
+
+def _fit_and_predict(place: str, reads: str) -> np.ndarray:
+    from scipy import sparse
+
+    rng, estimator = np.random.default_rng(0), _make(place)
+    labels = np.arange(60) % 2
+    features: Any
+    if reads == "texts":
+        features = [TEXTS_TRIED[number] for number in rng.integers(len(TEXTS_TRIED), size=60)]
+    else:
+        features = rng.normal(size=(60, 8)) + labels[:, None]
+        # TF-IDF is sparse, and has no negative numbers.
+        features = sparse.csr_array(np.abs(features)) if reads == "tf-idf" else features
+    try:
+        return np.asarray(estimator.fit(features, labels).predict(features), float)
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        reason = error_reason(error) if isinstance(error, Exception) else error
+        raise SubtuneError(f"{type(error).__name__}: {reason}") from error
+
+
+def _try_metric(name: str) -> Iterator[Check]:
+    from subtune.tasks.scorers import compute_score
+
+    rng, found = np.random.default_rng(0), list[str]()
+    for kind, outputs in (("two classes", 2), ("several classes", 4), ("numbers", 1)):
+        labels = rng.integers(outputs, size=80) if outputs > 1 else rng.normal(size=80)
+        logits = rng.normal(size=(80, outputs))
+        right = np.eye(outputs)[labels] * 9 if outputs > 1 else labels[:, None]
+        chance, best = (compute_score(name, given, labels) for given in (logits, right))
+        if not np.isfinite(chance):
+            yield Check(kind, "not possible")
+            continue
+        found.append(kind)
+        wrong = f"failed: perfect predictions score {best:.3g}, random ones {chance:.3g}"
+        yield Check(kind, "passed" if best > chance else wrong)
+        order = rng.permutation(80)
+        again = compute_score(name, logits[order], labels[order])
+        is_same = bool(np.isclose(again, chance, rtol=1e-9, atol=1e-12))
+        changed = f"failed: {chance:.6g} becomes {again:.6g}"
+        yield Check(f"any order of examples, {kind}", "passed" if is_same else changed)
+    if not found:
+        yield Check("a finite score", "failed: for none of these")
+
+
+def _hash_arrays(arrays: dict[str, np.ndarray]) -> str:
+    content = json.dumps({name: array.tolist() for name, array in sorted(arrays.items())})
+    return hash_bytes(content.encode())

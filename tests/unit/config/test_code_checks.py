@@ -1,0 +1,131 @@
+"""What `subtune check` finds out about code of the user's own."""
+
+import pytest
+
+from subtune import cli
+from subtune.config.code_checks import check_code, find_kind
+from subtune.core.errors import SubtuneError
+from tests.helpers.project import ROOT
+
+CODE = """
+import random
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score, make_scorer
+
+def ratio(weight, gradient):
+    return gradient / weight
+
+def equal(weight):
+    return np.ones(weight.shape)
+
+def chance(weight):
+    return np.random.random(weight.shape)
+
+def hashes(weights):
+    return {name: array + hash(name) for name, array in weights.items()}
+
+def ordered(weights):
+    return {name: array * 0 + n for n, (name, array) in enumerate(weights.items())}
+
+def first(estimator, X, y):
+    return float(y[0])
+
+upside_down = make_scorer(accuracy_score, greater_is_better=False)
+
+def two(labels, predictions):
+    return 0.0
+
+class Random(ClassifierMixin, BaseEstimator):
+    def fit(self, features, labels):
+        self.classes_ = np.unique(labels)
+        return self
+
+    def predict(self, features):
+        return np.array([random.choice([0, 1]) for _ in range(np.shape(features)[0])])
+
+def lucky():
+    return Random()
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(CODE)
+    return path
+
+
+GOOD = [
+    *("examples/my_rules.py:gem", "examples/my_models.py:make", "examples/my_metrics.py:cost"),
+    *("fisher", "random", "roc_auc", "sklearn.naive_bayes.ComplementNB"),
+]
+
+
+@pytest.mark.parametrize("place", GOOD)
+def test_code_of_the_pages_passes(place, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    assert cli.main(["check", place]) == 0
+    assert "failed" not in capsys.readouterr().out
+
+
+FAULTS = {
+    "ratio": ("zeros, as in untrained biases", "that is not a finite number"),
+    "equal": ("few equal scores", "% of the scores are equal, so the first entries win"),
+    "chance": ("the same numbers twice", "they differ"),
+    "hashes": ("the same numbers in a new process", "they differ"),
+    "ordered": ("any order of the tensors", "the scores depend on the order of the tensors"),
+    "first": ("any order of examples, numbers", " becomes "),
+    "upside_down": ("two classes", "perfect predictions score -1, random ones -0."),
+    "lucky": ("the same numbers twice", "they differ"),
+}
+
+
+@pytest.mark.parametrize(("name", "fault"), FAULTS.items(), ids=FAULTS)
+def test_a_fault_is_found(name, fault, own):
+    check, reason = fault
+    found = dict(check_code(f"{own}:{name}"))
+    assert found[check].startswith("failed: ")
+    assert reason in found[check]
+
+
+def test_a_fault_is_an_exit_status(own, capsys):
+    assert cli.main(["check", f"{own}:equal"]) == 1
+    assert capsys.readouterr().err == f"{own}:equal: not all checks passed\n"
+
+
+def test_what_is_skipped_is_said(own):
+    found = dict(check_code(f"{own}:ratio"))
+    assert found["any order of the tensors"].startswith("skipped: ")
+    assert found["memory"].startswith("skipped: ")
+
+
+def test_an_estimator_says_what_it_can_read():
+    found = dict(check_code("sklearn.naive_bayes.ComplementNB"))
+    assert found["reads: tf-idf"] == "passed"
+    assert found["reads: embeddings"].startswith("not possible: ValueError: Negative values")
+    assert found["probabilities"] == "passed: from predict_proba"
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("{own}:two", "found arguments labels, predictions; expected those of a ranking"),
+        ("{own}:tow", "did you mean 'two'?"),
+        ("nowhere.py:two", "cannot import nowhere.py: no such file"),
+        ("sklearn.foo.Bar", "cannot import sklearn.foo: ModuleNotFoundError"),
+        ("gem ", "expected a class such as sklearn.naive_bayes.ComplementNB, or a function such"),
+    ],
+)
+def test_what_cannot_be_imported_gets_one_line(place, message, own, capsys):
+    assert cli.main(["check", place.format(own=own)]) == 1
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_the_arguments_say_what_code_is_for(own):
+    kinds = {name: find_kind(f"{own}:{name}") for name in ("ratio", "first", "lucky")}
+    assert kinds == {"ratio": "ranking", "first": "metric", "lucky": "baseline"}
+    with pytest.raises(SubtuneError):
+        find_kind(f"{own}:two")
