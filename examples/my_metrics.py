@@ -4,7 +4,7 @@ from sklearn.metrics import make_scorer
 
 
 def errors(labels, predictions):
-    """Count errors; a missed example of class 1 counts ten times."""
+    """Average the errors; a missed example of class 1 counts ten times."""
     missed = (labels == 1) & (predictions == 0)
     return (10 * missed + (labels < predictions)).mean()
 

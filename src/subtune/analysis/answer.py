@@ -157,7 +157,11 @@ def choose_method(
 def _list_considered(compared: MethodComparison) -> list[Candidate]:
     """List the methods that `choose_method` considers, the smallest first."""
     largest = compared.methods[compared.reference].sort_key
-    considered = [c for c in compared.methods.values() if c.sort_key < largest]
+    considered = [
+        c
+        for c in compared.methods.values()
+        if c.sort_key < largest or c.title == NOTHING_LEARNED != compared.reference
+    ]
     if compared.full and compared.reference != compared.full:
         considered.append(compared.with_full[compared.reference])
     # Among methods without a model, a constant prediction is the smallest.
@@ -220,17 +224,25 @@ def short_answer(answer: Answer) -> str:
             has += f" the best chance ({format_probability(candidate.chance)}), with"
         return f"{has} {against}."
     against += f" ({format_probability(candidate.chance)})"
-    if title == NOTHING_LEARNED:
+    if _is_nothing_learned(candidate):
         learned = f"{probably}nothing is learned".capitalize()
         return f"{learned}: a constant prediction scores {against}."
-    # Only baselines that read texts have no encoder.
-    if title.startswith(words) or candidate.encoder_size == 0:
+    fitted = answer.runs.loc[answer.runs["title"] == title, "learning_rate"].isna().all()
+    if fitted or title == NOTHING_LEARNED:
         scores = f"{_lower_first_letter(title)} score{'' if is_plural else 's'}"
         needed = f"{probably}no fine-tuning is needed".capitalize()
         return f"{needed}: {scores} {against}."
     if title == compared.reference and decision == "train":
         return f"{title} beats {_lower_first_letter(_name_in_sentence(compared.full))}: {against}."
     return f"{title} is {probably}enough: {against}."
+
+
+def _is_nothing_learned(candidate: Candidate) -> bool:
+    """Return whether the candidate is a constant prediction that may be as good as the reference.
+
+    The reference may also be surely better, but by less than the margin.
+    """
+    return candidate.title == NOTHING_LEARNED and not candidate.difference.high < 0
 
 
 def _name_in_sentence(title: str) -> str:
@@ -294,7 +306,7 @@ def _advise_next_step(answer: Answer) -> str:
     if better := [c for c in with_full if c.difference.low > 0 and c.encoder_size >= 0]:
         best = max(better, key=lambda candidate: candidate.difference.mean)
         return f"{full} scores lower than {best.title}: {TUNE}."
-    if candidate.title == NOTHING_LEARNED and answer.decision in ("train", "probably"):
+    if _is_nothing_learned(candidate) and answer.decision in ("train", "probably"):
         return "Check the labels, or label more examples."
     if answer.decision == "train":
         return "No more runs are needed."

@@ -11,6 +11,7 @@ import pandas as pd
 from subtune.analysis.intervals import LEVEL, student_quantile
 from subtune.methods import masked_name, method_title
 from subtune.runs import records
+from subtune.tasks.metrics import is_scorer
 
 # Runs with equal values in these columns have the same setting and differ only in learning rate,
 # seed and fold.
@@ -140,8 +141,11 @@ def read_learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def add_curve_verdicts(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
-    """Add the column ``curve`` with the `curve_verdict` of each setting that did not diverge."""
+def add_curve_verdicts(chosen: pd.DataFrame, store: Path, margin: float) -> pd.DataFrame:
+    """Add the column ``curve`` with the `curve_verdict` of each setting that did not diverge.
+
+    A scorer has a unit of its own, so with few seeds, changes by less than the margin do not count.
+    """
     verdict_of: dict[str, str | None] = {}
     deciding = chosen[chosen["decides"]].dropna(subset=["value"])
     for _, runs in deciding.groupby(SETTING, sort=False, dropna=False):
@@ -150,11 +154,14 @@ def add_curve_verdicts(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
         scores = [records.read_curve(store, run, curve) for run in runs["run"]]
         predicted = records.read_recorded_predictions(store, runs["run"].iloc[0])
         rows = records.count_examples(predicted, split)
-        verdict_of |= dict.fromkeys(runs["run"], curve_verdict(scores, rows))
+        noise = margin if is_scorer(runs["metric"].iloc[0]) else None
+        verdict_of |= dict.fromkeys(runs["run"], curve_verdict(scores, rows, noise))
     return chosen.assign(curve=chosen["run"].map(verdict_of))
 
 
-def curve_verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
+def curve_verdict(
+    curves: Sequence[Sequence[float]], rows: int, noise: float | None = None
+) -> str | None:
     """Return the verdict on a method's learning curve, or None if there is only one epoch.
 
     * *Still rising*: the last epoch is the best one, and the score rose over the last third of the
@@ -163,9 +170,9 @@ def curve_verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
     * *Converged*: neither of the above.
 
     The curve is averaged over seeds. Changes within the noise do not count. The noise is Student's
-    95 % interval over seeds or, with fewer than `FEWEST_SEEDS` seeds, the standard error of an
-    accuracy of 0.5 on ``rows`` examples. ``curves`` has the scores of each seed, aligned at the
-    last epoch.
+    95 % interval over seeds or, with fewer than `FEWEST_SEEDS` seeds, the given ``noise``, which by
+    default is the standard error of an accuracy of 0.5 on ``rows`` examples. ``curves`` has the
+    scores of each seed, aligned at the last epoch.
     """
     epochs = min(map(len, curves))
     if epochs < 2:
@@ -173,15 +180,15 @@ def curve_verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
     scores = np.array([curve[-epochs:] for curve in curves])
     third = max(1, epochs // 3)
     best, last = int(scores.mean(0).argmax()), scores[:, -1]
-    if best == epochs - 1 and _exceeds_noise(last - scores[:, -1 - third], rows):
+    if best == epochs - 1 and _exceeds_noise(last - scores[:, -1 - third], rows, noise):
         return STILL_RISING
-    if best < epochs - third and _exceeds_noise(scores[:, best] - last, rows):
+    if best < epochs - third and _exceeds_noise(scores[:, best] - last, rows, noise):
         return FELL
     return CONVERGED
 
 
-def _exceeds_noise(changes: np.ndarray, rows: int) -> bool:
-    noise = 0.5 / math.sqrt(rows)
+def _exceeds_noise(changes: np.ndarray, rows: int, noise: float | None) -> bool:
+    noise = 0.5 / math.sqrt(rows) if noise is None else noise
     if len(changes) >= FEWEST_SEEDS:
         error = changes.std(ddof=1) / math.sqrt(len(changes))
         noise = student_quantile((1 + LEVEL) / 2, len(changes) - 1) * error

@@ -14,7 +14,9 @@ Scores in a paper's experiment, and scores on the test set, are those of the bes
 """
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis.chosen_runs import SETTING
+from subtune.core.errors import SubtuneError
 from subtune.runs import records
 from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.task import TEST
@@ -85,7 +88,12 @@ def choose_part_epochs(
     """
     scores = {epoch: make_masked_metric(task, metric, table) for epoch, table in tables.items()}
     part = part_indices(tables[1], EPOCH_PARTS)
-    return [max(scores, key=lambda e: scores[e](part != number)) for number in range(EPOCH_PARTS)]
+    others = {
+        e: [score(part != number) for number in range(EPOCH_PARTS)] for e, score in scores.items()
+    }
+    if np.isnan([*others.values()]).any():
+        others = {epoch: [score()] * EPOCH_PARTS for epoch, score in scores.items()}
+    return [max(others, key=lambda e: others[e][number]) for number in range(EPOCH_PARTS)]
 
 
 def combine_epochs_by_part(
@@ -110,8 +118,7 @@ def make_masked_metric(task: TaskSpec, metric: str, table: pd.DataFrame) -> Call
     """
     kind = task.of_kind
     if not kind.is_built_in_metric(metric):
-        one = task.replace(metrics=(metric,))
-        return lambda mask=None: kind.score(one, table if mask is None else table[mask])[metric]
+        return partial(_score_masked, task, metric, table)
     predicted, expected = (
         # A mask cannot index a list.
         pd.Series(units, dtype=object).to_numpy() if isinstance(units, list) else np.asarray(units)
@@ -124,6 +131,22 @@ def make_masked_metric(task: TaskSpec, metric: str, table: pd.DataFrame) -> Call
         return metrics.compute_metrics(kind.value_type, [metric], *units)[metric]
 
     return compute
+
+
+def _score_masked(
+    task: TaskSpec, metric: str, table: pd.DataFrame, mask: np.ndarray | None = None
+) -> float:
+    """Compute a scorer's score, which may be undefined (NaN) if some examples are left out."""
+    from subtune.tasks.scorers import compute_score
+
+    selected = table if mask is None else table[mask]
+    logits, labels = selected.filter(like="logit_").to_numpy(), selected["label"].to_numpy()
+    try:
+        return compute_score(metric, logits, labels, task.metric_code)
+    except SubtuneError:
+        if mask is None:
+            raise
+        return math.nan
 
 
 def judged_split(task: TaskSpec) -> str:

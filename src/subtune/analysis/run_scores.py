@@ -185,6 +185,9 @@ def build_pseudo_value_row(
         return []
     parts = min(intervals.JACKKNIFE_PARTS, rows)
     values = intervals.compute_pseudo_values(score, part_indices(table, parts), parts)
+    if np.isnan(values).any():
+        # A scorer is undefined without some part, so the variance between examples is unknown.
+        return []
     about = [run, rows, hash_bytes(scored.tobytes())]
     return [[*about, *values, *[np.nan] * (intervals.JACKKNIFE_PARTS - parts)]]
 
@@ -281,7 +284,7 @@ def require_scores_of_predictions(
             scores = kind.score(task, of_split) | compute(kind.value_type, built_in, *inputs)
             for name, again in scores.items():
                 on_record = recorded[f"{split}/{name}"]
-                if not abs(on_record - again) <= SCORE_TOLERANCE:
+                if not math.isclose(on_record, again, rel_tol=1e-9, abs_tol=SCORE_TOLERANCE):
                     raise SubtuneError(
                         f"run {run}: {task.name}: found a recorded {name} of {on_record} on "
                         f"{split}, expected {again}, the {name} of the recorded predictions; run "

@@ -8,6 +8,7 @@ A declared name may be a pattern, such as ``versions.*``.
 import contextlib
 import io
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatch
@@ -23,6 +24,7 @@ from subtune.core.files import Layout, read_package_text
 from subtune.methods import builtin_names, masked_name
 from subtune.runs import records
 from subtune.runs.spec import RunSpec
+from subtune.tasks.metrics import is_scorer
 
 TableName = Literal["runs", "scores", "summary", "answers"]
 # Maps each type in `columns.csv` to a dtype of pandas.
@@ -174,7 +176,10 @@ def read_row(store: Path, run_id: str) -> dict[str, Any]:
     curve = None
     if not row["diverged"]:
         rows = records.count_examples(predicted, split)
-        curve = curve_verdict([[epoch[f"{split}/{row['metric']}"] for epoch in history]], rows)
+        # A scorer has a unit of its own, in which the noise of one seed is unknown.
+        noise = math.inf if is_scorer(row["metric"]) else None
+        scores = [epoch[f"{split}/{row['metric']}"] for epoch in history]
+        curve = curve_verdict([scores], rows, noise)
     return {
         **row,
         "curve": curve,

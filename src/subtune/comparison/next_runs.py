@@ -24,7 +24,7 @@ class Stage(IntEnum):
     """The stages of a comparison. All models complete a stage before the next one begins."""
 
     BASELINES = 0
-    """each regression that trains nothing in the encoder, once"""
+    """each baseline, once"""
     FIRST_SEEDS = 1
     """the first `fewest_seeds` seeds or folds of each method, with recommended learning rates"""
     MORE_SEEDS = 2

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 import yaml
+from pydantic import ValidationError
 
 from subtune.comparison import Options, loop, with_options
 from subtune.comparison.first_configuration import EXPERIMENT, dump_line, write_first_configuration
@@ -37,6 +38,7 @@ from subtune.config.schema import MARGIN, Config
 from subtune.core.errors import (
     SubtuneError,
     convert_errors,
+    describe_pydantic_error,
     format_allowed,
     join_names,
     locate_errors,
@@ -46,7 +48,7 @@ from subtune.core.ids import content_id
 from subtune.core.process import end_late_process
 from subtune.data.sources import task_reader
 from subtune.data.table_files import is_directory
-from subtune.methods.baselines import describe_estimator
+from subtune.methods.baselines import Estimator, describe_estimator
 from subtune.plan.inputs import scored_file
 from subtune.steps.context import plan_and_check
 
@@ -210,16 +212,26 @@ def normalise_arguments(
 
 def _describe_baselines(given: Mapping[str, Any]) -> dict[str, Any]:
     """Describe the baselines of a call as in a configuration, with absolute paths of files."""
+    if not isinstance(given, Mapping):
+        raise SubtuneError(
+            "--baselines: expected a mapping from names to estimators, such as {'trees': "
+            "RandomForestClassifier()}"
+        )
     described = {}
     for name, value in given.items():
-        with locate_errors(f"baselines.{name}"):
-            settings = {**(value if isinstance(value, Mapping) else describe_estimator(value))}
-        places = settings.get("estimator", "")
-        places = [places] if isinstance(places, str) else places
-        settings["estimator"] = [
-            str(Path(place).resolve()) if ".py:" in str(place) else place for place in places
+        settings: Any = value
+        with locate_errors(f"--baselines: {name}"):
+            if not isinstance(value, Mapping):
+                settings = describe_estimator(value)
+            try:
+                selection = Estimator.model_validate({**settings})
+            except ValidationError as error:
+                raise SubtuneError(describe_pydantic_error(error.errors()[0])) from None
+        places = [
+            str(Path(place).resolve()) if ".py:" in place else place
+            for place in selection.estimator
         ]
-        described[str(name)] = settings
+        described[str(name)] = selection.replace(estimator=tuple(places)).json_types
     return described
 
 

@@ -24,7 +24,7 @@ from subtune.core.errors import (
 )
 from subtune.data.sources import MINI_TASKS, OFFICIAL_NAMES, REPOSITORIES
 from subtune.methods import is_built_in
-from subtune.methods.baselines import Baseline, make_estimator
+from subtune.methods.baselines import Baseline, Estimator, make_estimator
 from subtune.methods.rules import find_rule, try_rule
 from subtune.methods.selection import require_whole
 from subtune.methods.single_entries import RankedEntries, Scope
@@ -66,8 +66,6 @@ def _list_problems(config: Config) -> Iterator[str]:
         try:
             tasks[name] = definition.task(name)
             yield from _check_scorers(tasks[name])
-        except SubtuneError as error:
-            yield f"tasks.{name}.metrics: {error}"
         except ValidationError as error:
             yield f"tasks.{name}.{describe_pydantic_error(error.errors()[0])}"
         yield from _check_predictions(config, name)
@@ -94,7 +92,7 @@ def _list_problems(config: Config) -> Iterator[str]:
                 f"{path}.{key}: {format_allowed(n, known)}" for n in names if n not in known
             )
         known_tasks = [tasks[task] for task in experiment.tasks if task in tasks]
-        if experiment.margin >= 1 and not any(is_scorer(t.metrics[0]) for t in known_tasks):
+        if experiment.margin >= 1 and not all(is_scorer(t.metrics[0]) for t in known_tasks):
             yield f"{path}.margin: found {experiment.margin:g}, expected less than 1"
         yield from _check_tasks(config, path, known_tasks)
         yield from _check_methods(config, path, experiment)
@@ -116,7 +114,7 @@ def _check_scorers(task: Task) -> Iterator[str]:
             try:
                 check_scorer(name, task.outputs)
             except SubtuneError as error:
-                yield f"tasks.{task.name}.{error}"
+                yield f"tasks.{task.name}.metrics: {error}"
 
 
 def _check_predictions(config: Config, task: str) -> Iterator[str]:
@@ -186,10 +184,12 @@ def _check_baselines(
     if not find_spec("sklearn"):
         return
     fitted = [task.of_kind for task in tasks if task.of_kind.head == SEQUENCE_CLASSIFICATION]
-    for name in config.baselines.keys() & {*experiment.all_methods}:
+    for name, selection in config.own_methods.items():
+        if name not in experiment.all_methods or not isinstance(selection, Estimator):
+            continue
         for has_numbers in {kind.has_numbers for kind in fitted}:
             try:
-                make_estimator(config.baselines[name], has_numbers, None)
+                make_estimator(selection, has_numbers, None)
             except SubtuneError as error:
                 yield f"baselines.{name}.estimator: {error}"
 

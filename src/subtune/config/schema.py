@@ -114,7 +114,9 @@ class OwnTask(Section):
     fold. A row with an empty cell is a group of its own"""
     metrics: Annotated[tuple[MetricName, ...], DISTINCT] = ()
     """names of metrics. Epochs and learning rates are selected by the first metric. Default for
-    multi-label tasks, tokens and spans: the usual metrics for the kind of task"""
+    multi-label tasks, tokens and spans: the usual metrics for the kind of task. For classification
+    and regression, scorers of scikit-learn (`roc_auc`) or of your own (`my_metrics.py:cost`) are
+    also metrics"""
     predictions: dict[MethodName, str] = {}
     """external predictions, such as those of an LLM, which are compared with the methods on the
     same examples. Keys are names of your choice for the systems; values are files. A file has one
@@ -226,7 +228,7 @@ class Experiment(Section):
     methods: dict[MethodName, LearningRatesOfMethod] = Field(min_length=1)
     """learning rates of each method on every task: a list, with one run per learning rate, or
     `search` for a learning-rate search. Default: the learning rates of `by_task` or
-    `learning_rates`. `embeddings` has no learning rate, and supports only classification and
+    `learning_rates`. Baselines have no learning rates, and support only classification and
     regression tasks"""
     learning_rates: LearningRatesOfTask = None
     fractions: MaskFractions | None = None
@@ -268,8 +270,8 @@ class Experiment(Section):
     """early stopping: a run ends after this number of epochs without a better score. Default: no
     early stopping"""
     margin: float = Field(default=MARGIN, gt=0)
-    """largest acceptable drop in score relative to full fine-tuning. The answer is the smallest
-    method within this margin"""
+    """largest acceptable drop in score relative to full fine-tuning, in the unit of the first
+    metric. The answer is the smallest method within this margin"""
     precision: Precision = "fp32"
     """precision of matrix products. `tf32` rounds their inputs to 10 bits of mantissa on GPUs of
     the Ampere generation or later; on other devices, it is the same as `fp32`"""

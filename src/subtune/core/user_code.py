@@ -2,12 +2,13 @@
 
 import importlib
 import importlib.util
-import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import redirect_stdout
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -20,15 +21,11 @@ OWN_FUNCTION = re.compile(r"(?P<place>.+):(?P<function>[^\W\d]\w*)")
 
 
 class OwnFunction(NamedTuple):
-    """A function of the user, and the files with its code, its own file first."""
+    """A function of the user, and the files with its code."""
 
     name: str
     function: Callable[..., Any]
     files: Sequence[Path]
-
-    @property
-    def code_hash(self) -> str:
-        return hash_bytes(b"".join(path.read_bytes() for path in self.files))
 
 
 def import_own_function(place: str) -> OwnFunction:
@@ -41,10 +38,40 @@ def import_own_function(place: str) -> OwnFunction:
     module = import_user_code(where)
     function = getattr(module, name, None)
     if not callable(function):
-        functions = [n for n, _ in inspect.getmembers(module, inspect.isfunction)]
-        raise SubtuneError(f"{where}: {format_allowed(name, functions)}")
-    others = [] if where.endswith(".py") else _list_package_files(module)
-    return OwnFunction(name, function, [Path(str(module.__file__)), *others])
+        known = [n for n, value in vars(module).items() if callable(value) and n[0] != "_"]
+        raise SubtuneError(f"{where}: {format_allowed(name, known)}")
+    return OwnFunction(name, function, list_code_files(place))
+
+
+def list_code_files(place: str) -> list[Path]:
+    """List the files with the code of a function, without importing it. Its own file comes first.
+
+    A file stands alone; of a package, every file counts. A `SubtuneError` is raised if there is no
+    such file or module.
+    """
+    where = place.rpartition(":")[0]
+    path = Path(where)
+    if path.suffix == ".py":
+        if not path.is_file():
+            raise SubtuneError(f"cannot import {where}: no such file")
+        return [path.resolve()]
+    folders, own = [path], path / "__init__.py"
+    if not path.is_dir():
+        try:
+            top, found = find_spec(where.partition(".")[0]), find_spec(where)
+        except (ImportError, ValueError):
+            top = found = None
+        if not top or not found or not found.origin:
+            raise SubtuneError(f"cannot import {where}: no such file or module")
+        folders, own = [*map(Path, top.submodule_search_locations or ())], Path(found.origin)
+    others = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    return [own, *(other for other in others if other != own)]
+
+
+def hash_code(places: Iterable[str]) -> str:
+    """Return a hash of the code of functions, without importing them."""
+    files = (path for place in places for path in list_code_files(place))
+    return hash_bytes(b"".join(path.read_bytes() for path in files))
 
 
 def import_user_code(place: str) -> ModuleType:
@@ -58,11 +85,13 @@ def import_user_code(place: str) -> ModuleType:
     path = Path(place)
     path = path / "__init__.py" if path.is_dir() else path
     try:
-        if path.suffix != ".py":
-            return importlib.import_module(place)
-        if not path.is_file():
-            raise SubtuneError("no such file")
-        return _import_file(path.resolve())
+        # What the user's code prints does not belong to the output of a command.
+        with redirect_stdout(sys.stderr):
+            if path.suffix != ".py":
+                return importlib.import_module(place)
+            if not path.is_file():
+                raise SubtuneError("no such file")
+            return _import_file(path.resolve())
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         reason = describe_user_error(error, path)
         raise SubtuneError(f"cannot import {place}: {reason}") from error
@@ -93,14 +122,6 @@ def describe_user_error(error: BaseException, place: Path | None) -> str:
     line = f"line {lines[-1]}: " if lines else ""
     reason = error_reason(error) if isinstance(error, Exception) else error
     return f"{line}{type(error).__name__}: {reason}"
-
-
-def _list_package_files(module: ModuleType) -> list[Path]:
-    """List the Python files of an installed module's top-level package."""
-    top = sys.modules[module.__name__.partition(".")[0]]
-    folders = map(Path, getattr(top, "__path__", ()))
-    files = sorted(path for folder in folders for path in folder.rglob("*.py"))
-    return files or [Path(str(module.__file__))]
 
 
 def find_entry_points(group: str, built_in: Collection[str]) -> dict[str, str]:

@@ -26,6 +26,8 @@ from subtune.tasks.task_kind import Cells, PlacedRow
 
 # A label of a multi-label task is predicted if its probability is above this threshold.
 THRESHOLD = 0.5
+# Probabilities are at least this large, so that their logarithms are finite.
+SMALLEST_PROBABILITY = 1e-12
 # Names of the column with predictions, and other usual names, which may also be names of labels.
 PREDICTION_NAMES = ("prediction", "predictions", "predicted", "pred")
 OTHER_NAMES = ("answer", "output", "label", "score")
@@ -174,8 +176,12 @@ def parse_predictions(
             found.append([_parse_probability(row[name], f"{place}: {name}") for name in columns])
         else:
             found.append(_parse_prediction(task, row, columns[0], place))
+    predicted = np.array(found, float)
+    if task.labels is None:
+        return predicted
     # In multi-label tasks, metrics count a label as predicted if its logit is above 0.
-    return np.array(found, float) - (THRESHOLD if task.labels else 0)
+    several = task.of_kind.has_label_columns
+    return predicted - THRESHOLD if several else np.log(np.maximum(predicted, SMALLEST_PROBABILITY))
 
 
 def _parse_prediction(task: TaskSpec, row: Cells, column: str, place: str) -> list[float]:

@@ -185,7 +185,7 @@ def _list_marks(row: Mapping[str, Any]) -> list[str]:
         found.append("the best learning rate is the smallest or largest of those tried")
     if row["curve"] in CURVES:
         found.append(CURVES[row["curve"]])
-    if row["one_answer"] and row["method"] != method_title(CONSTANT):
+    if row["one_answer"] and row["method"] != CONSTANT:
         runs = f"{row['one_answer']} of {row['seeds']} runs"
         found.append(f"gives the same prediction for every example in {runs}")
     if row["share_read"] < MOST_READ:

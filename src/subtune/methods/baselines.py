@@ -1,5 +1,6 @@
 """Baselines, which fit an estimator of scikit-learn and train nothing in the pretrained model."""
 
+import inspect
 import itertools
 import json
 from collections.abc import Collection, Iterator
@@ -10,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.ids import HashableModel, canonical_json
 from subtune.core.user_code import (
     OWN_FUNCTION,
@@ -35,10 +36,18 @@ def _read_settings(given: Any) -> Any:
     if not isinstance(given, dict):
         return given
     try:
-        return tuple((str(name), canonical_json(given[name])) for name in sorted(given))
+        written = tuple((name, canonical_json(given[name])) for name in sorted(given))
+        # In JSON, keys are strings.
+        if any(json.loads(text) != _as_lists(given[name]) for name, text in written):
+            raise ValueError
+        return written
     except (TypeError, ValueError):
-        expected = "expected only strings, finite numbers, true, false, null and lists"
+        expected = "expected strings, finite numbers, true, false, null, lists or mappings"
         raise ValueError(expected) from None
+
+
+def _as_lists(value: Any) -> Any:
+    return [*map(_as_lists, value)] if isinstance(value, tuple | list) else value
 
 
 Places = Annotated[
@@ -138,11 +147,19 @@ def make_estimator(selection: Estimator, has_numbers: bool, seed: int | None) ->
         make = import_own_function(place).function
     else:
         module, _, name = place.rpartition(".")
-        make = getattr(import_user_code(module), name, None) if module else None
-        if not callable(make):
+        if not module or name == "py":
             raise SubtuneError(
                 f"found {place!r}, expected a class such as sklearn.naive_bayes.ComplementNB, or a "
                 "function such as my_models.py:make"
+            )
+        known = vars(import_user_code(module))
+        if not callable(make := known.get(name)):
+            classes = [n for n, value in known.items() if isinstance(value, type)]
+            raise SubtuneError(f"{module}: {format_allowed(name, classes)}")
+        if not _is_installed(make):
+            raise SubtuneError(
+                f"found {place!r}, which is not installed; write {module}:{name}, so that a change "
+                "of its code is noticed"
             )
     with locate_user_errors(place):
         estimator = make(**selection.arguments)
@@ -177,12 +194,17 @@ def describe_estimator(estimator: Any) -> dict[str, Any]:
     parts = itertools.takewhile(lambda part: not part.startswith("_"), kind.__module__.split("."))
     settings: dict[str, Any] = {"estimator": f"{'.'.join(parts)}.{kind.__qualname__}"}
     try:
+        if not _is_installed(kind):
+            settings["estimator"] = f"{inspect.getfile(kind)}:{kind.__qualname__}"
         usual = kind().get_params(deep=False)
-        changed = {n: v for n, v in estimator.get_params(deep=False).items() if v != usual[n]}
+        given = estimator.get_params(deep=False)
+        # NaN differs from itself.
+        changed = {n: v for n, v in given.items() if v != usual[n] and not v != v != usual[n]}
         settings |= {"reads": "embeddings", "settings": changed}
         described = Estimator.model_validate(settings)
-        if type(make_estimator(described, not is_classifier(estimator), None)) is kind:
-            return settings
+        made = make_estimator(described, not is_classifier(estimator), None)
+        if type(made).__qualname__ == kind.__qualname__:
+            return described.json_types
     except (Exception, SystemExit):  # any class may raise anything
         pass
     raise SubtuneError(
@@ -190,6 +212,11 @@ def describe_estimator(estimator: Any) -> dict[str, Any]:
         "write a function that returns it, and pass its place, such as {'estimator': "
         "'my_models.py:make', 'reads': 'embeddings'}"
     )
+
+
+def _is_installed(kind: Any) -> bool:
+    """Return whether a class or function belongs to an installed library."""
+    return not {"site-packages", "dist-packages"}.isdisjoint(Path(inspect.getfile(kind)).parts)
 
 
 def set_missing(estimator: Any, name: str, value: Any) -> bool:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, cast
 from subtune.config.schema import Pace, Trains
 from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.files import CHECKPOINTS_KEPT, read_package_yaml
+from subtune.methods.baselines import CONSTANT
 from subtune.methods.selection import TrainingCost
 from subtune.models.dimensions import AnyDimensions, activations_per_token, known_dimensions
 from subtune.models.families import Dimensions
@@ -267,6 +268,8 @@ class Estimates:
         tokens, cost = run.spec.tokens, Cost(seconds=FIT_SECONDS)
         if not run.spec.reads_texts:
             return cost + self._evaluation_cost(run.train_rows + evaluated, tokens)
+        if run.method == CONSTANT:
+            return cost
         letters = LETTERS_PER_TOKEN * self.plan.task_size(tokens).tokens
         fitted = min(LETTER_FITTED * letters * run.train_rows, LONGEST_FIT)
         return cost + Cost(seconds=fitted + LETTER_READ * letters * evaluated)

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from subtune.config.schema import Config, Experiment
-from subtune.core.user_code import OWN_FUNCTION, OwnFunction, import_own_function
+from subtune.core.user_code import OWN_FUNCTION, hash_code
 from subtune.methods import RANKED_BY, Selection
 from subtune.methods.baselines import Baseline, Embeddings, Estimator, TfIdf
 from subtune.methods.rules import FISHER, RNG, Rule, find_rule
@@ -82,10 +82,6 @@ class Grid:
     def _find_rule(self) -> Callable[[str], Rule]:
         """The function `find_rule`, which imports a user's file only once for each grid."""
         return cache(find_rule)
-
-    @cached_property
-    def _import_own_function(self) -> Callable[[str], OwnFunction]:
-        return cache(import_own_function)
 
     @cached_property
     def ranked_tensors(self) -> WholeTensors:
@@ -234,7 +230,7 @@ class Grid:
             is_seeded = is_seeded or selection.seeded
             place = selection.place(task.of_kind.has_numbers)
             if OWN_FUNCTION.fullmatch(place):
-                recipe = recipe.replace(code=self._import_own_function(place).code_hash)
+                recipe = recipe.replace(code=hash_code([place]))
         spec = RunSpec(
             model=fisher.model,
             tokens=fisher.tokens.replace(apart=embeds_pairs),

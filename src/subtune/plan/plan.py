@@ -152,7 +152,7 @@ class Plan:
         job. They are split by experiment, so that a job for one experiment trains no run of
         another, unless they take less time than starting a job. With the setting ``jobs_at_once``,
         a job contains only runs that share steps, so that a run ends soon after its job has
-        started. All regressions are in one job.
+        started. All baselines are in one job.
         """
         sweeps = {}
         for group in _group_by_key(self.runs.values(), _job_key):
@@ -244,7 +244,7 @@ class Plan:
     def run_keys_by_method(
         self, experiment: str, model_name: str, task_name: str
     ) -> dict[str, str]:
-        """Map each method to the key of one run. Runs with masks and regressions are left out."""
+        """Map each method to the key of one run. Runs with masks and baselines are left out."""
         return {
             run.method: run.key
             for run in self.experiments[experiment]

@@ -27,6 +27,7 @@ from subtune.methods.baselines import Estimator
 from subtune.methods.single_entries import ChosenEntries, read_mask_names
 from subtune.models.encoder import load_spec_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
+from subtune.models.forward import compute_hidden_states
 from subtune.runs import records
 from subtune.runs.spec import RunSpec
 from subtune.share import DEFAULT_MINUTES
@@ -38,6 +39,7 @@ from subtune.tasks.sentences import TEXT_COLUMNS
 from subtune.tasks.task_kind import PlacedRow
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.estimators import FittedEstimator, fit_estimator
+from subtune.training.evaluation import check_padding
 from subtune.training.recorded_runs import (
     find_tokens_read,
     predict_logits,
@@ -308,6 +310,7 @@ def predict_rows(
         if isinstance(spec.selection, Estimator):
             train = _read_training_set(layout, spec, find_tokens_read(spec, model))
             examples = Examples(split, find_tokens_read(spec, model))
+            model = check_padding(model, [train, examples], compute_hidden_states)
             logits = fit_estimator(spec, train, model)[0].predict_logits(examples)
         else:
             examples, logits = predict_logits(store, spec, model, split)

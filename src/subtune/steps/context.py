@@ -10,6 +10,7 @@ from subtune import papers
 from subtune.config.schema import Config
 from subtune.core.errors import locate_errors
 from subtune.core.files import Layout
+from subtune.core.user_code import OWN_FUNCTION, list_code_files
 from subtune.data.predictions import read_external_predictions
 from subtune.exhibits.glue_server import expected_server_scores, read_test_scores
 from subtune.methods.rules import Rule, find_rule
@@ -106,6 +107,10 @@ class Context:
         for task in self.config.tasks.values():
             found |= {*map(Path, task.predictions.values())}
         found |= {path for rule in self.rules.values() for path in rule.files}
+        own = [place for each in self.config.baselines.values() for place in each.estimator]
+        own += [metric for task in self.config.tasks.values() for metric in task.metrics]
+        places = filter(OWN_FUNCTION.fullmatch, own)
+        found |= {path for place in places for path in list_code_files(place)}
         for experiment in self.config.experiments.values():
             paper = papers.find_paper(experiment.paper)
             found |= {*([] if paper.is_built_in else paper.package.rglob("*"))}

@@ -190,6 +190,7 @@ def make_error_tables(
     import pandas as pd
 
     from subtune.analysis import failures
+    from subtune.analysis.answer import NOTHING_LEARNED
     from subtune.analysis.chosen_runs import choose_rates
     from subtune.data.load import read_splits
 
@@ -201,7 +202,8 @@ def make_error_tables(
             found.setdefault("classes", []).append(failures.score_by_class(each))
             if each.label.ndim == 1:
                 found.setdefault("confusion", []).append(failures.count_confusions(each))
-        if each.is_named:
+        # A constant prediction says nothing about single rows.
+        if each.is_named and each.title != NOTHING_LEARNED:
             rows = read_splits(Path(datasets[each.task.name]))[each.split]
             suspects = failures.find_suspects(each, rows.to_dict())
             found.setdefault("suspects", []).append(suspects)

@@ -136,7 +136,8 @@ def collect_run_scores(
     every = run_scores.collect_scores(with_sizes, store, columns, apart=not asked["paper"])
     best = chosen_runs.choose_rates(every)
     largest = chosen_runs.select_largest_training_set(best)
-    chosen = chosen_runs.add_curve_verdicts(largest, store).assign(margin=asked["margin"])
+    chosen = chosen_runs.add_curve_verdicts(largest, store, asked["margin"])
+    chosen = chosen.assign(margin=asked["margin"])
     # Scores after training on fewer examples show how much more labels would help, which papers do
     # not report.
     scored = chosen if asked["paper"] else best

@@ -48,8 +48,10 @@ class _RecordedRegressor(RegressorMixin, BaseEstimator):
 
 
 @cache
-def find_scorer(name: str) -> Any:
+def find_scorer(name: str, code: str | None = None) -> Any:
     """Find a scorer of scikit-learn by its name, or one in a file, such as ``my_metrics.py:cost``.
+
+    With another hash of its ``code``, it is imported again.
 
     Raises:
         SubtuneError: there is no such scorer, its code cannot be imported, or it has no direction.
@@ -68,29 +70,18 @@ def find_scorer(name: str) -> Any:
     return scorer
 
 
-def compute_score(name: str, logits: np.ndarray, labels: np.ndarray) -> float:
+def compute_score(
+    name: str, logits: np.ndarray, labels: np.ndarray, code: str | None = None
+) -> float:
     """Compute a scorer's score from logits ``[n, o]`` and labels ``[n]``.
 
-    With one output, the logits are predicted numbers. The score is NaN if the scorer fails on these
-    examples, for example because some classes are missing.
+    With one output, the logits are predicted numbers. ``code`` is the hash of the user's own code.
+
+    Raises:
+        SubtuneError: the scorer fails on these examples, for example because a class is missing, or
+            the score is not finite.
     """
-    try:
-        return _call_scorer(name, logits, labels)
-    except SubtuneError:
-        return np.nan
-
-
-def check_scorer(name: str, outputs: int) -> None:
-    """Raise a `SubtuneError` if a scorer does not exist, or fails on a few examples."""
-    with locate_errors("metrics"):
-        labels = np.repeat(np.arange(max(outputs, 2)), 4)
-        logits = np.random.default_rng(0).normal(size=(len(labels), outputs))
-        if not np.isfinite(_call_scorer(name, logits, labels)):
-            raise SubtuneError(f"{name}: found a score that is not a finite number")
-
-
-def _call_scorer(name: str, logits: np.ndarray, labels: np.ndarray) -> float:
-    scorer, outputs = find_scorer(name), logits.shape[1]
+    scorer, outputs = find_scorer(name, code), logits.shape[1]
     estimator = _RecordedRegressor(logits) if outputs == 1 else _RecordedClassifier(logits)
     if name == LOG_LOSS:
         # A class may be missing in the labels.
@@ -98,8 +89,19 @@ def _call_scorer(name: str, logits: np.ndarray, labels: np.ndarray) -> float:
         scorer = make_scorer(
             log_loss, greater_is_better=False, response_method="predict_proba", **known
         )
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            return float(scorer(estimator, np.arange(len(logits)), labels))
-    except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise SubtuneError(f"{name}: {describe_user_error(error, None)}") from error
+    with locate_errors(name):
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                score = float(scorer(estimator, np.arange(len(logits)), labels))
+        except (Exception, SystemExit) as error:  # the user's code may raise anything
+            raise SubtuneError(describe_user_error(error, None)) from error
+        if not np.isfinite(score):
+            raise SubtuneError(f"found {score} for {len(labels):,} examples, expected a number")
+    return score
+
+
+def check_scorer(name: str, outputs: int) -> None:
+    """Raise a `SubtuneError` if a scorer does not exist, or fails on a few examples."""
+    labels = np.repeat(np.arange(max(outputs, 2)), 4)
+    logits = np.random.default_rng(0).normal(size=(len(labels), outputs))
+    compute_score(name, logits, labels)

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from subtune.core.files import hash_text, read_package_yaml
+from subtune.core.files import read_package_yaml
 from subtune.core.ids import HashableModel
-from subtune.core.user_code import OWN_FUNCTION, import_own_function
-from subtune.tasks.metrics import metric_title
+from subtune.tasks.metrics import hash_own_metrics, metric_title
 from subtune.tasks.sentences import Classification, MultiLabel, Regression
 from subtune.tasks.task_kind import KINDS, TaskSpec
 from subtune.tasks.token_tasks import Span, TokenClassification
@@ -108,12 +107,6 @@ class Task(TaskSpec):
             return [(self.evaluation[0], self.title)]
         short = {"validation_matched": "m", "validation_mismatched": "mm"}
         return [(split, f"{self.title}-{short.get(split, split)}") for split in self.evaluation]
-
-
-def hash_own_metrics(names: Sequence[str]) -> str | None:
-    """Hash the code of the user's own metrics among ``names``; None if there are none."""
-    own = [name for name in names if OWN_FUNCTION.fullmatch(name)]
-    return hash_text(" ".join(import_own_function(name).code_hash for name in own)) if own else None
 
 
 TASKS: dict[str, Task] = {

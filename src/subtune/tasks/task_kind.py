@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 from tokenizers import Tokenizer
 
-from subtune.core.errors import SubtuneError, quote, shorten
+from subtune.core.errors import SubtuneError, locate_errors, quote, shorten
 from subtune.core.ids import HashableModel
 from subtune.tasks import metrics
 from subtune.tasks.examples import IGNORED, Examples
@@ -284,16 +284,26 @@ class TaskKind(ABC):
         """Return the inputs of the metrics from ``table``: predictions and references."""
 
     def score(self, task: TaskSpec, table: pd.DataFrame) -> dict[str, float]:
-        """Compute the metrics of the task from a table that `prediction_table` has built."""
+        """Compute the metrics of the task from a table that `prediction_table` has built.
+
+        A `SubtuneError` is raised if a scorer fails, or if its code has changed since the plan.
+        """
         built_in = [name for name in task.metrics if self.is_built_in_metric(name)]
         scores = metrics.compute_metrics(self.value_type, built_in, *self.metric_inputs(table))
         if len(built_in) < len(task.metrics):
             # Importing scikit-learn takes a second.
             from subtune.tasks.scorers import compute_score
 
+            if task.metric_code and metrics.hash_own_metrics(task.metrics) != task.metric_code:
+                raise SubtuneError(
+                    "metrics: the code of your metrics has changed since the run was planned; "
+                    "restore it, or train again"
+                )
             logits, labels = table.filter(like="logit_").to_numpy(), table["label"].to_numpy()
-            scored = (name for name in task.metrics if name not in built_in)
-            scores |= {name: compute_score(name, logits, labels) for name in scored}
+            for name in task.metrics:
+                if name not in built_in:
+                    with locate_errors("metrics"):
+                        scores[name] = compute_score(name, logits, labels, task.metric_code)
         return {name: scores[name] for name in task.metrics}
 
     def is_built_in_metric(self, name: str) -> bool:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from subtune.core.errors import SubtuneError, join_names
 from subtune.core.process import log_line
-from subtune.core.user_code import import_own_function
+from subtune.core.user_code import hash_code
 from subtune.methods.baselines import (
     Estimator,
     locate_user_errors,
@@ -66,7 +66,7 @@ class FittedEstimator:
         """Compute logits ``[n, o]`` from the features of ``n`` rows."""
         with locate_user_errors(self.place):
             if self.task.of_kind.has_numbers:
-                logits = np.asarray(self.estimators[0].predict(features)).reshape(-1, 1)
+                logits = np.asarray(self.estimators[0].predict(features), float).reshape(-1, 1)
             elif self.task.of_kind.has_label_columns:
                 pairs = [_class_logits(each, features, 2) for each in self.estimators]
                 logits = np.stack([pair[:, 1] - pair[:, 0] for pair in pairs], axis=1)
@@ -127,8 +127,10 @@ def fit_estimator(
             features = compute(texts)
     has_numbers, seed = task.of_kind.has_numbers, spec.seed if selection.seeded else None
     place = selection.place(has_numbers)
-    if recipe.code and import_own_function(place).code_hash != recipe.code:
-        raise SubtuneError(f"{place} has changed since the plan; run the command again")
+    if recipe.code and hash_code([place]) != recipe.code:
+        raise SubtuneError(
+            f"{place} has changed since the run was planned; restore it, or train again"
+        )
     labels = train.labels[index]
     columns = [*labels.T] if task.of_kind.has_label_columns else [labels]
     made = [make_estimator(selection, has_numbers, seed) for _ in columns]
@@ -156,17 +158,29 @@ def _fit(estimator: Any, features: Any, labels: np.ndarray, recipe: FitRecipe) -
 def _class_logits(estimator: Any, features: Any, outputs: int) -> np.ndarray:
     """Compute the logits of classes ``[n, outputs]``; `ABSENT` for classes that were not fitted."""
     classes = np.asarray(estimator.classes_, int)
+    found = np.asarray(estimator.predict(features))
+    predicted = found.reshape(-1, 1) == classes
+    rows = np.shape(features)[0] if hasattr(features, "shape") else len(features)
+    if len(predicted) != rows or not predicted.any(axis=1).all():
+        some = ", ".join(map(str, found.ravel()[:3]))
+        raise SubtuneError(
+            f"`predict` returned {len(predicted):,} values for {rows:,} rows, such as {some}; "
+            f"expected one of the classes {join_names(map(str, classes), 5)} for each row"
+        )
+    values = np.where(predicted, 0.0, ABSENT)
     if hasattr(estimator, "predict_proba"):
         values = np.log(np.maximum(estimator.predict_proba(features), SMALLEST))
     elif hasattr(estimator, "decision_function"):
-        values = np.asarray(estimator.decision_function(features))
-        if values.ndim == 1:
-            values = np.stack([-values / 2, values / 2], axis=1)
-    else:
-        predicted = np.asarray(estimator.predict(features))
-        values = np.where(predicted[:, None] == classes, 0.0, ABSENT)
+        decisions = np.asarray(estimator.decision_function(features))
+        if decisions.ndim == 1:
+            decisions = np.stack([-decisions / 2, decisions / 2], axis=1)
+        # Some estimators have a decision for each pair of classes.
+        values = decisions if decisions.shape == predicted.shape else values
+    # The predicted class may have another threshold than the largest probability.
+    largest = values.max(axis=1, keepdims=True)
+    values = np.where(predicted, largest, np.minimum(values, np.nextafter(largest, -np.inf)))
     logits = np.full((len(values), outputs), ABSENT)
-    logits[:, classes] = np.maximum(values, ABSENT)
+    logits[:, classes] = np.maximum(values - largest, ABSENT)
     return logits
 
 

@@ -31,7 +31,9 @@ def runs(scores, task="rte", fraction=1.0, scope=None):
     ]
     table = scored(*rows)
     trained = table["method"].map(lambda method: TRAINED.get(method, 50)) * table["fraction"]
+    fitted = table["method"].isin(["tf-idf", "constant", "embeddings"])
     return table.assign(
+        learning_rate=table["learning_rate"].mask(fitted),
         # TF-IDF and constant predictions have no encoder.
         encoder_size=(~table["method"].isin(["tf-idf", "constant"])).astype(int),
         trainable=trained.astype(int) + CLASSIFIER,

@@ -158,7 +158,7 @@ def test_other_folds_choose_an_epoch_by_their_mean_score(tmp_path):
 
 def test_scores_have_the_declared_columns(tmp_path):
     chosen = chosen_runs.choose_rates(of_paper(tmp_path, "bitfit", "rte", [[(0.9,)]]))
-    judged = chosen_runs.add_curve_verdicts(chosen, tmp_path).assign(margin=0.02)
+    judged = chosen_runs.add_curve_verdicts(chosen, tmp_path, 0.02).assign(margin=0.02)
     assert sorted(judged) == sorted(column_declarations("scores")["column"])
 
 
@@ -213,7 +213,7 @@ def test_a_curve_has_one_verdict_by_the_metric_that_the_paper_shows(tmp_path):
         runs[run] = {"method": "full" if seed < 3 else "bitfit"}
     columns = list_score_columns([TASKS["stsb"]], papers.find_paper("spafit").metrics)
     table = chosen_runs.choose_rates(collected(tmp_path, "stsb", runs, False, columns))
-    judged = chosen_runs.add_curve_verdicts(table, tmp_path)
+    judged = chosen_runs.add_curve_verdicts(table, tmp_path, 0.02)
     assert judged["curve"].fillna("").tolist() == ["still rising"] * 3 + [""] * 2
 
 

@@ -64,12 +64,12 @@ def test_one_estimator_is_for_classes_and_one_for_numbers():
 
 PROBLEMS = {
     "a missing file": ({"estimator": "m.py:make"}, "estimator: cannot import m.py: no such file"),
-    "an unknown class": ({"estimator": f"{FOREST}s"}, "expected a class such as sklearn.naive_bay"),
+    "an unknown class": ({"estimator": f"{FOREST}s"}, "(did you mean 'RandomForestClassifier'?)"),
     "an unknown setting": ({"settings": {"trees": 3}}, "unexpected keyword argument 'trees'"),
     "an unknown input": ({"reads": "words"}, "reads: found 'words', expected "),
     "no input": ({"reads": None}, "reads: found None, expected "),
     "three estimators": ({"estimator": [FOREST] * 3}, "expected one estimator, or two: for "),
-    "a setting without JSON": ({"settings": {"a": {1, 2}}}, "settings: expected only strings, "),
+    "a setting without JSON": ({"settings": {"a": {1, 2}}}, "settings: expected strings, finite "),
 }
 
 
@@ -97,11 +97,11 @@ def test_an_estimator_has_the_same_id_in_all_notations():
 
 def test_an_estimator_of_a_call_is_described_by_its_class_and_changed_settings():
     found = describe_estimator(RandomForestClassifier(n_estimators=7, max_depth=3))
-    assert found == TREES | {"settings": {"n_estimators": 7, "max_depth": 3}}
+    changed = {"n_estimators": 7, "max_depth": 3}
+    assert found == TREES | {"estimator": [FOREST], "settings": changed}
     assert describe_estimator(KNeighborsRegressor()) == {
-        "estimator": "sklearn.neighbors.KNeighborsRegressor",
+        "estimator": ["sklearn.neighbors.KNeighborsRegressor"],
         "reads": "embeddings",
-        "settings": {},
     }
 
 

@@ -94,8 +94,13 @@ def test_the_log_loss_of_examples_without_some_class_is_defined():
     assert found == pytest.approx(np.log(chances[range(some.sum()), CLASSES[some]]).mean())
 
 
-def test_a_score_that_is_undefined_is_nan():
-    assert math.isnan(compute_score("roc_auc", LOGITS, np.ones(50, int)))
+def test_a_score_that_is_undefined_is_named_and_without_some_examples_unknown():
+    with pytest.raises(SubtuneError, match="roc_auc: "):
+        compute_score("roc_auc", LOGITS, np.ones(50, int))
+    task = examples.TASKS["sst2"].spec().replace(metrics=("roc_auc",))
+    table = pd.DataFrame({"idx": range(50), "label": LABELS, "logit_0": LOGITS[:, 0]})
+    score = make_masked_metric(task, "roc_auc", table.assign(logit_1=LOGITS[:, 1]))
+    assert math.isnan(score(LABELS == 1))
 
 
 def test_the_score_of_some_examples_is_that_of_their_logits():
@@ -117,7 +122,7 @@ PROBLEMS = {
     "my_metrics.py:cost": "found a function without a direction, expected a scorer, such as make_",
     "my_metrics.py:cots": "found 'cots', expected one of ",
     "my_metrics.py:broken": "my_metrics.py:broken: ZeroDivisionError: division by zero",
-    "my_metrics.py:nothing": "found a score that is not a finite number",
+    "my_metrics.py:nothing": "my_metrics.py:nothing: found nan for 8 examples, expected a number",
     "metrics.py:cost": "cannot import metrics.py: no such file",
     "roc_acu": "found 'roc_acu', expected one of ",
     "rocauc": "or a scorer of scikit-learn, such as roc_auc",
@@ -150,6 +155,16 @@ def test_a_change_of_the_file_is_another_task_and_built_in_metrics_have_no_code(
     assert keys["accuracy"]
 
 
+def test_code_that_has_changed_since_the_plan_scores_nothing(own):
+    task = examples.TASKS["sst2"].replace(metrics=("my_metrics.py:kappa",)).spec()
+    table = pd.DataFrame({"idx": range(50), "label": LABELS, "logit_0": LOGITS[:, 0]})
+    table = table.assign(logit_1=LOGITS[:, 1])
+    assert [*task.of_kind.score(task, table)] == ["my_metrics.py:kappa"]
+    own.write_text(OWN.replace("quadratic", "linear"))
+    with pytest.raises(SubtuneError, match="has changed since the run was planned"):
+        task.of_kind.score(task, table)
+
+
 def test_records_of_runs_can_be_read_without_the_file(own):
     task = examples.TASKS["sst2"].replace(metrics=("my_metrics.py:kappa",)).spec()
     own.unlink()
@@ -179,5 +194,5 @@ def test_titles_are_words():
 
 def test_a_scorer_of_numbers_needs_no_classes():
     check_scorer("neg_median_absolute_error", outputs=1)
-    with pytest.raises(SubtuneError, match="metrics: roc_auc: "):
+    with pytest.raises(SubtuneError, match="roc_auc: "):
         check_scorer("roc_auc", outputs=1)

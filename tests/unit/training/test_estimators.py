@@ -30,6 +30,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import make_pipeline
 import numpy as np
 
@@ -65,6 +66,20 @@ def broken():
 
 def nothing():
     return object()
+
+
+def strict():
+    return FixedThresholdClassifier(LogisticRegression(), threshold=0.55)
+
+
+class Numbers(Votes):
+    def predict(self, features):
+        return np.full(len(features), 0.7)
+
+
+class Short(Votes):
+    def predict(self, features):
+        return self.classes_[:2]
 '''
 
 
@@ -164,7 +179,36 @@ def test_without_probabilities_decisions_are_the_logits(tiny_bert):
     features = embeddings.compute_features(model, rows["train"], index)
     plain = LinearSVC(random_state=SEED).fit(features, rows["train"].labels[index[::2]])
     dev = embeddings.compute_all_features(model, rows["validation_matched"])
-    np.testing.assert_allclose(logits(result, task), plain.decision_function(dev), atol=1e-3)
+    decisions = plain.decision_function(dev)
+    expected = decisions - decisions.max(axis=1, keepdims=True)
+    np.testing.assert_allclose(logits(result, task), expected, atol=1e-3)
+
+
+def test_the_predicted_class_is_that_of_the_estimator(models, tiny_bert):
+    task = examples.TASKS["sst2"]
+    selection = Estimator(estimator=f"{models}:strict", reads="tf-idf")
+    result, rows, _ = fit(selection, task, tiny_bert)
+    plain = make_pipeline(tf_idf.make_vectorizer(), LogisticRegression())
+    plain.fit(rows["train"].column("text_a"), rows["train"].labels)
+    sure = plain.predict_proba(rows["validation"].column("text_a"))[:, 1] >= 0.55
+    assert 0 < sure.sum() < len(sure)
+    assert (logits(result, task).argmax(1) == sure).all()
+
+
+def test_large_decisions_keep_their_order():
+    """Decisions of sums of word counts can be in the hundreds."""
+
+    class Linear:
+        classes_ = np.arange(3)
+
+        def decision_function(self, features):
+            return np.array([[-300.0, -150.0, -2000.0]])
+
+        def predict(self, features):
+            return np.array([1])
+
+    found = estimators._class_logits(Linear(), [0], 4)
+    assert found.tolist() == [[-100, 0, -100, -100]]
 
 
 def test_without_decisions_the_predicted_class_has_all_of_the_probability(models, tiny_bert):
@@ -212,13 +256,15 @@ def test_class_weights_reach_the_parts_of_a_pipeline(models, tiny_bert):
 
 PROBLEMS = {
     "sklearn.naive_bias.ComplementNB": "cannot import sklearn.naive_bias: ModuleNotFoundError",
-    "sklearn.naive_bayes.ComplementBN": "expected a class such as sklearn.naive_bayes.ComplementNB",
+    "sklearn.naive_bayes.ComplementBN": "did you mean 'ComplementNB'?",
     "ComplementNB": "found 'ComplementNB', expected a class such as",
     "{models}:word": "did you mean 'words'?",
-    "{models}:broken": "models.py:broken: line 37: ZeroDivisionError: division by zero",
+    "{models}:broken": "models.py:broken: line 38: ZeroDivisionError: division by zero",
     "{models}:nothing": "found object, which has no method 'fit'",
     "sklearn.linear_model.Ridge": "found Ridge, expected an estimator that predicts classes",
     "{models}:Fails": "a prediction is not a finite number",
+    "{models}:Numbers": "`predict` returned 60 values for 60 rows, such as 0.7, 0.7, 0.7; expected",
+    "{models}:Short": "`predict` returned 2 values for 60 rows",
     "sklearn.neighbors.KNeighborsClassifier": "KNeighborsClassifier: ValueError: ",
 }
 
