@@ -207,9 +207,10 @@ def short_answer(answer: Answer) -> str:
     if not candidate:
         return f"{reference} is the only method with a score." if reference else "No score yet."
     title, words = candidate.title, method_title("embeddings")
+    name = _name_in_sentence(title)
     is_plural, decision = title.startswith(words), answer.decision
     if title == compared.reference and not compared.full:
-        return f"{title} score{'' if is_plural else 's'} best so far: {candidate.score:.3f}."
+        return f"{name} score{'' if is_plural else 's'} best so far: {candidate.score:.3f}."
     probably = "probably " if decision in ("probably", "probably everything") else ""
     if decision in ("everything", "probably everything"):
         none = f"no smaller method scores within {answer.margin:g} of it"
@@ -219,7 +220,7 @@ def short_answer(answer: Answer) -> str:
     if compared.reference not in (compared.full, title):
         against += f" of {compared.reference}"
     if decision == "undecided":
-        has = f"Undecided: {_lower_first_letter(title)} {'have' if is_plural else 'has'}"
+        has = f"Undecided: {_lower_first_letter(name)} {'have' if is_plural else 'has'}"
         if not math.isnan(candidate.chance):
             has += f" the best chance ({format_probability(candidate.chance)}), with"
         return f"{has} {against}."
@@ -229,7 +230,7 @@ def short_answer(answer: Answer) -> str:
         return f"{learned}: a constant prediction scores {against}."
     fitted = answer.runs.loc[answer.runs["title"] == title, "learning_rate"].isna().all()
     if fitted or title == NOTHING_LEARNED:
-        scores = f"{_lower_first_letter(title)} score{'' if is_plural else 's'}"
+        scores = f"{_lower_first_letter(name)} score{'' if is_plural else 's'}"
         needed = f"{probably}no fine-tuning is needed".capitalize()
         return f"{needed}: {scores} {against}."
     if title == compared.reference and decision == "train":
@@ -247,15 +248,15 @@ def _is_nothing_learned(candidate: Candidate) -> bool:
 
 def _name_in_sentence(title: str) -> str:
     """Return a method's title for use in a sentence: ``Full`` becomes ``Full fine-tuning``."""
+    if title == NOTHING_LEARNED:
+        return "A constant prediction"
     method, of, model = title.partition(" of ")
     return f"{method} fine-tuning{of}{model}" if method == method_title(FULL) else title
 
 
 def _lower_first_letter(words: str) -> str:
     """Convert the first letter to lower case, unless it begins a name such as ``LoRA``."""
-    if words == NOTHING_LEARNED:
-        return "a constant prediction"
-    is_word = words.startswith(("Full fine-tuning", "Embeddings"))
+    is_word = words.startswith(("Full fine-tuning", "Embeddings", "A constant prediction"))
     return words[0].lower() + words[1:] if is_word else words
 
 
@@ -287,7 +288,8 @@ def _describe_smaller(answer: Answer) -> str:
     words = SIZE_WORDS.get(round(larger / size), "far smaller") if size else "far smaller"
     have = "have" if smaller.title.startswith(method_title("embeddings")) else "has"
     better = f", but {smaller.rival} may score higher" if _has_rival(smaller) else ""
-    return f"{smaller.title}, {words}, {have} {format_probability(smaller.chance)}{better}."
+    name, chance = _name_in_sentence(smaller.title), format_probability(smaller.chance)
+    return f"{name}, {words}, {have} {chance}{better}."
 
 
 def _advise_next_step(answer: Answer) -> str:

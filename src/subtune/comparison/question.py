@@ -219,14 +219,18 @@ def _describe_baselines(given: Mapping[str, Any]) -> dict[str, Any]:
         )
     described = {}
     for name, value in given.items():
-        settings: Any = value
+        settings: Any = value if isinstance(value, Mapping) else {"estimator": value}
+        estimator = settings.get("estimator")
         with locate_errors(f"--baselines: {name}"):
-            if not isinstance(value, Mapping):
-                settings = describe_estimator(value)
+            if not isinstance(estimator, str | list | tuple | None):
+                others = {key: each for key, each in settings.items() if key != "estimator"}
+                settings = describe_estimator(estimator) | others
             try:
                 selection = Estimator.model_validate({**settings})
             except ValidationError as error:
-                raise SubtuneError(describe_pydantic_error(error.errors()[0])) from None
+                first = error.errors()[0]
+                with locate_errors(str(first["loc"][0])):
+                    raise SubtuneError(describe_pydantic_error(first)) from None
         places = [
             str(Path(place).resolve()) if ".py:" in place else place
             for place in selection.estimator

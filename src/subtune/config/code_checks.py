@@ -58,6 +58,8 @@ def check_code(place: str) -> Iterator[Check]:
 
 def find_kind(place: str) -> str:
     """Return ``ranking``, ``baseline`` or ``metric``, depending on a function's arguments."""
+    if place.endswith((".yaml", ".yml")):
+        raise SubtuneError(f"{place}: to check a configuration, use `subtune plan {place}`")
     from sklearn.metrics import get_scorer_names
 
     if place in BUILT_IN:

@@ -3,6 +3,7 @@
 import inspect
 import itertools
 import json
+import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -216,7 +217,9 @@ def describe_estimator(estimator: Any) -> dict[str, Any]:
 
 def _is_installed(kind: Any) -> bool:
     """Return whether a class or function belongs to an installed library."""
-    return not {"site-packages", "dist-packages"}.isdisjoint(Path(inspect.getfile(kind)).parts)
+    module = sys.modules.get(getattr(kind, "__module__", ""))
+    file = getattr(module, "__file__", None) or ""
+    return not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
 
 
 def set_missing(estimator: Any, name: str, value: Any) -> bool:

@@ -87,7 +87,7 @@ ANSWERS = {
     ),
     "no text matters": (
         {"full": 0.5, "tf-idf": 0.51, "constant": 0.5},
-        "train Constant prediction",
+        "train Constant",
         "Nothing is learned: a constant prediction scores 0.500 against 0.500",
     ),
     "a better floor": (

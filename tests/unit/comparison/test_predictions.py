@@ -40,7 +40,11 @@ def labels_read(given, task=CLASSES):
     rows = [*pair_with_places(check_predictions(one, ROWS, task, name=name)[1])]
     logits = parse_predictions(task, rows, [*rows[0][1]], "")
     return [
-        [label for label, logit in zip(task.labels, row, strict=True) if logit > 0]
+        [
+            label
+            for label, logit in zip(task.labels, row, strict=True)
+            if (logit > 0 if task.kind == "multilabel" else logit == row.max())
+        ]
         for row in logits
     ]
 
@@ -53,6 +57,13 @@ def test_columns_of_the_table_are_probabilities_in_the_order_of_the_labels():
     system, rows = checked("p_bad,p_good")
     assert system == "p_bad-p_good"
     assert rows[0] == {"bad": "0.1", "good": "0.9"}
+
+
+def test_probabilities_are_scored_as_they_are():
+    _, rows = checked("p_bad,p_good")
+    placed = [*pair_with_places([dict(row) for row in rows])]
+    logits = parse_predictions(CLASSES, placed, ["bad", "good"], "")
+    np.testing.assert_allclose(np.exp(logits[0]), [0.1, 0.9])
 
 
 def test_a_label_that_is_a_usual_name_has_a_column_of_its_own(tmp_path):

@@ -112,6 +112,7 @@ def test_an_estimator_says_what_it_can_read():
     [
         ("{own}:two", "found arguments labels, predictions; expected those of a ranking"),
         ("{own}:tow", "did you mean 'two'?"),
+        ("config.yaml", "to check a configuration, use `subtune plan config.yaml`"),
         ("nowhere.py:two", "cannot import nowhere.py: no such file"),
         ("sklearn.foo.Bar", "cannot import sklearn.foo: ModuleNotFoundError"),
         ("gem ", "expected a class such as sklearn.naive_bayes.ComplementNB, or a function such"),

@@ -7,6 +7,7 @@ import pytest
 
 from subtune import papers
 from subtune.core.errors import SubtuneError
+from subtune.core.user_code import hash_code, import_own_function, list_code_files
 from subtune.methods.rules import find_rule
 from subtune.papers.paper import Paper
 
@@ -95,3 +96,29 @@ def test_a_built_in_name_cannot_be_registered(install):
     assert not find_rule("gem").files
     with pytest.raises(SubtuneError, match="the package mine has the entry point 'gem' in subtune"):
         find_rule("another")
+
+
+def test_the_files_of_code_are_found_without_importing_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    (tmp_path / "own.py").write_text("1 / 0\n")
+    package = tmp_path / "site" / "shelf"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "books.py").write_text("1 / 0\n")
+    assert list_code_files("own.py:make") == [tmp_path / "own.py"]
+    found = list_code_files("shelf.books:make")
+    assert found == [package / "books.py", package / "__init__.py"]
+    before = hash_code(["shelf.books:make"])
+    (package / "__init__.py").write_text("# A comment.\n")
+    assert hash_code(["shelf.books:make"]) != before
+    for place in ("nowhere.py:make", "nowhere.books:make"):
+        with pytest.raises(SubtuneError, match=r"cannot import nowhere.*: no such file"):
+            list_code_files(place)
+
+
+def test_what_imported_code_prints_is_no_output_of_a_command(tmp_path, capsys):
+    path = tmp_path / "own.py"
+    path.write_text("print('hello')\ndef make(): return 1\n")
+    assert import_own_function(f"{path}:make").function() == 1
+    assert capsys.readouterr() == ("", "hello\n")

@@ -1,5 +1,8 @@
 """Estimators of scikit-learn in a configuration, in a plan and in a call."""
 
+import importlib
+import json
+
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -7,6 +10,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from subtune.comparison import question
 from subtune.core.errors import SubtuneError
 from subtune.methods import SELECTION
 from subtune.methods.baselines import Estimator, describe_estimator, make_estimator
@@ -112,6 +116,52 @@ def test_an_estimator_of_a_call_is_described_by_its_class_and_changed_settings()
 def test_an_estimator_that_no_configuration_can_describe_is_refused(estimator):
     with pytest.raises(SubtuneError, match="cannot be written to a configuration; write a functi"):
         describe_estimator(estimator)
+
+
+def test_a_class_of_a_file_is_described_by_its_file(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "shelf_models.py"
+    path.write_text(
+        "from sklearn.linear_model import LogisticRegression\n"
+        "class Own(LogisticRegression):\n    pass\n"
+    )
+    module = importlib.import_module("shelf_models")
+    found = describe_estimator(module.Own(C=2))
+    assert found == {
+        "estimator": [f"{path}:Own"],
+        "reads": "embeddings",
+        "settings": {"C": 2},
+    }
+    # Without the file, a change of its code would go unnoticed.
+    with pytest.raises(SubtuneError, match="is not installed; write shelf_models:Own, so that"):
+        make_estimator(Estimator(estimator="shelf_models.Own", reads="texts"), False, None)
+
+
+GIVEN = {
+    "a list": ([LogisticRegression()], "expected a mapping from names to estimators"),
+    "a class": ({"a": LogisticRegression}, "expected an estimator such as LogisticRegression()"),
+    "no input": ({"a": {"estimator": FOREST}}, "a: reads: missing, expected a value"),
+}
+
+
+@pytest.mark.parametrize(("given", "message"), GIVEN.values(), ids=GIVEN)
+def test_baselines_of_a_call_that_cannot_be_used_get_one_line(given, message):
+    with pytest.raises(SubtuneError) as caught:
+        question._describe_baselines(given)
+    assert str(caught.value).startswith("--baselines: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_call_has_the_same_baselines_after_they_were_written():
+    given = {
+        "a": RandomForestClassifier(max_samples=0.5),
+        "b": TREES | {"settings": {"x": (1, 2)}},
+        "c": {"estimator": RandomForestClassifier(max_depth=2), "reads": "tf-idf"},
+    }
+    found = question._describe_baselines(given)
+    assert json.loads(json.dumps(found)) == found
+    assert found["c"] == {"estimator": [FOREST], "reads": "tf-idf", "settings": {"max_depth": 2}}
 
 
 def test_a_class_is_no_estimator():

@@ -7,6 +7,9 @@ import pytest
 import yaml
 
 from subtune import cli
+from subtune.config.checks import check_config
+from subtune.steps.context import plan_and_check
+from tests.helpers.project import ROOT
 
 
 @pytest.fixture
@@ -72,3 +75,13 @@ def test_a_hub_that_cannot_be_reached_is_said_in_one_line(settings, checked, mon
     status, said = checked()
     assert status == 1
     assert said.startswith("models.minilm.revision: ") and said.count("\n") == 1
+
+
+def test_code_of_baselines_and_metrics_is_an_input_of_the_plan(settings):
+    settings["baselines"] = {"own": {"estimator": "my_models.py:make", "reads": "texts"}}
+    settings["tasks"]["mine"]["metrics"] = ["accuracy", "my_metrics.py:cost"]
+    settings["experiments"]["first"]["methods"]["own"] = None
+    for name in ("my_models.py", "my_metrics.py"):
+        shutil.copy(ROOT / "examples" / name, name)
+    files = plan_and_check(check_config(settings)).input_files()
+    assert {Path(name).resolve() for name in ("my_models.py", "my_metrics.py")} <= files
