@@ -160,7 +160,7 @@ def _list_considered(compared: MethodComparison) -> list[Candidate]:
     considered = [
         c
         for c in compared.methods.values()
-        if c.sort_key < largest or c.title == NOTHING_LEARNED != compared.reference
+        if c.sort_key < largest or (c.title == NOTHING_LEARNED and c.title != compared.reference)
     ]
     if compared.full and compared.reference != compared.full:
         considered.append(compared.with_full[compared.reference])

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subtune.core.errors import SubtuneError, error_reason, locate_errors
+from subtune.core.errors import SubtuneError, locate_errors
 from subtune.core.files import hash_bytes
-from subtune.core.user_code import OWN_FUNCTION, import_own_function
+from subtune.core.user_code import OWN_FUNCTION, describe_user_error, import_own_function
 from subtune.methods.baselines import Estimator, make_estimator
 from subtune.methods.rules import ALLOWED, BUILT_IN, OF_TENSOR, Rule, find_rule, score_entries
 
@@ -208,8 +208,7 @@ def _fit_and_predict(place: str, reads: str) -> np.ndarray:
     try:
         return np.asarray(estimator.fit(features, labels).predict(features), float)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
-        reason = error_reason(error) if isinstance(error, Exception) else error
-        raise SubtuneError(f"{type(error).__name__}: {reason}") from error
+        raise SubtuneError(describe_user_error(error, None)) from error
 
 
 def _try_metric(name: str) -> Iterator[Check]:

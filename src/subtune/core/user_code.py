@@ -68,10 +68,14 @@ def list_code_files(place: str) -> list[Path]:
     return [own, *(other for other in others if other != own)]
 
 
-def hash_code(places: Iterable[str]) -> str:
-    """Return a hash of the code of functions, without importing them."""
-    files = (path for place in places for path in list_code_files(place))
-    return hash_bytes(b"".join(path.read_bytes() for path in files))
+def hash_own_code(names: Iterable[str]) -> str | None:
+    """Return a hash of the code of those ``names`` that are places of functions; None without any.
+
+    The code is not imported. A `SubtuneError` is raised if there is no such file or module.
+    """
+    own = [*filter(OWN_FUNCTION.fullmatch, names)]
+    files = (path for place in own for path in list_code_files(place))
+    return hash_bytes(b"".join(path.read_bytes() for path in files)) if own else None
 
 
 def import_user_code(place: str) -> ModuleType:

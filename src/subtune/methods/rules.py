@@ -30,7 +30,7 @@ from subtune.core.user_code import (
     OWN_FUNCTION,
     describe_user_error,
     find_entry_points,
-    hash_code,
+    hash_own_code,
     import_own_function,
 )
 from subtune.methods.single_entries import split_by_tensor
@@ -156,7 +156,7 @@ def find_rule(by: str) -> Rule:
         own = import_own_function(place)
         with convert_errors(f"{own.files[0]}: cannot read the file as UTF-8"):
             code = own.files[0].read_text("utf-8")
-        rule = Rule(own.name, own.function, own.files, code, hash_code([place]))
+        rule = Rule(own.name, own.function, own.files, code, hash_own_code([place]))
         if unknown := [name for name in rule.arguments if name not in ALLOWED]:
             raise SubtuneError(f"{by}: argument {format_allowed(unknown[0], ALLOWED)}")
         is_mixed = rule.scores_all_at_once and not rule.needs.isdisjoint({*rule.arguments} - {RNG})

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from subtune.config.schema import Config, Experiment
-from subtune.core.user_code import OWN_FUNCTION, hash_code
+from subtune.core.user_code import hash_own_code
 from subtune.methods import RANKED_BY, Selection
 from subtune.methods.baselines import Baseline, Embeddings, Estimator, TfIdf
 from subtune.methods.rules import FISHER, RNG, Rule, find_rule
@@ -229,8 +229,7 @@ class Grid:
         if isinstance(selection, Estimator):
             is_seeded = is_seeded or selection.seeded
             place = selection.place(task.of_kind.has_numbers)
-            if OWN_FUNCTION.fullmatch(place):
-                recipe = recipe.replace(code=hash_code([place]))
+            recipe = recipe.replace(code=hash_own_code([place]))
         spec = RunSpec(
             model=fisher.model,
             tokens=fisher.tokens.replace(apart=embeds_pairs),

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subtune.core.user_code import OWN_FUNCTION, hash_code
+from subtune.core.user_code import OWN_FUNCTION
 
 MODULE = Path(__file__).with_name("evaluate_metric.py")
 # Only ASCII punctuation is removed. Other quotation marks and dashes are kept.
@@ -141,12 +141,6 @@ COEFFICIENTS = frozenset({"matthews_correlation", "pearsonr", "spearmanr"})
 def is_scorer(name: str) -> bool:
     """Return whether a metric's name can be that of a scorer, because it is not built in."""
     return name not in TITLES and bool(SCORER.fullmatch(name))
-
-
-def hash_own_metrics(names: Iterable[str]) -> str | None:
-    """Hash the code of the user's own metrics among ``names``; None if there are none."""
-    own = [*filter(OWN_FUNCTION.fullmatch, names)]
-    return hash_code(own) if own else None
 
 
 def metric_title(name: str) -> str:

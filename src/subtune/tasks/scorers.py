@@ -85,10 +85,8 @@ def compute_score(
     estimator = _RecordedRegressor(logits) if outputs == 1 else _RecordedClassifier(logits)
     if name == LOG_LOSS:
         # A class may be missing in the labels.
-        known = {"labels": range(outputs)}
-        scorer = make_scorer(
-            log_loss, greater_is_better=False, response_method="predict_proba", **known
-        )
+        how = {"greater_is_better": False, "response_method": "predict_proba"}
+        scorer = make_scorer(log_loss, labels=range(outputs), **how)
     with locate_errors(name):
         try:
             with warnings.catch_warnings(action="ignore"):

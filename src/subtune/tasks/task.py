@@ -7,7 +7,8 @@ from typing import Self
 
 from subtune.core.files import read_package_yaml
 from subtune.core.ids import HashableModel
-from subtune.tasks.metrics import hash_own_metrics, metric_title
+from subtune.core.user_code import hash_own_code
+from subtune.tasks.metrics import metric_title
 from subtune.tasks.sentences import Classification, MultiLabel, Regression
 from subtune.tasks.task_kind import KINDS, TaskSpec
 from subtune.tasks.token_tasks import Span, TokenClassification
@@ -92,7 +93,7 @@ class Task(TaskSpec):
     def spec(self) -> TaskSpec:
         """Return the fields of the task that affect results."""
         fields = {name: getattr(self, name) for name in TaskSpec.model_fields}
-        return TaskSpec(**fields | {"metric_code": hash_own_metrics(self.metrics)})
+        return TaskSpec(**fields | {"metric_code": hash_own_code(self.metrics)})
 
     def metric_titles(self) -> dict[str, str]:
         """Map metrics to titles. For user-defined tasks, that of F1 names the positive label."""

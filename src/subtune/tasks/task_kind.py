@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, locate_errors, quote, shorten
 from subtune.core.ids import HashableModel
+from subtune.core.user_code import hash_own_code
 from subtune.tasks import metrics
 from subtune.tasks.examples import IGNORED, Examples
 
@@ -294,7 +295,7 @@ class TaskKind(ABC):
             # Importing scikit-learn takes a second.
             from subtune.tasks.scorers import compute_score
 
-            if task.metric_code and metrics.hash_own_metrics(task.metrics) != task.metric_code:
+            if task.metric_code and hash_own_code(task.metrics) != task.metric_code:
                 raise SubtuneError(
                     "metrics: the code of your metrics has changed since the run was planned; "
                     "restore it, or train again"

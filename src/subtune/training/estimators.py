@@ -15,7 +15,8 @@ import pandas as pd
 
 from subtune.core.errors import SubtuneError, join_names
 from subtune.core.process import log_line
-from subtune.core.user_code import hash_code
+from subtune.core.user_code import hash_own_code
+from subtune.data.predictions import SMALLEST_PROBABILITY
 from subtune.methods.baselines import (
     Estimator,
     locate_user_errors,
@@ -36,9 +37,6 @@ from subtune.training.embeddings import (
 from subtune.training.evaluation import TrainingResult, check_padding
 from subtune.training.tf_idf import Texts, fit_text_features, read_text_columns
 from subtune.training.training_set import draw_training_indices
-
-# Probabilities are at least this large, so that their logarithms are finite.
-SMALLEST = 1e-12
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,7 @@ def fit_estimator(
             features = compute(texts)
     has_numbers, seed = task.of_kind.has_numbers, spec.seed if selection.seeded else None
     place = selection.place(has_numbers)
-    if recipe.code and hash_code([place]) != recipe.code:
+    if recipe.code and hash_own_code([place]) != recipe.code:
         raise SubtuneError(
             f"{place} has changed since the run was planned; restore it, or train again"
         )
@@ -169,7 +167,7 @@ def _class_logits(estimator: Any, features: Any, outputs: int) -> np.ndarray:
         )
     values = np.where(predicted, 0.0, ABSENT)
     if hasattr(estimator, "predict_proba"):
-        values = np.log(np.maximum(estimator.predict_proba(features), SMALLEST))
+        values = np.log(np.maximum(estimator.predict_proba(features), SMALLEST_PROBABILITY))
     elif hasattr(estimator, "decision_function"):
         decisions = np.asarray(estimator.decision_function(features))
         if decisions.ndim == 1:

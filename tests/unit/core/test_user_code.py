@@ -7,7 +7,7 @@ import pytest
 
 from subtune import papers
 from subtune.core.errors import SubtuneError
-from subtune.core.user_code import hash_code, import_own_function, list_code_files
+from subtune.core.user_code import hash_own_code, import_own_function, list_code_files
 from subtune.methods.rules import find_rule
 from subtune.papers.paper import Paper
 
@@ -109,9 +109,9 @@ def test_the_files_of_code_are_found_without_importing_it(tmp_path, monkeypatch)
     assert list_code_files("own.py:make") == [tmp_path / "own.py"]
     found = list_code_files("shelf.books:make")
     assert found == [package / "books.py", package / "__init__.py"]
-    before = hash_code(["shelf.books:make"])
+    before = hash_own_code(["shelf.books:make"])
     (package / "__init__.py").write_text("# A comment.\n")
-    assert hash_code(["shelf.books:make"]) != before
+    assert hash_own_code(["shelf.books:make"]) != before
     for place in ("nowhere.py:make", "nowhere.books:make"):
         with pytest.raises(SubtuneError, match=r"cannot import nowhere.*: no such file"):
             list_code_files(place)

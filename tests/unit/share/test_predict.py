@@ -13,7 +13,7 @@ import pytest
 from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout
-from subtune.core.user_code import hash_code
+from subtune.core.user_code import hash_own_code
 from subtune.data.sources import files_version
 from subtune.data.subsets import WholeTable, write_table_description
 from subtune.data.table_files import read_rows, write_rows
@@ -124,7 +124,7 @@ def test_an_estimator_whose_code_has_changed_predicts_nothing(tmp_path, tiny_ber
     path = tmp_path / "models.py"
     path.write_text("from sklearn.dummy import DummyClassifier\n")
     selection = Estimator(estimator=f"{path}:DummyClassifier", reads="texts")
-    code = hash_code(selection.estimator)
+    code = hash_own_code(selection.estimator)
     spec = recorded_baseline(tmp_path, tiny_bert, selection=selection, code=code)
     assert_as_recorded(tmp_path, spec)
     path.write_text("from sklearn.dummy import DummyClassifier  # a comment\n")
