@@ -5,11 +5,13 @@ A rule is a function. The names of its arguments say what it needs:
 * ``weight``: the pretrained values of one tensor.
 * ``gradient``: the gradient of the loss before fine-tuning, averaged over the training examples.
 * ``fisher``: the Fisher information, which is the average of each example's squared gradient.
+* ``hessian_gradient``: the product of the Hessian of the loss with the gradient
+  (`subtune.training.fisher_information.hessian_times_gradient`).
 * ``rng``: a `numpy.random.Generator`, seeded with the run's seed.
 
 It is called for one tensor at a time, and returns an array of the tensor's shape. A rule with the
-arguments ``weights``, ``gradients`` or ``fishers`` is called once, with dictionaries of the arrays
-of all tensors by name, and returns such a dictionary.
+arguments ``weights``, ``gradients``, ``fishers`` or ``hessian_gradients`` is called once, with
+dictionaries of the arrays of all tensors by name, and returns such a dictionary.
 """
 
 import inspect
@@ -41,7 +43,9 @@ RNG = "rng"
 # The name of the rule by which `fractions` are ranked by default.
 FISHER = "fisher"
 # The arguments with the array of one tensor. With an ``s``, they are those of all tensors.
-OF_TENSOR = ("weight", "gradient", "fisher")
+# `OF_EXAMPLES` are computed from training examples.
+OF_EXAMPLES = ("gradient", "fisher", "hessian_gradient")
+OF_TENSOR = ("weight", *OF_EXAMPLES)
 ALLOWED = (*OF_TENSOR, *(f"{name}s" for name in OF_TENSOR), RNG)
 # The group of entry points of installed packages.
 RULES = "subtune.rankings"
@@ -79,7 +83,7 @@ class Rule(NamedTuple):
 
     @property
     def reads_examples(self) -> bool:
-        return not self.needs.isdisjoint({"gradient", "fisher"})
+        return not self.needs.isdisjoint(OF_EXAMPLES)
 
     @property
     def scores_all_at_once(self) -> bool:
@@ -121,6 +125,11 @@ def taylor(weight: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     return (weight * gradient) ** 2
 
 
+def grasp(weight: np.ndarray, hessian_gradient: np.ndarray) -> np.ndarray:
+    """The score of GraSP (Wang et al., 2020), with the sign that Liu et al. (2025) use."""
+    return weight * hessian_gradient
+
+
 def gem(weight: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """The gradient relative to the weight."""
     return np.abs(gradient) / (np.abs(weight) + 1e-8)
@@ -131,7 +140,7 @@ def random(weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rng.random(weight.shape)
 
 
-_RULES = (fisher, magnitude, smallest_magnitude, gradient, snip, force, taylor, gem, random)
+_RULES = (fisher, magnitude, smallest_magnitude, gradient, snip, force, taylor, grasp, gem, random)
 BUILT_IN: dict[str, Callable[..., Any]] = {rule.__name__: rule for rule in _RULES}
 
 

@@ -15,7 +15,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass, field
 from functools import cached_property
-from itertools import chain, product
+from itertools import chain
 from operator import add
 from typing import TYPE_CHECKING, cast
 
@@ -23,6 +23,7 @@ from subtune.config.schema import Pace, Trains
 from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.files import CHECKPOINTS_KEPT, read_package_yaml
 from subtune.methods.baselines import CONSTANT
+from subtune.methods.rules import FISHER, OF_EXAMPLES
 from subtune.methods.selection import TrainingCost
 from subtune.models.dimensions import AnyDimensions, activations_per_token, known_dimensions
 from subtune.models.families import Dimensions
@@ -202,10 +203,12 @@ class Estimates:
         return CHECKPOINTS_KEPT * COPIES_OF_TRAINED * largest
 
     def fisher_cost(self, spec: FisherSpec) -> Cost:
-        """Estimate the cost of computing Fisher information, or gradients, on a task."""
+        """Estimate the cost of computing Fisher information, or derivatives, on a task."""
         examples = self.plan.task_size(spec.tokens).train_rows
         examples *= self.plan.examples_per_row(spec.tokens)
         examples = min(spec.rows or examples, examples)
+        # A product with the Hessian is computed from three gradients.
+        examples *= 3 if spec.derivative == "hessian_gradient" else 1
         steps = examples / FISHER_BATCH
         return self._steps_cost("matrices", steps, examples, spec.tokens) + self.start_cost
 
@@ -326,19 +329,19 @@ def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.D
     import pandas as pd
 
     plan = estimates.plan
-    # Maps each experiment to four sets: the keys of its runs and of its sweeps, pairs of a step and
-    # the key of the examples for Fisher information and gradients, and tuples (one per model) with
-    # the keys of the runs that predict test sets.
+    # Maps each experiment to four sets: the keys of its runs and of its sweeps, pairs of a rule's
+    # argument and the key of its spec, and tuples (one per model) with the keys of the runs that
+    # predict test sets.
     parts: dict[str, list[set]] = {}
     for name, experiment in plan.config.experiments.items():
         tasks = [task for task in experiment.tasks if plan.config.is_submitted(task)]
         reads = name in with_information
         fishers = plan.experiment_fisher_specs[name].values() if reads else ()
-        inputs = {("fisher", fisher.key) for fisher in fishers}
+        inputs = {(FISHER, fisher.key) for fisher in fishers}
         masks = {mask.id: mask for run in plan.experiments[name] for mask in run.masks}
         for mask in masks.values():
-            keys = [sample.key for sample in mask.samples]
-            inputs |= {*product({"fisher", "gradient"}.intersection(mask.needs), keys)}
+            for need in OF_EXAMPLES:
+                inputs |= {(need, sample.key) for sample in mask.list_samples(need)}
         tests = set[tuple[str, ...]]()
         for model in experiment.models if tasks else ():
             predicting = (plan.run_keys_by_method(name, model, task).values() for task in tasks)
@@ -346,7 +349,7 @@ def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.D
         runs = {planned.key for planned in plan.experiments[name]}
         parts[name] = [runs, {*plan.find_sweeps(name)}, inputs, tests]
     parts[TOTAL] = [set().union(*sets) for sets in zip(*parts.values(), strict=True)]
-    rows, specs = [], plan.fisher_specs | plan.list_samples("gradient")
+    rows, specs = [], plan.fisher_specs | plan.gradient_specs
     for name, (runs, sweeps, inputs, tests) in parts.items():
         searches = plan.find_search_jobs(*sweeps)
         costs = [estimates.run_costs[run] for run in sorted(runs)]

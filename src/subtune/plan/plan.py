@@ -83,9 +83,14 @@ class Plan:
         return {mask.id: mask for run in self.runs.values() for mask in run.masks}
 
     def list_samples(self, need: str) -> dict[str, FisherSpec]:
-        """The specs of the Fisher information, or of the gradients, that masks need, by key."""
-        needing = (mask for mask in self.masks.values() if need in mask.needs)
-        return {sample.key: sample for mask in needing for sample in mask.samples}
+        """The specs of an argument of rules, such as the Fisher information, by key."""
+        masks = self.masks.values()
+        return {sample.key: sample for mask in masks for sample in mask.list_samples(need)}
+
+    @cached_property
+    def gradient_specs(self) -> dict[str, FisherSpec]:
+        """All specs of gradients and of their products with the Hessian, by key."""
+        return self.list_samples("gradient") | self.list_samples("hessian_gradient")
 
     @cached_property
     def fisher_specs(self) -> dict[str, FisherSpec]:

@@ -125,7 +125,7 @@ class Fold(HashableModel):
 
 
 class FisherSpec(HashableModel):
-    """The Fisher information or the gradient of a model's parameters, before fine-tuning.
+    """The Fisher information or derivatives of a model's parameters, before fine-tuning.
 
     Attributes:
         rows: the number of training examples that are sampled; None means all.
@@ -134,6 +134,7 @@ class FisherSpec(HashableModel):
             vectors. For other matrices, only the sum over the entries is stored.
         labels: whether the labels of a regression task are standardised, as in `Recipe`.
         fold: the fold whose examples are left out; None means no cross-validation.
+        derivative: the derivative that the step `gradient` computes.
     """
 
     model: ModelSpec
@@ -143,6 +144,7 @@ class FisherSpec(HashableModel):
     in_full: WholeTensors | None = None
     labels: Labels = "raw"
     fold: Fold | None = None
+    derivative: Literal["gradient", "hessian_gradient"] = "gradient"
     fisher_version: int = FISHER_VERSION
 
     @property
@@ -170,6 +172,14 @@ class MaskSpec(HashableModel):
     samples: tuple[FisherSpec, ...]
     seed: int = 0
     mask_version: int = MASK_VERSION
+
+    def list_samples(self, need: str) -> list[FisherSpec]:
+        """The specs of an argument of the rule, one for each task; empty if it needs none."""
+        if need not in self.needs:
+            return []
+        if need == "hessian_gradient":
+            return [sample.replace(derivative=need) for sample in self.samples]
+        return [*self.samples]
 
     @property
     def as_top(self) -> Top:

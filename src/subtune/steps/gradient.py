@@ -1,4 +1,4 @@
-"""The step `gradient`: compute the gradient of the loss of one task, before fine-tuning."""
+"""The step `gradient`: compute derivatives of the loss of one task, before fine-tuning."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 
 def jobs(context: "Context") -> Iterator[Job]:
-    """Yield a job for the examples of each mask whose rule needs gradients."""
-    for key, sample in context.plan.list_samples("gradient").items():
+    """Yield a job for each derivative that a mask needs on some examples."""
+    for key, sample in context.plan.gradient_specs.items():
         outputs = {"gradient": context.layout.gradient(key)}
         needed = context.model_job_resources(sample, context.estimates.fisher_cost(sample))
         yield Job("gradient", key, sample.json_types, context.model_inputs(sample), outputs, needed)
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write the mean gradient of the tensors in ``in_full``, or of all vectors without it."""
+    """Write a derivative with respect to the tensors in ``in_full``, or all vectors without it."""
     import safetensors.numpy
 
     from subtune.data.load import read_splits
     from subtune.models.encoder import load_spec_encoder
     from subtune.runs.spec import FisherSpec
-    from subtune.training.fisher_information import mean_gradient
+    from subtune.training.fisher_information import hessian_times_gradient, mean_gradient
 
     spec = FisherSpec.model_validate(job.spec)
     task = spec.tokens.data.task
@@ -35,7 +35,6 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     names = [name for name, shape in model.shapes.items() if len(shape) == 1]
     if spec.in_full:
         names = spec.in_full.names(model.shapes)
-    gradient = mean_gradient(
-        model, tokens, task, names, spec.rows, spec.seed, spec.labels, spec.fold
-    )
+    derive = mean_gradient if spec.derivative == "gradient" else hessian_times_gradient
+    gradient = derive(model, tokens, task, names, spec.rows, spec.seed, spec.labels, spec.fold)
     safetensors.numpy.save_file(gradient, outputs["gradient"])

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subtune.core.errors import SubtuneError, locate_errors
+from subtune.methods.rules import FISHER, OF_EXAMPLES
 from subtune.steps.jobs import Job, Paths
 
 if TYPE_CHECKING:
@@ -17,16 +18,17 @@ if TYPE_CHECKING:
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each mask."""
     layout = context.layout
-    of_sample = {"gradient": layout.gradient, "fisher": layout.fisher_entries}
     for id, mask in context.plan.masks.items():
-        keys = [sample.key for sample in mask.samples]
         inputs = {
             "model": layout.model(mask.samples[0].model.id),
             # The user's file comes first.
             "code": [*map(str, context.rules[mask.top.by].files)],
             **{
-                name: [*map(path, keys)] if name in mask.needs else []
-                for name, path in of_sample.items()
+                need: [
+                    (layout.fisher_entries if need == FISHER else layout.gradient)(sample.key)
+                    for sample in mask.list_samples(need)
+                ]
+                for need in OF_EXAMPLES
             },
         }
         outputs = {"mask": layout.mask(id), "code": layout.code_of_mask(id)}
@@ -35,7 +37,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the chosen entries, with their names, and the code of the rule."""
-    from subtune.methods.rules import FISHER, choose_entries, find_rule, sum_scores
+    from subtune.methods.rules import choose_entries, find_rule, sum_scores
     from subtune.methods.single_entries import write_mask
     from subtune.runs.spec import MaskSpec
 
@@ -85,7 +87,7 @@ def _score_tasks(spec: "MaskSpec", inputs: Paths, rule: "Rule") -> "Iterator[Arr
 
             parameters = load_spec_encoder(sample, inputs["model"]).parameters
             arrays["weight"] = {name: parameters[name].numpy() for name in names}
-        for need in ("gradient", "fisher"):
+        for need in OF_EXAMPLES:
             if need in spec.needs:
                 read = read_entry_arrays(Path(inputs[need][number]))
                 arrays[need] = {name: read[name] for name in names}

@@ -90,6 +90,8 @@ def test_only_what_rules_need_is_computed():
     assert not made.list_samples("gradient") and not made.list_samples("fisher")
     made = plan_masks({"by": "snip"})
     assert made.list_samples("gradient") and not made.list_samples("fisher")
+    made = plan_masks({"by": "grasp"})
+    assert [spec.derivative for spec in made.gradient_specs.values()] == ["hessian_gradient"]
 
 
 def test_the_scopes_are_those_of_fisher_information():

@@ -19,7 +19,11 @@ from subtune.runs.spec import FOLD_VERSION, Fold
 from subtune.tasks.examples import Examples
 from subtune.training import fisher_information as module
 from subtune.training.evaluation import autocast
-from subtune.training.fisher_information import fisher_information, mean_gradient
+from subtune.training.fisher_information import (
+    fisher_information,
+    hessian_times_gradient,
+    mean_gradient,
+)
 from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
 from tests.unit.training.results import in_double
@@ -139,6 +143,49 @@ def test_the_gradient_is_the_mean_of_the_gradients_of_all_examples(family, task,
     nothing = 1e-5 * max(np.abs(values).max() for values in expected.values())
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-3, atol=nothing)
+
+
+@pytest.mark.parametrize(
+    ("family", "task"), [("bert", "sst2"), ("bert", "stsb"), ("roberta", "mnli"), ("gpt2", "sst2")]
+)
+def test_the_product_with_the_hessian_is_that_of_two_backward_passes(family, task, directory):
+    """GraSP's Eq. 8, for which the loss of transformers is differentiated twice."""
+    task = examples.TASKS[task]
+    tokens = examples.tokens(task, directory, rows=4)["train"]
+    model = load_encoder(directory, task.of_kind.head, task.outputs)
+    names = [n for n in model.parameters if n.endswith(("dense.weight", "c_fc.weight"))]
+    found = hessian_times_gradient(model, tokens, task, names)
+    temperature = 1 if task.kind == "regression" else 200
+    loss, leaves = mean_loss(model, tokens, task, names, temperature)
+    gradients = torch.autograd.grad(loss, leaves, create_graph=True)
+    product = sum((g * g.detach()).sum() for g in gradients)
+    expected = torch.autograd.grad(product, leaves)
+    for name, values in zip(names, expected, strict=True):
+        largest = values.abs().max().item()
+        np.testing.assert_allclose(found[name], values.numpy(), rtol=0, atol=2e-3 * largest)
+
+
+def mean_loss(model, tokens, task, names, temperature):
+    """The mean of −log p(y|x) by transformers in float64, and the tensors of which it depends."""
+    start = model.parameters | encoder.draw_classifier(model, seed=0)
+    values = {name: value.double() for name, value in start.items()}
+    leaves = {name: values[name].requires_grad_(True) for name in names}
+    own = {
+        model.exported_name(name): value.mT if model.is_transposed(name) else value
+        for name, value in (values | leaves).items()
+    }
+    config = copy.deepcopy(model.config)
+    config.num_labels = task.outputs
+    theirs = reference.CLASSES[model.head].from_config(config, attn_implementation="eager")
+    theirs, losses = theirs.eval().double(), []
+    for row in tokens:
+        inputs = {n: [row[n]] for n in ("input_ids", "token_type_ids") if n in row}
+        logits = torch.func.functional_call(theirs, own, kwargs=reference.padded(inputs)).logits[0]
+        if task.kind == "regression":
+            losses.append(0.5 * (row["label"] - logits[0]) ** 2)
+        else:
+            losses.append(-(logits / temperature).log_softmax(0)[row["label"]])
+    return torch.stack(losses).mean(), [*leaves.values()]
 
 
 def test_the_examples_of_a_fold_do_not_count(model, tokens):
