@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 import yaml
-from pydantic import ValidationError
 
 from subtune.comparison import Options, loop, with_options
 from subtune.comparison.first_configuration import EXPERIMENT, dump_line, write_first_configuration
@@ -38,7 +37,6 @@ from subtune.config.schema import MARGIN, Config
 from subtune.core.errors import (
     SubtuneError,
     convert_errors,
-    describe_pydantic_error,
     format_allowed,
     join_names,
     locate_errors,
@@ -48,7 +46,7 @@ from subtune.core.ids import content_id
 from subtune.core.process import end_late_process
 from subtune.data.sources import task_reader
 from subtune.data.table_files import is_directory
-from subtune.methods.baselines import Estimator, describe_estimator
+from subtune.methods.baselines import describe_baselines
 from subtune.plan.inputs import scored_file
 from subtune.steps.context import plan_and_check
 
@@ -194,6 +192,8 @@ def normalise_arguments(
     if isinstance(texts, str):
         texts = [texts]
     text, text2 = [*texts, column_names(options.text2), None][:2]
+    with locate_errors("--baselines"):
+        baselines = describe_baselines(options.baselines or {})
     models: Any = options.model
     several = [models] if isinstance(models, str | Path) else models or ()
     names = (Path(name).resolve() if is_directory(Path(name)) else name for name in several)
@@ -205,38 +205,9 @@ def normalise_arguments(
         group=column_names(options.group),
         # The order of the models does not matter.
         model=sorted({*map(str, names)}) or None,
-        baselines=_describe_baselines(options.baselines or {}) or None,
+        baselines=baselines or None,
     )
     return ComparisonRequest(task_name(train), splits, named, dev_share)
-
-
-def _describe_baselines(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe the baselines of a call as in a configuration, with absolute paths of files."""
-    if not isinstance(given, Mapping):
-        raise SubtuneError(
-            "--baselines: expected a mapping from names to estimators, such as {'trees': "
-            "RandomForestClassifier()}"
-        )
-    described = {}
-    for name, value in given.items():
-        settings: Any = value if isinstance(value, Mapping) else {"estimator": value}
-        estimator = settings.get("estimator")
-        with locate_errors(f"--baselines: {name}"):
-            if not isinstance(estimator, str | list | tuple | None):
-                others = {key: each for key, each in settings.items() if key != "estimator"}
-                settings = describe_estimator(estimator) | others
-            try:
-                selection = Estimator.model_validate({**settings})
-            except ValidationError as error:
-                first = error.errors()[0]
-                with locate_errors(str(first["loc"][0])):
-                    raise SubtuneError(describe_pydantic_error(first)) from None
-        places = [
-            str(Path(place).resolve()) if ".py:" in place else place
-            for place in selection.estimator
-        ]
-        described[str(name)] = selection.replace(estimator=tuple(places)).json_types
-    return described
 
 
 def _check_order_of_index(predictions: Any, scored: Any) -> None:

@@ -4,15 +4,20 @@ import inspect
 import itertools
 import json
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, ValidationError
 
-from subtune.core.errors import SubtuneError, format_allowed
+from subtune.core.errors import (
+    SubtuneError,
+    describe_pydantic_error,
+    format_allowed,
+    locate_errors,
+)
 from subtune.core.ids import HashableModel, canonical_json
 from subtune.core.user_code import (
     OWN_FUNCTION,
@@ -177,6 +182,38 @@ def make_estimator(selection: Estimator, has_numbers: bool, seed: int | None) ->
         if seed is not None:
             set_missing(estimator, "random_state", seed)
     return estimator
+
+
+def describe_baselines(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe baselines as in a configuration, with absolute paths of files.
+
+    ``given`` maps names to unfitted estimators, or to settings as in a configuration.
+    """
+    if not isinstance(given, Mapping):
+        raise SubtuneError(
+            "expected a mapping from names to estimators, such as {'trees': "
+            "RandomForestClassifier()}"
+        )
+    described = {}
+    for name, value in given.items():
+        settings: Any = value if isinstance(value, Mapping) else {"estimator": value}
+        estimator = settings.get("estimator")
+        with locate_errors(str(name)):
+            if not isinstance(estimator, str | list | tuple | None):
+                others = {key: each for key, each in settings.items() if key != "estimator"}
+                settings = describe_estimator(estimator) | others
+            try:
+                selection = Estimator.model_validate({**settings})
+            except ValidationError as error:
+                first = error.errors()[0]
+                with locate_errors(str(first["loc"][0])):
+                    raise SubtuneError(describe_pydantic_error(first)) from None
+        places = (
+            str(Path(place).resolve()) if ".py:" in place else place
+            for place in selection.estimator
+        )
+        described[str(name)] = selection.replace(estimator=tuple(places)).json_types
+    return described
 
 
 def describe_estimator(estimator: Any) -> dict[str, Any]:
