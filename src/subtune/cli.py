@@ -243,14 +243,15 @@ def params(
 
 @_command("check examples/my_rules.py:gem")
 def check(place: str, /) -> None:
-    """Check a ranking, an estimator or a metric of your own, before you use it in an experiment.
+    """Check your own ranking, estimator, metric or paper, before you use it in an experiment.
 
     Args:
-        place: the ranking, estimator or metric, as in a configuration
+        place: the ranking, estimator, metric or paper, as in a configuration
     """
     from subtune.config.code_checks import check_code
+    from subtune.papers.checks import check_paper, is_paper
 
-    found = [*check_code(place)]
+    found = [*(check_paper if is_paper(place) else check_code)(place)]
     for name, result in found:
         print(f"{name}: {result}")
     if any(each.result.startswith("failed") for each in found):

@@ -15,10 +15,21 @@ from subtune.core.errors import SubtuneError, locate_errors
 from subtune.core.files import hash_bytes
 from subtune.core.user_code import OWN_FUNCTION, describe_user_error, import_own_function
 from subtune.methods.baselines import Estimator, make_estimator
+from subtune.methods.roles import LAYERS
 from subtune.methods.rules import ALLOWED, BUILT_IN, OF_TENSOR, Rule, find_rule, score_entries
 
-# The shapes of the tensors on which rules are called: vectors, and matrices of two forms.
-TENSORS = {"a.weight": (16, 8), "a.bias": (16,), "b.weight": (8, 16), "b.bias": (8,), "norm": (8,)}
+# The shapes of the tensors on which rules are called: vectors, and matrices of three forms.
+IN_LAYER_TRIED = {
+    "attention.self.query.weight": (8, 8),
+    "attention.output.LayerNorm.weight": (8,),
+    "intermediate.dense.weight": (16, 8),
+    "intermediate.dense.bias": (16,),
+    "output.dense.weight": (8, 16),
+    "output.dense.bias": (8,),
+}
+TENSORS = {
+    f"{LAYERS}{layer}.{name}": shape for layer in (0, 1) for name, shape in IN_LAYER_TRIED.items()
+}
 # The shape of the largest matrix of BERT base.
 LARGEST_MATRIX = (3072, 768)
 TEXTS_TRIED = (
@@ -85,7 +96,7 @@ def find_kind(place: str) -> str:
     )
 
 
-def _run_check(name: str, check: Callable[[], Any]) -> Check:
+def run_check(name: str, check: Callable[[], Any]) -> Check:
     """Run a check, which fails if it raises a `SubtuneError`."""
     try:
         check()
@@ -129,12 +140,12 @@ def _try_ranking(place: str) -> Iterator[Check]:
         need: {name: np.zeros_like(array) for name, array in of.items()}
         for need, of in tensors.items()
     }
-    yield _run_check("a finite number for each entry", lambda: _score(rule, tensors))
-    yield _run_check("zeros, as in untrained biases", lambda: _score(rule, zeros))
-    yield _run_check("few equal scores", require_few_ties)
+    yield run_check("a finite number for each entry", lambda: _score(rule, tensors))
+    yield run_check("zeros, as in untrained biases", lambda: _score(rule, zeros))
+    yield run_check("few equal scores", require_few_ties)
     yield from _repeat(hash_scores, place)
     if rule.scores_all_at_once:
-        yield _run_check("any order of the tensors", require_any_order)
+        yield run_check("any order of the tensors", require_any_order)
     else:
         yield Check("any order of the tensors", "skipped: it is called for one tensor at a time")
     started = time.perf_counter()
@@ -144,6 +155,8 @@ def _try_ranking(place: str) -> Iterator[Check]:
         "time", f"passed: {seconds:.2f} s for a matrix of {LARGEST_MATRIX[0]} × {LARGEST_MATRIX[1]}"
     )
     yield Check("memory", "skipped: it is not measured")
+    control = "add a selection of the same size with `by: random` to the experiment"
+    yield Check("better than random entries", f"skipped: this needs training; {control}")
 
 
 def _draw_tensors(shapes: dict[str, tuple[int, ...]]) -> dict[str, dict[str, np.ndarray]]:
@@ -169,7 +182,7 @@ def hash_predictions(place: str, reads: str) -> str:
 def _try_estimator(place: str) -> Iterator[Check]:
     estimator, fits = _make(place), list[str]()
     for reads in ("embeddings", "tf-idf", "texts"):
-        check = _run_check(f"reads: {reads}", partial(_fit_and_predict, place, reads))
+        check = run_check(f"reads: {reads}", partial(_fit_and_predict, place, reads))
         fits += [reads] if check.result == "passed" else []
         # An estimator usually reads only texts, or only numbers.
         yield check._replace(result=check.result.replace("failed", "not possible", 1))

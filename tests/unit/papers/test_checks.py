@@ -1,0 +1,73 @@
+"""What `subtune check` finds out about a paper."""
+
+import pytest
+
+from subtune import cli
+from subtune.papers import paper_names
+from subtune.papers.checks import check_paper
+
+MODULE = """
+from subtune.papers.paper import Paper, read_claims
+PAPER = Paper(name="toys", citation="Toys", claims=read_claims(__package__))
+"""
+SCORES = """exhibit,model,split,method,params,task,metric,value,scale
+table1,tiny,validation,full,100%,rte,accuracy,80.0,100
+table1,tiny,validation,bitfit,1%,rte,accuracy,79.0,100
+"""
+CLAIM = """
+- text: {text}
+  printed_in: Table 1
+  statistic: a difference
+  expects: {expects}
+  minus: {minus}
+"""
+
+
+def write_paper(folder, *claims, scores=SCORES):
+    (folder / "printed").mkdir(parents=True)
+    (folder / "__init__.py").write_text(MODULE)
+    (folder / "printed" / "scores.csv").write_text(scores)
+    (folder / "claims.yaml").write_text("".join(claims))
+    return str(folder)
+
+
+def claim(text, expects, minus, more=""):
+    return CLAIM.format(text=text, expects=expects, minus=minus) + more
+
+
+def test_claims_are_compared_with_the_printed_numbers(tmp_path):
+    place = write_paper(
+        tmp_path / "toys",
+        claim("equal", "no less", "[bitfit, full]"),
+        claim("better", "more", "[bitfit, full]"),
+        claim("contradicted", "more", "[bitfit, full]", "  contradicted_by: Table 1\n"),
+        claim("of others", "more", "[lora, full]"),
+        claim("of no numbers", "more", "[lora, full]", "  is_printed: false\n"),
+    )
+    assert dict(check_paper(place)) == {
+        "kind": "passed: paper, Toys",
+        "printed/scores.csv": "passed",
+        "choices.yaml": "passed",
+        "tables and figures": "skipped: they need runs",
+        "claim: equal": "passed: it holds on the printed numbers",
+        "claim: better": "failed: it does not hold on the printed numbers, expected that it holds",
+        "claim: contradicted": "passed: it does not hold on the printed numbers",
+        "claim: of others": "failed: no printed numbers; if the paper prints none, set "
+        "`is_printed: false`",
+        "claim: of no numbers": "skipped: the paper does not print its numbers",
+    }
+
+
+def test_a_mistake_in_the_printed_scores_is_named(tmp_path, capsys):
+    equal = claim("equal", "no less", "[bitfit, full]")
+    place = write_paper(tmp_path / "toys", equal, scores=SCORES.replace("79.0,100", "79.0,1"))
+    assert cli.main(["check", place]) == 1
+    shown = capsys.readouterr()
+    assert "scores.csv, line 3: value: found '79.0', expected a number up to the" in shown.out
+    assert shown.err.startswith(f"{place}: not all checks passed")
+
+
+@pytest.mark.parametrize("name", paper_names())
+def test_the_papers_of_subtune_pass(name):
+    failed = [check for check in check_paper(name) if check.result.startswith("failed")]
+    assert not failed
