@@ -9,7 +9,7 @@ import itertools
 import json
 import lzma
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -79,7 +79,7 @@ class RecordedTable:
     _scores: dict[tuple[str, int | None], tuple[float, int, np.ndarray]] = field(
         default_factory=dict
     )
-    _answers: dict[frozenset, Answer] = field(default_factory=dict)
+    _answers: dict[tuple[str, frozenset], Answer] = field(default_factory=dict)
 
     @cached_property
     def task(self) -> TaskSpec:
@@ -107,8 +107,10 @@ class RecordedTable:
         column = f"{self.task.evaluation[0]}/{self.metric}"
         return [epoch[column] for epoch in self.runs[run].about["history"]]
 
-    def find_answer(self, joined: Iterable[Mapping[str, Any]]) -> Answer:
+    def find_answer(self, joined: Iterable[Mapping[str, Any]], planned: Collection[str]) -> Answer:
         """Find the answer from the rows of `subtune.runs.learning_rates.join_recorded_runs`.
+
+        ``planned`` names all methods of the plan.
 
         The answer is that of `subtune.steps.scores.collect_run_scores` and
         `subtune.analysis.answer.find_answers`, without reading records.
@@ -116,10 +118,13 @@ class RecordedTable:
         joined = [*joined]
         largest = max(row["train_rows"] for row in joined)
         joined = [row for row in joined if row["train_rows"] == largest]
-        key = frozenset((row["method"], row["seed"], row["run"]) for row in joined)
+        every = dict.fromkeys(run.method for run in self.plans[WHOLE])
+        left_out = ", ".join(method_title(method) for method in every if method not in planned)
+        key = left_out, frozenset((row["method"], row["seed"], row["run"]) for row in joined)
         if key not in self._answers:
             question = joined[0]["model"], self.task.name, self.metric
-            self._answers[key] = build_answer(question, self._tabulate(joined))
+            rows = self._tabulate(joined).assign(left_out=left_out)
+            self._answers[key] = build_answer(question, rows)
         return self._answers[key]
 
     def _tabulate(self, joined: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -197,7 +197,8 @@ class ReplayedLoop(Loop):
 
     def find_answer(self) -> None:
         joined = self.progress.join_recorded_runs()
-        answer = self._table.find_answer(joined)
+        planned = {run.method for run in self.progress.planned}
+        answer = self._table.find_answer(joined, planned)
         self.unlikely = find_unlikely_methods([answer], self._policy.least)
         # The loop reports a changed answer.
         self.answer = str(len(self.moments))

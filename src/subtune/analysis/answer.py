@@ -47,6 +47,8 @@ class Answer:
         is_finished: whether all planned runs of all methods are recorded.
         rising: those of full fine-tuning and the method that would be named whose scores still rise
             in the last epoch. If there are any, the decision is *undecided*.
+        left_out: if *everything* would be the decision, the titles of the methods that were left
+            out to save time. If there are any, the decision is *undecided*.
         more_seeds: the number of additional seeds needed to be sure whether the candidate is within
             the margin, if known.
         more_rows: the number of additional examples needed, if it is known and there is only one
@@ -63,6 +65,7 @@ class Answer:
     runs: pd.DataFrame
     is_finished: bool
     rising: list[str]
+    left_out: list[str]
     more_seeds: int | None
     more_rows: int | None
 
@@ -94,8 +97,11 @@ def build_answer(question: tuple[str, str, str], runs: pd.DataFrame) -> Answer:
     still_rising = {*runs.loc[runs["curve"] == STILL_RISING, "title"]}
     named = [compared.full, candidate.title] if candidate else []
     rising = [title for title in dict.fromkeys(named) if title in still_rising]
+    # A method that was not tried may be enough.
+    is_worth_it = decision in ("everything", "probably everything")
+    left_out = list_left_out(runs) if is_worth_it else []
     # An answer must not depend on how long a method was trained.
-    if rising and decision != "undecided":
+    if left_out or (rising and decision != "undecided"):
         decision, candidate = _leave_undecided(_list_considered(compared), margin)
     studies: tuple[Study, ...] = ()
     is_open = decision not in ("train", "everything") and compared.full and is_finished
@@ -110,9 +116,19 @@ def build_answer(question: tuple[str, str, str], runs: pd.DataFrame) -> Answer:
         runs,
         is_finished,
         rising,
+        left_out,
         more_seeds=intervals.additional_seeds_needed(studies, margin),
         more_rows=intervals.additional_rows_needed(studies, margin),
     )
+
+
+def list_left_out(runs: pd.DataFrame) -> list[str]:
+    """List the titles of the methods that were left out to save time, and that have no run."""
+    if "left_out" not in runs:
+        return []
+    texts = runs["left_out"].dropna().unique()
+    names = dict.fromkeys(name for text in texts for name in text.split(", ") if name)
+    return [name for name in names if name not in {*map(method_title, runs["method"])}]
 
 
 def choose_method(
@@ -212,10 +228,13 @@ def short_answer(answer: Answer) -> str:
     if title == compared.reference and not compared.full:
         return f"{name} score{'' if is_plural else 's'} best so far: {candidate.score:.3f}."
     probably = "probably " if decision in ("probably", "probably everything") else ""
-    if decision in ("everything", "probably everything"):
-        none = f"no smaller method scores within {answer.margin:g} of it"
+    if decision in ("everything", "probably everything") or answer.left_out:
         sure = format_probability(_chance_of_reference(compared))
-        return f"{reference} is {probably}worth it: {none} ({sure})."
+        within = f"scores within {answer.margin:g} of"
+        if answer.left_out:
+            none = f"no smaller method that was tried {within} {_lower_first_letter(reference)}"
+            return f"Undecided: {none} ({sure})."
+        return f"{reference} is {probably}worth it: no smaller method {within} it ({sure})."
     against = f"{candidate.score:.3f} against {candidate.reference_score:.3f}"
     if compared.reference not in (compared.full, title):
         against += f" of {compared.reference}"
@@ -312,6 +331,10 @@ def _advise_next_step(answer: Answer) -> str:
         return "Check the labels, or label more examples."
     if answer.decision == "train":
         return "No more runs are needed."
+    if answer.left_out:
+        *others, last = answer.left_out
+        names = f"{', '.join(others)} and {last} were" if others else f"{last} was"
+        return f"{names} left out to save time: allow more minutes, or add them to `methods`."
     if not answer.is_finished:
         done, planned = len(candidate.seeds), runs["planned"].max()
         few = f"Only {done} of {planned} {unit}s {'is' if done == 1 else 'are'} compared"

@@ -304,6 +304,7 @@ def list_choices(
             epochs=size["epochs"],
             batch_size=size["batch_size"],
             max_length=reduction.max_length,
+            left_out=tuple(m for m in reduction.without if any(m in own for own in rates.values())),
             schedule=DEFAULTS.schedule,
             warmup=DEFAULTS.warmup,
         )

@@ -272,6 +272,9 @@ class Experiment(Section):
     margin: float = Field(default=MARGIN, gt=0)
     """largest acceptable drop in score relative to full fine-tuning, in the unit of the first
     metric. The answer is the smallest method within this margin"""
+    left_out: tuple[Name, ...] = ()
+    """methods that `compare` left out to save time. While a method is left out, no answer says that
+    full fine-tuning is worth it"""
     precision: Precision = "fp32"
     """precision of matrix products. `tf32` rounds their inputs to 10 bits of mantissa on GPUs of
     the Ampere generation or later; on other devices, it is the same as `fp32`"""

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from subtune.methods import method_title
 from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             "columns": [*map(asdict, columns)],
             "paper": experiment.paper or "",
             "margin": experiment.margin,
+            "left_out": ", ".join(map(method_title, experiment.left_out)),
             # Pairs of method and task for which a figure shows the changes of single parameters.
             "drawn": [
                 [exhibit.needs.methods[0], exhibit.tasks[0]]
@@ -137,7 +139,7 @@ def collect_run_scores(
     best = chosen_runs.choose_rates(every)
     largest = chosen_runs.select_largest_training_set(best)
     chosen = chosen_runs.add_curve_verdicts(largest, store, asked["margin"])
-    chosen = chosen.assign(margin=asked["margin"])
+    chosen = chosen.assign(margin=asked["margin"], left_out=asked["left_out"])
     # Scores after training on fewer examples show how much more labels would help, which papers do
     # not report.
     scored = chosen if asked["paper"] else best

@@ -53,6 +53,24 @@ def answer_of(table, task="rte", row_scores=NO_ROW_SCORES):
     return rows[rows["task"] == task].iloc[0]
 
 
+def test_full_is_not_called_worth_it_while_methods_are_left_out():
+    scores = {"full": 0.9, "bitfit": [0.7, 0.71, 0.69], "layernorm": 0.6}
+    table = runs(scores)
+    assert answer_of(table.assign(left_out=""))["decision"] == "everything"
+    found = answer_of(table.assign(left_out="LoRA-I, Frozen"))
+    assert found["decision"] == "undecided"
+    assert found["answer"] == (
+        "Undecided: no smaller method that was tried scores within 0.02 of full fine-tuning "
+        "(> 99 %)."
+    )
+    assert found["next"].startswith("LoRA-I and Frozen were left out to save time: allow more")
+    # A method that is enough stays enough.
+    enough = runs({"full": 0.9, "bitfit": 0.899}).assign(left_out="LoRA-I")
+    assert answer_of(enough)["decision"] == "train"
+    # A method that the user added has runs.
+    assert answer_of(table.assign(left_out="LayerNorm, BitFit"))["decision"] == "everything"
+
+
 WORTH_IT = "Full fine-tuning is worth it: no smaller method scores within 0.02 of it"
 UNSURE = {"full": 0.9, "layernorm": [0.89, 0.87, 0.9], "bitfit": [0.9, 0.901, 0.899]}
 DIVERGED = {"full": 0.9, "layernorm": [0.9, math.nan, 0.9], "bitfit": 0.9}

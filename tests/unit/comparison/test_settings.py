@@ -149,6 +149,13 @@ def test_a_comparison_plans_every_seed_and_search_of_the_methods_for_which_time_
         "constant",
     ]
     assert isinstance(last.with_every_run.methods["full"], SearchOfRates)
+    assert last.experiment.left_out == ("lora-I", "frozen", "bitfit")
+    assert last.with_every_run.left_out == last.experiment.left_out
+    first = choices(2000, methods=DEFAULTS.methods)[0]
+    assert first.experiment.left_out == ()
+    # A method that the model lacks is not left out to save time.
+    others = [method for method in DEFAULTS.methods if method != "bitfit"]
+    assert choices(2000, methods=others)[-1].experiment.left_out == ("lora-I", "frozen")
 
 
 def test_a_small_table_keeps_its_rows_and_a_sample_has_rows_of_each_class():
