@@ -251,10 +251,11 @@ def check(place: str, /) -> None:
     from subtune.config.code_checks import check_code
     from subtune.papers.checks import check_paper, is_paper
 
-    found = [*(check_paper if is_paper(place) else check_code)(place)]
-    for name, result in found:
-        print(f"{name}: {result}")
-    if any(each.result.startswith("failed") for each in found):
+    have_failed = False
+    for name, result in (check_paper if is_paper(place) else check_code)(place):
+        print(f"{name}: {result}", flush=True)
+        have_failed |= result.startswith("failed")
+    if have_failed:
         raise SubtuneError(f"{place}: not all checks passed")
 
 

@@ -97,12 +97,12 @@ def find_kind(place: str) -> str:
 
 
 def run_check(name: str, check: Callable[[], Any]) -> Check:
-    """Run a check, which fails if it raises a `SubtuneError`."""
+    """Run a check, which returns its result or None, and fails if it raises a `SubtuneError`."""
     try:
-        check()
+        result = check()
     except SubtuneError as error:
         return Check(name, f"failed: {error}")
-    return Check(name, "passed")
+    return Check(name, result if isinstance(result, str) else "passed")
 
 
 def _repeat(function: Callable[..., str], *arguments: str) -> Iterator[Check]:
@@ -140,7 +140,10 @@ def _try_ranking(place: str) -> Iterator[Check]:
         need: {name: np.zeros_like(array) for name, array in of.items()}
         for need, of in tensors.items()
     }
-    yield run_check("a finite number for each entry", lambda: _score(rule, tensors))
+    finite = run_check("a finite number for each entry", lambda: _score(rule, tensors))
+    yield finite
+    if finite.result != "passed":
+        return
     yield run_check("zeros, as in untrained biases", lambda: _score(rule, zeros))
     yield run_check("few equal scores", require_few_ties)
     yield from _repeat(hash_scores, place)
@@ -148,12 +151,11 @@ def _try_ranking(place: str) -> Iterator[Check]:
         yield run_check("any order of the tensors", require_any_order)
     else:
         yield Check("any order of the tensors", "skipped: it is called for one tensor at a time")
+    drawn = _draw_tensors({f"{LAYERS}0.intermediate.dense.weight": LARGEST_MATRIX})
     started = time.perf_counter()
-    _score(rule, _draw_tensors({"matrix": LARGEST_MATRIX}))
-    seconds = time.perf_counter() - started
-    yield Check(
-        "time", f"passed: {seconds:.2f} s for a matrix of {LARGEST_MATRIX[0]} × {LARGEST_MATRIX[1]}"
-    )
+    timed = run_check("time", lambda: _score(rule, drawn))
+    seconds, (rows, columns) = time.perf_counter() - started, LARGEST_MATRIX
+    yield timed._replace(result=f"{timed.result}, {seconds:.2f} s for a matrix {rows} × {columns}")
     yield Check("memory", "skipped: it is not measured")
     control = "add a selection of the same size with `by: random` to the experiment"
     yield Check("better than random entries", f"skipped: this needs training; {control}")

@@ -1,19 +1,22 @@
 """Checks of a paper, before an experiment reproduces it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from subtune.analysis.claims import DOES_NOT_HOLD, HOLDS, NOT_PRINTED, Claim, evaluate_claims
 from subtune.config.code_checks import Check, run_check
-from subtune.core.user_code import find_entry_points
+from subtune.core.errors import SubtuneError
+from subtune.core.user_code import describe_user_error, find_entry_points
 from subtune.papers import PAPERS, find_paper, paper_names
+from subtune.papers.paper import Paper
 
 
 def is_paper(name: str) -> bool:
-    """Return whether a name is that of a paper, or of a folder with a package."""
+    """Return whether a name is that of a paper, or of a folder."""
     built_in = paper_names()
-    known = {*built_in, *find_entry_points(PAPERS, built_in)}
-    return name in known or Path(name, "__init__.py").is_file()
+    return name in {*built_in, *find_entry_points(PAPERS, built_in)} or Path(name).is_dir()
 
 
 def check_paper(name: str) -> Iterator[Check]:
@@ -24,25 +27,46 @@ def check_paper(name: str) -> Iterator[Check]:
     """
     paper = find_paper(name)
     yield Check("kind", f"passed: paper, {paper.citation}")
-    printed_scores = run_check("printed/scores.csv", paper.check_scores)
-    yield printed_scores
-    yield run_check("choices.yaml", paper.read_choices)
+    yield Check("folder", f"passed: {paper.package}")
+    files = {"printed/scores.csv": paper.check_scores, "choices.yaml": paper.read_choices}
+    for file, check in files.items():
+        found = Check(file, "skipped: no such file")
+        if (paper.package / file).exists():
+            found = run_check(file, _convert_errors(check))
+        yield found
+        if found.result.startswith("failed"):
+            return
+    for claim in paper.claims:
+        yield run_check(f"claim: {claim.text}", _convert_errors(partial(_judge, paper, claim)))
     yield Check("tables and figures", "skipped: they need runs")
-    if printed_scores.result != "passed":
-        return
+
+
+def _judge(paper: Paper, claim: Claim) -> str:
+    """Test a claim on the printed numbers. A `SubtuneError` is raised for an unexpected result."""
     of_tasks, averages = (paper.printed_tables(averages=are) for are in (False, True))
-    rows = evaluate_claims(paper.claims, {}, of_tasks, averages, paper.tasks_apart)
-    for claim, row in zip(paper.claims, rows.to_dict("records"), strict=True):
-        yield Check(f"claim: {claim.text}", _compare_with_printed(claim, row["paper_judged"]))
-
-
-def _compare_with_printed(claim: Claim, judged: str) -> str:
+    [row] = evaluate_claims([claim], {}, of_tasks, averages, paper.tasks_apart).to_dict("records")
+    judged = row["paper_judged"]
     if judged == NOT_PRINTED:
         if not claim.is_printed:
             return "skipped: the paper does not print its numbers"
-        return "failed: no printed numbers; if the paper prints none, set `is_printed: false`"
-    expected = DOES_NOT_HOLD if claim.contradicted_by else HOLDS
-    result, expectation = "passed", ""
-    if judged != expected:
-        result, expectation = "failed", f", expected that it {expected}"
-    return f"{result}: it {judged} on the printed numbers{expectation}"
+        raise SubtuneError(
+            "found no printed numbers; check the names of its methods, tasks and tables, or set "
+            "`is_printed: false` if the paper prints none"
+        )
+    if claim.contradicted_by and judged == DOES_NOT_HOLD:
+        return "passed: it does not hold on the printed numbers, as `contradicted_by` says"
+    if claim.contradicted_by or judged != HOLDS:
+        raise SubtuneError(f"it {judged} on the printed numbers")
+    return "passed: it holds on the printed numbers"
+
+
+def _convert_errors(check: Callable[[], Any]) -> Callable[[], Any]:
+    """Convert any exception of a paper's files and functions to a `SubtuneError`."""
+
+    def run() -> Any:
+        try:
+            return check()
+        except Exception as error:  # the user's code may raise anything
+            raise SubtuneError(describe_user_error(error, None)) from error
+
+    return run

@@ -178,7 +178,9 @@ class MaskSpec(HashableModel):
         if need not in self.needs:
             return []
         if need == "hessian_gradient":
-            return [sample.replace(derivative=need) for sample in self.samples]
+            # The product depends on all tensors of which the gradient is taken.
+            about = {"derivative": need, "in_full": self.top.tensors}
+            return [sample.replace(**about) for sample in self.samples]
         return [*self.samples]
 
     @property

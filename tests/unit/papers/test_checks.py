@@ -46,16 +46,39 @@ def test_claims_are_compared_with_the_printed_numbers(tmp_path):
     )
     assert dict(check_paper(place)) == {
         "kind": "passed: paper, Toys",
+        "folder": f"passed: {place}",
         "printed/scores.csv": "passed",
-        "choices.yaml": "passed",
+        "choices.yaml": "skipped: no such file",
         "tables and figures": "skipped: they need runs",
         "claim: equal": "passed: it holds on the printed numbers",
-        "claim: better": "failed: it does not hold on the printed numbers, expected that it holds",
-        "claim: contradicted": "passed: it does not hold on the printed numbers",
-        "claim: of others": "failed: no printed numbers; if the paper prints none, set "
-        "`is_printed: false`",
+        "claim: better": "failed: it does not hold on the printed numbers",
+        "claim: contradicted": "passed: it does not hold on the printed numbers, as "
+        "`contradicted_by` says",
+        "claim: of others": "failed: found no printed numbers; check the names of its methods, "
+        "tasks and tables, or set `is_printed: false` if the paper prints none",
         "claim: of no numbers": "skipped: the paper does not print its numbers",
     }
+
+
+@pytest.mark.parametrize(
+    ("minus", "scores", "message"),
+    [
+        ("['bit(', full]", SCORES, "claim: broken: failed: "),
+        ("[bitfit, full]", SCORES.replace("1%", "abc"), "claim: broken: failed: ValueError: "),
+        ("[bitfit, full]", SCORES.replace("tiny", "tiny\xe9"), "printed/scores.csv: failed: Unic"),
+    ],
+)
+def test_any_mistake_is_one_line(tmp_path, capsys, minus, scores, message):
+    place = write_paper(tmp_path / "toys", claim("broken", "more", minus))
+    (tmp_path / "toys" / "printed" / "scores.csv").write_bytes(scores.encode("latin-1"))
+    assert cli.main(["check", place]) == 1
+    shown = capsys.readouterr()
+    assert message in shown.out and len(shown.err.splitlines()) == 1
+
+
+def test_a_folder_without_a_paper_is_named(tmp_path, capsys):
+    assert cli.main(["check", str(tmp_path)]) == 1
+    assert "or a folder with the file __init__.py" in capsys.readouterr().err
 
 
 def test_a_mistake_in_the_printed_scores_is_named(tmp_path, capsys):
