@@ -29,7 +29,7 @@ FIXED_DEFAULTS: dict[type[HashableModel], dict[str, Any]] = {
     | dict.fromkeys(("labels", "encoding", "sheet", "group", "metric_code")),
     spec.DataSpec: {"data_version": 1},
     spec.TokensSpec: {"doc_stride": None, "apart": False, "tokens_version": 1},
-    spec.FisherSpec: {"seed": 0, "labels": "raw", "fisher_version": 1}
+    spec.FisherSpec: {"seed": 0, "labels": "raw", "derivative": "gradient", "fisher_version": 1}
     | dict.fromkeys(("rows", "in_full", "fold")),
     spec.MaskSpec: {"code": None, "seed": 0, "mask_version": 1},
     spec.Recipe: {"labels": "raw", "patience": None} | dict.fromkeys(OF_DATA),
