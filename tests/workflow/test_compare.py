@@ -151,7 +151,7 @@ def test_snakemake_trains_what_an_early_answer_lacks(early):
 def test_a_run_that_does_not_depend_on_the_seed_is_compared_on_every_seed(tiny_bert, tmp_path):
     train, dev = TRAIN.iloc[8:], TRAIN.iloc[:8]
     forest = {"trees": RandomForestClassifier(n_estimators=3)}
-    call = {"model": tiny_bert, "minutes": 1, "results": tmp_path / "out", "baselines": forest}
+    call = {"model": tiny_bert, "minutes": 5, "results": tmp_path / "out", "baselines": forest}
     found = subtune.compare(train, dev, **call, say=print)
     methods = found.summary.set_index("method")
     assert list(methods["seeds"][["embeddings", "tf-idf", "constant", "trees"]]) == [5] * 4

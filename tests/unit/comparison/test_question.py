@@ -298,13 +298,21 @@ def test_a_row_in_another_encoding_is_refused_with_its_line(tmp_path, call):
         call(path, encoding="latin-1", kind="regression")
 
 
+def test_baselines_that_cannot_be_used_are_named_after_the_argument(call):
+    with pytest.raises(SubtuneError, match="baselines: expected a mapping from names"):
+        call(labelled(), baselines=["trees"])
+    with pytest.raises(SubtuneError, match="baselines: trees: reads: "):
+        call(labelled(), baselines={"trees": {"estimator": "a:b", "reads": "words"}})
+
+
 def test_more_minutes_plan_again_and_an_edited_configuration_stays(out, call):
     configuration = out / "comparison.yaml"
     call(labelled(), minutes=0.1)
     short = configuration.read_text()
     call(labelled(), minutes=10_000)
     long = configuration.read_text()
-    assert "bitfit" in long and "bitfit" not in short
+    assert "      bitfit: " in long and "      bitfit: " not in short
+    assert "left_out: [lora-I, frozen, bitfit]" in short and "left_out" not in long
     configuration.write_text(f"{long}# mine\n")
     said = call(labelled(), minutes=20_000)
     assert configuration.read_text() == f"{long}# mine\n"

@@ -10,10 +10,14 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from subtune.comparison import question
 from subtune.core.errors import SubtuneError
 from subtune.methods import SELECTION
-from subtune.methods.baselines import Estimator, describe_estimator, make_estimator
+from subtune.methods.baselines import (
+    Estimator,
+    describe_baselines,
+    describe_estimator,
+    make_estimator,
+)
 from tests.helpers.plans import plan
 
 FOREST = "sklearn.ensemble.RandomForestClassifier"
@@ -147,8 +151,7 @@ GIVEN = {
 @pytest.mark.parametrize(("given", "message"), GIVEN.values(), ids=GIVEN)
 def test_baselines_of_a_call_that_cannot_be_used_get_one_line(given, message):
     with pytest.raises(SubtuneError) as caught:
-        question._describe_baselines(given)
-    assert str(caught.value).startswith("--baselines: ")
+        describe_baselines(given)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -159,7 +162,7 @@ def test_a_call_has_the_same_baselines_after_they_were_written():
         "b": TREES | {"settings": {"x": (1, 2)}},
         "c": {"estimator": RandomForestClassifier(max_depth=2), "reads": "tf-idf"},
     }
-    found = question._describe_baselines(given)
+    found = describe_baselines(given)
     assert json.loads(json.dumps(found)) == found
     assert found["c"] == {"estimator": [FOREST], "reads": "tf-idf", "settings": {"max_depth": 2}}
 
