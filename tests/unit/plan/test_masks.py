@@ -3,6 +3,7 @@
 import pytest
 
 from subtune.core.errors import SubtuneError
+from subtune.plan.cost import Estimates
 from tests.helpers.plans import own_task, plan
 
 NORMS = ["encoder.layer.*.output.LayerNorm.*"]
@@ -92,6 +93,15 @@ def test_only_what_rules_need_is_computed():
     assert made.list_samples("gradient") and not made.list_samples("fisher")
     made = plan_masks({"by": "grasp"})
     assert [spec.derivative for spec in made.gradient_specs.values()] == ["hessian_gradient"]
+
+
+def test_a_product_with_the_hessian_costs_three_gradients():
+    tokens = []
+    for by in ("snip", "grasp"):
+        made = plan_masks({"by": by})
+        [sample] = made.gradient_specs.values()
+        tokens.append(Estimates(made).fisher_cost(sample.replace(rows=8)).tokens)
+    assert tokens[1] == 3 * tokens[0]
 
 
 def test_the_scopes_are_those_of_fisher_information():
