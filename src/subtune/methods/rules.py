@@ -6,7 +6,7 @@ A rule is a function. The names of its arguments say what it needs:
 * ``gradient``: the gradient of the loss before fine-tuning, averaged over the training examples.
 * ``fisher``: the Fisher information, which is the average of each example's squared gradient.
 * ``hessian_gradient``: the product of the Hessian of the loss with the gradient
-  (`subtune.training.fisher_information.hessian_times_gradient`).
+  (`subtune.training.gradients.hessian_times_gradient`).
 * ``rng``: a `numpy.random.Generator`, seeded with the run's seed.
 
 It is called for one tensor at a time, and returns an array of the tensor's shape. A rule with the

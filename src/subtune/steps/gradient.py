@@ -26,7 +26,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     from subtune.data.load import read_splits
     from subtune.models.encoder import load_spec_encoder
     from subtune.runs.spec import FisherSpec
-    from subtune.training.fisher_information import hessian_times_gradient, mean_gradient
+    from subtune.training.gradients import hessian_times_gradient, mean_gradient
 
     spec = FisherSpec.model_validate(job.spec)
     task = spec.tokens.data.task

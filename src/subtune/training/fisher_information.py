@@ -1,4 +1,4 @@
-"""Fisher information and gradients of a pretrained model, before any fine-tuning.
+"""Fisher information of a pretrained model, before any fine-tuning.
 
 The Fisher information is the mean over examples of the squared gradient of log p(y|x), with the
 true label and without dropout (LayerNorm paper, Eq. 2). Squaring the mean gradient of a batch would
@@ -32,7 +32,7 @@ from subtune.data.subsets import find_others
 from subtune.methods.roles import is_embedding, is_key_bias, is_norm
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import compute_logits
-from subtune.models.packing import PackedBatch, pack_batch, pack_micro_batches
+from subtune.models.packing import PackedBatch, pack_batch
 from subtune.runs.spec import Fold, Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import (
@@ -41,18 +41,12 @@ from subtune.tasks.examples import (
     Examples,
     evaluation_batches,
 )
-from subtune.training.evaluation import autocast, check_padding
+from subtune.training.evaluation import autocast
 from subtune.training.training_set import to_training_labels
 
 # The number of elements in a tile, which takes a megabyte on a CPU and a gigabyte on a GPU.
 TILE = 1 << 18
 GPU_TILE = 1 << 28
-# GraSP divides logits by this temperature (Wang et al., 2020), so that the classes of a new
-# classifier have almost the same probability.
-TEMPERATURE = 200
-# Half the distance of the two gradients whose difference gives the product with the Hessian. In
-# float32, its relative error is about 3e-4, for smaller distances because of rounding.
-HALF_DISTANCE = 5e-3
 # A function that computes −log p of a batch's labels from the logits, summed over examples. The
 # logits are ``[1, q, o]``, where ``q`` is the number of tokens that the head reads.
 Nats = Callable[[Tensor, PackedBatch], Tensor]
@@ -98,7 +92,7 @@ def fisher_information(
         fold: a fold whose examples are left out.
     """
     model = with_new_classifier(model, seed)
-    examples, nats = _prepare(model, tokens, task, rows, seed, labels, fold)
+    examples, nats = prepare_examples(model, tokens, task, rows, seed, labels, fold)
     totals = {}
     for name, value in model.parameters.items():
         if only is None or name in only:
@@ -107,7 +101,7 @@ def fisher_information(
     with autocast(model.device, "fp32"):
         if model.transformers is None:
             summed = partial(_sum_by_module, model, examples, nats, totals)
-            _call_in_memory(summed, model, examples)
+            call_in_memory(summed, model, examples)
         else:
             _sum_by_example(model, examples, nats, totals)
     mean = {name: (total / len(examples)).cpu().numpy() for name, total in totals.items()}
@@ -120,93 +114,7 @@ def fisher_information(
     )
 
 
-def mean_gradient(
-    model: Encoder,
-    tokens: datasets.Dataset,
-    task: TaskSpec,
-    names: Collection[str],
-    rows: int | None = None,
-    seed: int = 0,
-    labels: Labels = "raw",
-    fold: Fold | None = None,
-) -> dict[str, np.ndarray]:
-    """Compute the gradient of −log p of tensors, averaged over the examples of a training set.
-
-    ``names`` are the names of the tensors. `fisher_information` describes the other arguments.
-    """
-    model = with_new_classifier(model, seed)
-    examples, nats = _prepare(model, tokens, task, rows, seed, labels, fold)
-    values = {name: model.parameters[name] for name in names}
-    gradient = _mean_gradient(check_padding(model, [examples]), examples, nats, values)
-    return {name: value.cpu().numpy() for name, value in gradient.items()}
-
-
-def hessian_times_gradient(
-    model: Encoder,
-    tokens: datasets.Dataset,
-    task: TaskSpec,
-    names: Collection[str],
-    rows: int | None = None,
-    seed: int = 0,
-    labels: Labels = "raw",
-    fold: Fold | None = None,
-) -> dict[str, np.ndarray]:
-    """Compute the product of the Hessian of −log p with the mean gradient g, for some tensors.
-
-    As in GraSP (Wang et al., 2020, Eq. 8), both are derivatives with respect to these tensors only,
-    and logits of classes are divided by `TEMPERATURE`. With the gradient ∇(w) at the weights w and
-    a step d = ε g / ‖g‖, the product is ‖g‖ (∇(w + d) − ∇(w − d)) / 2ε. Unlike a second backward
-    pass, this needs no second derivative of the model's code.
-
-    `mean_gradient` describes the arguments.
-    """
-    model = with_new_classifier(model, seed)
-    examples, nats = _prepare(model, tokens, task, rows, seed, labels, fold)
-    model = check_padding(model, [examples])
-    temperature = 1 if task.of_kind.has_numbers else TEMPERATURE
-
-    def cooled(outputs: Tensor, batch: PackedBatch) -> Tensor:
-        return nats(outputs / temperature, batch)
-
-    values = {name: model.parameters[name] for name in names}
-    gradient = _mean_gradient(model, examples, cooled, values)
-    norm = torch.stack([g.double().square().sum() for g in gradient.values()]).sum().sqrt()
-    if not norm:
-        return {name: np.zeros(g.shape, np.float32) for name, g in gradient.items()}
-    step = {name: (HALF_DISTANCE / norm * g).to(g.dtype) for name, g in gradient.items()}
-    ahead, behind = (
-        _mean_gradient(
-            model, examples, cooled, {name: values[name] + sign * step[name] for name in step}
-        )
-        for sign in (1, -1)
-    )
-    factor = norm / (2 * HALF_DISTANCE)
-    return {
-        name: (factor * (ahead[name] - behind[name])).to(step[name].dtype).cpu().numpy()
-        for name in step
-    }
-
-
-def _mean_gradient(
-    model: Encoder, examples: Examples, nats: Nats, values: dict[str, Tensor]
-) -> dict[str, Tensor]:
-    """Compute the mean gradient with respect to tensors with the given values."""
-    leaves = {name: value.clone().requires_grad_(True) for name, value in values.items()}
-
-    def sum_gradients(tokens_per_batch: int) -> None:
-        for leaf in leaves.values():
-            leaf.grad = torch.zeros_like(leaf)
-        # The longest examples come first, because they need the most memory.
-        for index in reversed([*evaluation_batches(examples.lengths, tokens_per_batch)]):
-            for _, batch in pack_micro_batches(examples, index, model):
-                (nats(compute_logits(model, batch, leaves), batch) / len(examples)).backward()
-
-    with autocast(model.device, "fp32"):
-        _call_in_memory(sum_gradients, model, examples)
-    return {name: leaf.grad for name, leaf in leaves.items() if leaf.grad is not None}
-
-
-def _prepare(
+def prepare_examples(
     model: Encoder,
     tokens: datasets.Dataset,
     task: TaskSpec,
@@ -231,7 +139,7 @@ def _prepare(
     return examples, nats
 
 
-def _call_in_memory(compute: Callable[[int], None], model: Encoder, examples: Examples) -> None:
+def call_in_memory(compute: Callable[[int], None], model: Encoder, examples: Examples) -> None:
     """Call a function with the tokens of a batch, which are halved until the memory suffices."""
     tokens = EVALUATION_TOKENS if model.device.type == "cpu" else GPU_EVALUATION_TOKENS
     while True:

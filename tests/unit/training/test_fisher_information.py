@@ -19,11 +19,8 @@ from subtune.runs.spec import FOLD_VERSION, Fold
 from subtune.tasks.examples import Examples
 from subtune.training import fisher_information as module
 from subtune.training.evaluation import autocast
-from subtune.training.fisher_information import (
-    fisher_information,
-    hessian_times_gradient,
-    mean_gradient,
-)
+from subtune.training.fisher_information import fisher_information
+from subtune.training.gradients import hessian_times_gradient, mean_gradient
 from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
 from tests.unit.training.results import in_double
