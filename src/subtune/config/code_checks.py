@@ -97,11 +97,11 @@ def find_kind(place: str) -> str:
 
 
 def run_check(name: str, check: Callable[[], Any]) -> Check:
-    """Run a check, which returns its result or None, and fails if it raises a `SubtuneError`."""
+    """Run a check, which returns its result or None, and fails if it raises an exception."""
     try:
         result = check()
-    except SubtuneError as error:
-        return Check(name, f"failed: {error}")
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        return Check(name, f"failed: {describe_user_error(error, None)}")
     return Check(name, result if isinstance(result, str) else "passed")
 
 

@@ -1,14 +1,20 @@
 """Checks of a paper, before an experiment reproduces it."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
-from subtune.analysis.claims import DOES_NOT_HOLD, HOLDS, NOT_PRINTED, Claim, evaluate_claims
+from subtune.analysis.claims import (
+    DOES_NOT_HOLD,
+    HOLDS,
+    NOT_PRINTED,
+    Claim,
+    Tables,
+    evaluate_claims,
+)
 from subtune.config.code_checks import Check, run_check
 from subtune.core.errors import SubtuneError
-from subtune.core.user_code import describe_user_error, find_entry_points
+from subtune.core.user_code import find_entry_points
 from subtune.papers import PAPERS, find_paper, paper_names
 from subtune.papers.paper import Paper
 
@@ -32,19 +38,25 @@ def check_paper(name: str) -> Iterator[Check]:
     for file, check in files.items():
         found = Check(file, "skipped: no such file")
         if (paper.package / file).exists():
-            found = run_check(file, _convert_errors(check))
+            found = run_check(file, check)
         yield found
         if found.result.startswith("failed"):
             return
+    # A mistake in the printed numbers is shown with each claim.
+    read_printed = cache(partial(_read_printed, paper))
     for claim in paper.claims:
-        yield run_check(f"claim: {claim.text}", _convert_errors(partial(_judge, paper, claim)))
+        yield run_check(f"claim: {claim.text}", partial(_judge, paper, claim, read_printed))
     yield Check("tables and figures", "skipped: they need runs")
 
 
-def _judge(paper: Paper, claim: Claim) -> str:
+def _read_printed(paper: Paper) -> tuple[Tables, Tables]:
+    return paper.printed_tables(averages=False), paper.printed_tables(averages=True)
+
+
+def _judge(paper: Paper, claim: Claim, read_printed: Callable[[], tuple[Tables, Tables]]) -> str:
     """Test a claim on the printed numbers. A `SubtuneError` is raised for an unexpected result."""
-    of_tasks, averages = (paper.printed_tables(averages=are) for are in (False, True))
-    [row] = evaluate_claims([claim], {}, of_tasks, averages, paper.tasks_apart).to_dict("records")
+    printed = read_printed()
+    [row] = evaluate_claims([claim], {}, *printed, paper.tasks_apart).to_dict("records")
     judged = row["paper_judged"]
     if judged == NOT_PRINTED:
         if not claim.is_printed:
@@ -58,15 +70,3 @@ def _judge(paper: Paper, claim: Claim) -> str:
     if claim.contradicted_by or judged != HOLDS:
         raise SubtuneError(f"it {judged} on the printed numbers")
     return "passed: it holds on the printed numbers"
-
-
-def _convert_errors(check: Callable[[], Any]) -> Callable[[], Any]:
-    """Convert any exception of a paper's files and functions to a `SubtuneError`."""
-
-    def run() -> Any:
-        try:
-            return check()
-        except Exception as error:  # the user's code may raise anything
-            raise SubtuneError(describe_user_error(error, None)) from error
-
-    return run
