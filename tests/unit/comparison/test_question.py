@@ -299,9 +299,9 @@ def test_a_row_in_another_encoding_is_refused_with_its_line(tmp_path, call):
 
 
 def test_baselines_that_cannot_be_used_are_named_after_the_argument(call):
-    with pytest.raises(SubtuneError, match="^baselines: expected a mapping from names"):
+    with pytest.raises(SubtuneError, match=r"^baselines: expected a mapping from names"):
         call(labelled(), baselines=["trees"])
-    with pytest.raises(SubtuneError, match="^baselines: trees: reads: "):
+    with pytest.raises(SubtuneError, match=r"^baselines: trees: reads: "):
         call(labelled(), baselines={"trees": {"estimator": "a:b", "reads": "words"}})
 
 
