@@ -1,5 +1,7 @@
 """Selections of every PEFT type, for tiny models of three families."""
 
+from pathlib import Path
+
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
 
 from subtune.methods import SELECTION
@@ -35,11 +37,16 @@ WITHOUT_TARGETS = ("PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CARTRIDGE")
 # One PEFT type for each kind of added parameters: matrices, vectors, circulant matrices, a prompt
 # encoder, keys and values, norms, single entries, and a vector bank.
 SORTS = ("LORA", "IA3", "C3A", "P_TUNING", "PREFIX_TUNING", "LN_TUNING", "SHIRA", "VBLORA")
+# A tuner that PEFT does not know.
+OWN = "my_tuner"
+OWN_FILE = Path(__file__).parents[2] / "examples" / "my_tuner.py"
 TYPES = sorted({of.value for of in PEFT_TYPE_TO_CONFIG_MAPPING} - set(UNSUPPORTED_TYPES))
 
 
 def selection_of(of_type, family):
     fields = {"type": of_type} | FIELDS.get(of_type, {})
+    if of_type == OWN:
+        fields = {"config": f"{OWN_FILE}:ScaleConfig", "model": f"{OWN_FILE}:ScaleModel"}
     if of_type == "LN_TUNING":
         fields["target_modules"] = NORMS[family]
     elif of_type == "IA3":

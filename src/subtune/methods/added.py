@@ -9,6 +9,7 @@ from pydantic import Field, GetJsonSchemaHandler, model_validator
 
 from subtune.core.errors import SubtuneError
 from subtune.core.ids import HashableModel, canonical_json
+from subtune.core.user_code import OWN_FUNCTION
 from subtune.methods.roles import ADDED, LAYERS, Shape, is_added, is_embedding, is_norm
 from subtune.methods.selection import (
     AbstractSelection,
@@ -134,15 +135,25 @@ def adapter_layers(part: str) -> tuple[str, str]:
     return f"{ADDED}.{part}.dense.adapter.down", f"{ADDED}.{part}.dense.adapter.up"
 
 
+# The fields of `PeftSettings` that are not fields of a PEFT config.
+OWN_FIELDS = ("type", "config", "model", "code")
+
+
 class PeftSettings(HashableModel):
     """The settings of a PEFT config. `subtune.models.peft` checks them, as importing PEFT is slow.
 
     Attributes:
-        type: the PEFT type, such as ``IA3``.
+        type: the PEFT type, such as ``IA3``; empty for a tuner that PEFT does not know.
+        config: the place of this tuner's config class, such as ``my_tuner.py:ScaleConfig``.
+        model: the place of the tuner itself, such as ``my_tuner.py:ScaleModel``.
+        code: the hash of the tuner's code, which a plan adds.
         fields_as_json: pairs of a field's name in the PEFT config and its value, encoded as JSON.
     """
 
-    type: str
+    type: str = ""
+    config: str = ""
+    model: str = ""
+    code: str | None = None
     fields_as_json: tuple[tuple[str, str], ...] = ()
 
     @model_validator(mode="before")
@@ -156,12 +167,32 @@ class PeftSettings(HashableModel):
             raise ValueError(
                 "expected only strings, finite numbers, true, false, null and lists"
             ) from None
-        own = {"type": given["type"]} if "type" in given else {}
-        return own | {"fields_as_json": tuple(pair for pair in fields if pair[0] != "type")}
+        own = {name: given[name] for name in OWN_FIELDS if name in given}
+        return own | {"fields_as_json": tuple(pair for pair in fields if pair[0] not in own)}
+
+    @model_validator(mode="after")
+    def _require_type_or_tuner(self) -> Self:
+        places = [place for place in self.places if OWN_FUNCTION.fullmatch(place)]
+        if len(places) != (0 if self.type else 2) or (self.type and any(self.places)):
+            raise ValueError(
+                "expected the `type` of a PEFT config, or the classes `config` and `model` of a "
+                "tuner of your own, such as my_tuner.py:MyConfig and my_tuner.py:MyModel"
+            )
+        return self
 
     @classmethod
     def __get_pydantic_json_schema__(cls, _: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]}
+        names = ("type", "config", "model")
+        return {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+
+    @property
+    def places(self) -> tuple[str, str]:
+        """The places of the config class and of the tuner; empty for a PEFT type."""
+        return self.config, self.model
+
+    @property
+    def title(self) -> str:
+        return self.type or self.model
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -175,7 +206,8 @@ class PeftSettings(HashableModel):
 
     @cached_property
     def json_types(self) -> dict[str, Any]:
-        return {"type": self.type} | self.fields
+        own = {name: value for name in OWN_FIELDS if (value := getattr(self, name))}
+        return own | self.fields
 
 
 class Peft(AbstractSelection):
@@ -187,9 +219,9 @@ class Peft(AbstractSelection):
     def select_encoder_entries(self, shapes: Shapes, seed: int, mask: Mask) -> Entries:
         entries: Entries = dict.fromkeys(filter(is_added, shapes), Whole())
         if not entries:
-            raise SubtuneError(f"selection: PEFT's {self.peft.type} trains nothing in this model")
+            raise SubtuneError(f"selection: PEFT's {self.peft.title} trains nothing in this model")
         return entries
 
     def describe(self, names: Collection[str] | None = None) -> str:
         fields = ", ".join(f"{name} {value}" for name, value in self.peft.fields_as_json)
-        return f"PEFT {self.peft.type}" + (f" ({fields})" if fields else "")
+        return f"PEFT {self.peft.title}" + (f" ({fields})" if fields else "")

@@ -9,10 +9,16 @@ import copy
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import peft
 import torch
-from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
+from peft.mapping import (
+    PEFT_TYPE_TO_CONFIG_MAPPING,
+    PEFT_TYPE_TO_PREFIX_MAPPING,
+    PEFT_TYPE_TO_TUNER_MAPPING,
+)
+from peft.tuners.tuners_utils import BaseTuner
 from peft.utils import ModulesToSaveWrapper
 from transformers import PretrainedConfig, PreTrainedModel
 
@@ -22,8 +28,10 @@ from subtune.core.errors import (
     error_reason,
     format_allowed,
     join_names,
+    locate_errors,
     shorten,
 )
+from subtune.core.user_code import hash_own_code, import_own_function
 from subtune.methods.added import PeftSettings
 from subtune.methods.roles import ADDED, FIXED, Shape, is_classifier
 from subtune.methods.selection import matches_any
@@ -70,14 +78,7 @@ REFUSED_INITIALISATIONS = ("corda", "eva", "loftq", "lora_ga", "pissa_niter")
 
 def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
     """Build a PEFT config, with the task type of the model's head."""
-    supported = sorted(TYPES.keys() - UNSUPPORTED_TYPES)
-    if settings.type not in supported:
-        reason = UNSUPPORTED_TYPES.get(settings.type.upper())
-        message = f"{settings.type} is not supported, because {reason}"
-        raise SubtuneError(
-            f"peft.type: {message if reason else format_allowed(settings.type, supported)}"
-        )
-    config_class = TYPES[settings.type]
+    config_class = _find_config_class(settings)
     initialisation = settings.fields.get("init_lora_weights")
     if isinstance(initialisation, str) and initialisation.startswith(REFUSED_INITIALISATIONS):
         raise SubtuneError(f"peft.init_lora_weights: {shorten(initialisation)!r} is not supported")
@@ -91,8 +92,48 @@ def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
             )
         if settings.virtual_tokens < 1:
             raise SubtuneError("peft.num_virtual_tokens: expected a number above 0")
-    with convert_errors(f"peft: {settings.type}"), silence_transformers():
-        return config_class(task_type=TASK_TYPES.get(head), **settings.fields)
+    with convert_errors(f"peft: {settings.title}"), silence_transformers():
+        config = config_class(task_type=TASK_TYPES.get(head), **settings.fields)
+    if settings.model:
+        config.peft_type = settings.model
+    return config
+
+
+def _find_config_class(settings: PeftSettings) -> type[peft.PeftConfig]:
+    """Return the config class of a PEFT type, or of the user's tuner, which is made known to PEFT.
+
+    Raises:
+        SubtuneError: the type is not supported, or the tuner's code cannot be imported or has
+            changed since the run was planned.
+    """
+    if settings.type:
+        supported = sorted(TYPES.keys() - UNSUPPORTED_TYPES)
+        if settings.type not in supported:
+            reason = UNSUPPORTED_TYPES.get(settings.type.upper())
+            message = f"{settings.type} is not supported, because {reason}"
+            raise SubtuneError(
+                f"peft.type: {message if reason else format_allowed(settings.type, supported)}"
+            )
+        return TYPES[settings.type]
+    if settings.code and hash_own_code(settings.places) != settings.code:
+        raise SubtuneError(
+            f"{settings.model} has changed since the run was planned; restore it, or train again"
+        )
+    found: list[Any] = []
+    for key, expected in (("config", peft.PeftConfig), ("model", BaseTuner)):
+        with locate_errors(f"peft.{key}"):
+            place = getattr(settings, key)
+            found.append(import_own_function(place).function)
+            if not (isinstance(found[-1], type) and issubclass(found[-1], expected)):
+                raise SubtuneError(f"{place}: expected a subclass of {expected.__name__}")
+    # The classifier is trained by PEFT, too.
+    if "modules_to_save" not in {field.name for field in dataclasses.fields(found[0])}:
+        raise SubtuneError(f"peft.config: {settings.config} has no field `modules_to_save`; add it")
+    # Unlike `peft.utils.register_peft_method`, this works for names that PEFT does not list.
+    PEFT_TYPE_TO_CONFIG_MAPPING[settings.model], tuner = found
+    PEFT_TYPE_TO_TUNER_MAPPING[settings.model] = tuner
+    PEFT_TYPE_TO_PREFIX_MAPPING[settings.model] = tuner.prefix
+    return found[0]
 
 
 def inject_peft(encoder: Encoder, settings: PeftSettings, seed: int) -> Encoder:
@@ -176,7 +217,7 @@ def _inject_modules(
         needs_targets = "target_modules" in str(error)
         modules_hint = f"; the model's modules: {join_names(sorted(modules_with_weights))}"
         raise SubtuneError(
-            f"peft: {settings.type}: {error_reason(error)}{modules_hint if needs_targets else ''}"
+            f"peft: {settings.title}: {error_reason(error)}{modules_hint if needs_targets else ''}"
         ) from None
     return peft_model, _name_parameters(peft_model, known)
 
@@ -228,4 +269,4 @@ def _try_forward_pass(module: peft.PeftModel, settings: PeftSettings) -> None:
     except Exception as error:
         if device.type == "meta" and isinstance(error, RuntimeError):
             return
-        raise SubtuneError(f"peft: {settings.type}: {error_reason(error)}") from None
+        raise SubtuneError(f"peft: {settings.title}: {error_reason(error)}") from None

@@ -10,6 +10,7 @@ from typing import Any
 from subtune.config.schema import Config, Experiment
 from subtune.core.user_code import hash_own_code
 from subtune.methods import RANKED_BY, Selection
+from subtune.methods.added import Peft
 from subtune.methods.baselines import Baseline, Embeddings, Estimator, TfIdf
 from subtune.methods.rules import FISHER, RNG, Rule, find_rule
 from subtune.methods.selection import TrainingCost, WholeTensors, require_whole
@@ -161,6 +162,9 @@ class Grid:
             **same,
             **self._data_settings(names["train_rows"], seed),
         )
+        if isinstance(selection, Peft):
+            code = hash_own_code(selection.peft.places)
+            selection = selection.replace(peft=selection.peft.replace(code=code))
         spec = RunSpec(
             model=fisher.model, tokens=fisher.tokens, selection=selection, recipe=recipe, seed=seed
         )

@@ -14,6 +14,7 @@ from subtune.analysis.tables import find_folds, read_model_and_method_names, run
 from subtune.core.errors import escape_control_characters
 from subtune.core.files import Layout, read_package_text
 from subtune.exhibits.output import escape_markdown
+from subtune.methods.added import Peft
 from subtune.models.families import MEAN_CLASSIFICATION
 from subtune.models.model_config import choose_head, has_token_types, read_model_config
 from subtune.models.model_files import README, TOKENIZER
@@ -77,6 +78,9 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     facts |= {"place": place, "repository": repository, "revision": revision, "repr": repr}
     facts |= {"auto_class": AUTO_CLASSES[head], "token_types": has_token_types(config)}
     facts |= {"pipeline": pipeline, "texts": EXAMPLE_TEXTS[: len(task.text)]}
+    own = spec.selection.peft.places if isinstance(spec.selection, Peft) else ()
+    places = (place.rpartition(":") for place in filter(None, own))
+    facts |= {"tuner": [(Path(where).name.removesuffix(".py"), name) for where, _, name in places]}
     facts |= {"cosine_factor": COSINE_FACTOR, "longest_answer": LONGEST_ANSWER}
     facts |= {"space": space_before_word(Tokenizer.from_file(str(pretrained / TOKENIZER)))}
     template = read_package_text("subtune.share", "card.md")

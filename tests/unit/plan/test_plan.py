@@ -10,10 +10,12 @@ import pytest
 from subtune.config.checks import check_config
 from subtune.config.fields import SEARCHED
 from subtune.core.errors import SubtuneError
+from subtune.core.user_code import hash_own_code
 from subtune.methods.single_entries import Top
 from subtune.plan.cost import Estimates
 from subtune.plan.plan import make_plan
 from subtune.runs.spec import FitRecipe, Fold
+from tests.helpers.peft_types import OWN_FILE
 from tests.helpers.plans import (
     BASE,
     embedded,
@@ -267,6 +269,22 @@ def test_tf_idf_reads_no_model_and_is_planned_once_for_the_first_model_that_has_
         **settings,
     ).experiments["layernorm"]
     assert [p.model_name for p in made if p.method == "words"] == ["bert-base-cased"]
+
+
+def test_runs_and_searches_of_a_tuner_of_ones_own_have_the_hash_of_its_code():
+    fields = {"config": f"{OWN_FILE}:ScaleConfig", "model": f"{OWN_FILE}:ScaleModel"}
+    fields["target_modules"] = ["query"]
+    made = plan(
+        {"selections": {"scale": {"peft": fields}, "known": {"peft": {"type": "IA3"}}}},
+        tasks=["cola"],
+        methods={"scale": "search", "known": "search"},
+        fractions=None,
+    )
+    runs = {p.method: p for p in made.experiments["layernorm"]}
+    own, known = runs["scale"], runs["known"]
+    for spec in (own.spec, own.search.run):
+        assert spec.selection.peft.code == hash_own_code([fields["model"]] * 2)
+    assert known.spec.selection.peft.code is None
 
 
 EXPERIMENT = {

@@ -21,6 +21,7 @@ from subtune.share.card import MINILM_ON_HUB, model_card
 from subtune.share.export import export_model
 from subtune.tasks import TASKS
 from tests.helpers import examples
+from tests.helpers.peft_types import OWN, OWN_FILE, selection_of
 from tests.helpers.records import (
     logits_on_record,
     on_record,
@@ -86,6 +87,7 @@ def shared(tmp_path_factory, tiny_bert):
         ("sst2", "gpt2", "lora-I", None, True),
         ("sst2", "gpt2", "bitfit", None, False),
         ("sst2", "bert", "ia3", None, False),
+        ("sst2", "bert", OWN, None, False),
         ("sst2", "bert", "layernorm", "mean", False),
         ("stsb", "bert", "layernorm", "mean", False),
         ("sst2", "bert", "lora-I", "mean", True),
@@ -96,12 +98,14 @@ def shared(tmp_path_factory, tiny_bert):
     ],
 )
 def test_a_cards_code_gives_the_logits_of_the_record(
-    task, family, method, pooling, adapter, tmp_path, directory_of, exported_code
+    task, family, method, pooling, adapter, tmp_path, directory_of, exported_code, monkeypatch
 ):
+    monkeypatch.syspath_prepend(OWN_FILE.parent)
     if method == "embeddings":
         spec = recorded_embeddings(tmp_path, directory_of(family), task, pooling)
     else:
-        spec, _ = recorded(tmp_path, directory_of(family), METHODS[method], task, pooling=pooling)
+        selection = selection_of(OWN, family) if method == OWN else METHODS[method]
+        spec, _ = recorded(tmp_path, directory_of(family), selection, task, pooling=pooling)
     code = exported_code(spec, adapter)
     data = ModelCard((tmp_path / "out" / "README.md").read_text(encoding="utf-8")).data
     encodes = not adapter and (pooling == "mean" or method == "embeddings")

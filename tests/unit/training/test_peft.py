@@ -1,16 +1,21 @@
 """Selections of PEFT, compared with a plain loop over PEFT's model and AdamW."""
 
 import re
+import shutil
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import peft
 import pytest
 import torch
+from pydantic import ValidationError
 from transformers import AutoModelForSequenceClassification
 
 from subtune.core.errors import SubtuneError
+from subtune.core.user_code import hash_own_code
 from subtune.methods import METHODS, SELECTION
+from subtune.methods.added import PeftSettings
 from subtune.models.dimensions import count_parameters, read_dimensions, shapes_of_selection
 from subtune.models.encoder import draw_classifier, load_encoder
 from subtune.models.families import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
@@ -21,7 +26,7 @@ from subtune.training import groups
 from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import Run
 from tests.helpers import examples, plain_training
-from tests.helpers.peft_types import SORTS, TARGETS, TYPES, selection_of
+from tests.helpers.peft_types import OWN, OWN_FILE, SORTS, TARGETS, TYPES, selection_of
 from tests.helpers.project import ROOT
 from tests.unit.training.results import in_double
 
@@ -42,8 +47,8 @@ def cases(types_of_bert):
 
     Every week: all types everywhere.
     """
-    for family, of_type in product(TARGETS, TYPES):
-        often = of_type in (types_of_bert if family == "bert" else ("LORA", "P_TUNING"))
+    for family, of_type in product(TARGETS, [OWN, *TYPES]):
+        often = of_type in ((OWN, *types_of_bert) if family == "bert" else ("LORA", "P_TUNING"))
         yield pytest.param(family, of_type, marks=[] if often else pytest.mark.nightly)
 
 
@@ -135,6 +140,15 @@ def test_a_plan_knows_what_trains_without_weights(of_type, family, directory):
             "the model's modules: LayerNorm, classifier, dense, key, position_emb",
         ),
         ({"type": "BOFT", "boft_block_size": 5}, "peft: BOFT: "),
+        ({"config": "no.py:A", "model": "no.py:B"}, "peft.config: cannot import no.py: no such f"),
+        (
+            {"config": f"{OWN_FILE}:ScaleConfg", "model": f"{OWN_FILE}:ScaleModel"},
+            "peft.config: .*found 'ScaleConfg', .*did you mean 'ScaleConfig'",
+        ),
+        (
+            {"config": f"{OWN_FILE}:ScaleConfig", "model": f"{OWN_FILE}:ScaleLayer"},
+            "peft.model: .*ScaleLayer: expected a subclass of BaseTuner",
+        ),
     ],
 )
 def test_a_configuration_that_peft_refuses_is_one_line_before_any_work(fields, message, tiny_bert):
@@ -204,3 +218,40 @@ def test_ia3_scales_keys_values_and_the_feed_forward_part(family, scaled, direct
         assert is_input == module.endswith(scaled[-1])
     for module in scaled:
         assert sum(f".{module}.ia3_l" in name for name in vectors) >= base.config.num_hidden_layers
+
+
+@pytest.mark.fault("files", "a changed tuner of one's own, after a run is planned", "refused")
+def test_a_tuner_that_has_changed_trains_nothing(tmp_path, tiny_bert):
+    place = shutil.copy(OWN_FILE, tmp_path)
+    fields = {"config": f"{place}:ScaleConfig", "model": f"{place}:ScaleModel"}
+    settings = PeftSettings.model_validate(fields | {"target_modules": ["query"]})
+    planned = settings.replace(code=hash_own_code(settings.places))
+    model = load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
+    assert inject_peft(model, planned, SEED)
+    Path(place).write_text(OWN_FILE.read_text() + "# another line\n")
+    with pytest.raises(SubtuneError, match="has changed since the run was planned; restore it"):
+        inject_peft(model, planned, SEED)
+
+
+def test_a_config_class_of_ones_own_needs_a_field_for_the_classifier(tmp_path, tiny_bert):
+    text = OWN_FILE.read_text().replace("    modules_to_save: list[str] | None = None\n", "")
+    (tmp_path / "my_tuner.py").write_text(text)
+    place = str(tmp_path / "my_tuner.py")
+    fields = {"config": f"{place}:ScaleConfig", "model": f"{place}:ScaleModel"}
+    settings = PeftSettings.model_validate(fields | {"target_modules": ["query"]})
+    with pytest.raises(SubtuneError, match="has no field `modules_to_save`; add it"):
+        inject_peft(load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, 2), settings, SEED)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"r": 8},
+        {"config": "my_tuner.py:MyConfig"},
+        {"config": "MyConfig", "model": "MyModel"},
+        {"type": "LORA", "config": "my_tuner.py:MyConfig", "model": "my_tuner.py:MyModel"},
+    ],
+)
+def test_a_tuner_has_either_a_type_or_two_classes(fields):
+    with pytest.raises(ValidationError, match="expected the `type` of a PEFT config, or the cl"):
+        PeftSettings.model_validate(fields)
