@@ -119,7 +119,7 @@ def _find_config_class(settings: PeftSettings) -> type[peft.PeftConfig]:
         raise SubtuneError(
             f"{settings.model} has changed since the run was planned; restore it, or train again"
         )
-    found: list[Any] = []
+    found = list[Any]()
     for key, expected in (("config", peft.PeftConfig), ("model", BaseTuner)):
         with locate_errors(f"peft.{key}"):
             place = getattr(settings, key)
@@ -130,10 +130,12 @@ def _find_config_class(settings: PeftSettings) -> type[peft.PeftConfig]:
     if "modules_to_save" not in {field.name for field in dataclasses.fields(found[0])}:
         raise SubtuneError(f"peft.config: {settings.config} has no field `modules_to_save`; add it")
     # Unlike `peft.utils.register_peft_method`, this works for names that PEFT does not list.
-    PEFT_TYPE_TO_CONFIG_MAPPING[settings.model], tuner = found
-    PEFT_TYPE_TO_TUNER_MAPPING[settings.model] = tuner
-    PEFT_TYPE_TO_PREFIX_MAPPING[settings.model] = tuner.prefix
-    return found[0]
+    config_class, tuner = found
+    name: Any = settings.model
+    PEFT_TYPE_TO_CONFIG_MAPPING[name] = config_class
+    PEFT_TYPE_TO_TUNER_MAPPING[name] = tuner
+    PEFT_TYPE_TO_PREFIX_MAPPING[name] = tuner.prefix
+    return config_class
 
 
 def inject_peft(encoder: Encoder, settings: PeftSettings, seed: int) -> Encoder:
