@@ -119,23 +119,27 @@ def _find_config_class(settings: PeftSettings) -> type[peft.PeftConfig]:
         raise SubtuneError(
             f"{settings.model} has changed since the run was planned; restore it, or train again"
         )
-    found = list[Any]()
-    for key, expected in (("config", peft.PeftConfig), ("model", BaseTuner)):
-        with locate_errors(f"peft.{key}"):
-            place = getattr(settings, key)
-            found.append(import_own_function(place).function)
-            if not (isinstance(found[-1], type) and issubclass(found[-1], expected)):
-                raise SubtuneError(f"{place}: expected a subclass of {expected.__name__}")
-    # The classifier is trained by PEFT, too.
-    if "modules_to_save" not in {field.name for field in dataclasses.fields(found[0])}:
-        raise SubtuneError(f"peft.config: {settings.config} has no field `modules_to_save`; add it")
+    with locate_errors("peft.config"):
+        # The field names the classifier, which PEFT trains, too.
+        config_class = _import_class(settings.config, peft.PeftConfig, "modules_to_save")
+    with locate_errors("peft.model"):
+        tuner = _import_class(settings.model, BaseTuner, "prefix")
     # Unlike `peft.utils.register_peft_method`, this works for names that PEFT does not list.
-    config_class, tuner = found
     name: Any = settings.model
     PEFT_TYPE_TO_CONFIG_MAPPING[name] = config_class
     PEFT_TYPE_TO_TUNER_MAPPING[name] = tuner
     PEFT_TYPE_TO_PREFIX_MAPPING[name] = tuner.prefix
     return config_class
+
+
+def _import_class(place: str, expected: type, attribute: str) -> Any:
+    """Import a class of the user that inherits from ``expected`` and has an ``attribute``."""
+    found = import_own_function(place).function
+    if not (isinstance(found, type) and issubclass(found, expected)):
+        raise SubtuneError(f"{place}: expected a subclass of {expected.__name__}")
+    if not hasattr(found, attribute):
+        raise SubtuneError(f"{place}: has no attribute `{attribute}`; add it")
+    return found
 
 
 def inject_peft(encoder: Encoder, settings: PeftSettings, seed: int) -> Encoder:
