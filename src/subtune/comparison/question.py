@@ -175,7 +175,7 @@ def normalise_arguments(
 ) -> ComparisonRequest:
     """Normalise the arguments: column names become strings, and model directories absolute paths.
 
-    The workers, which run in another directory, need absolute paths.
+    A later call may continue from another directory.
     """
     how = {"encoding": options.encoding, "sheet": options.sheet}
     dev_share = dev if isinstance(dev, float) else None

@@ -52,7 +52,7 @@ class Workers:
     def __init__(self, results: Path, lock: int):
         """Start the first worker now, because importing its libraries takes seconds.
 
-        The workers run in the directory ``results``, and keep the lock file open until they exit.
+        The workers write their output to ``results``, and keep the lock file open until they exit.
         """
         self.number, self._results, self._lock = 1, results, lock
         self._answers: SimpleQueue[tuple[subprocess.Popen, str]] = SimpleQueue()
@@ -95,7 +95,6 @@ class Workers:
                 text=True,
                 start_new_session=True,
                 pass_fds=[self._lock],
-                cwd=self._results,
                 env=os.environ | network | {"OMP_NUM_THREADS": "1"},
             )
         threading.Thread(target=self._listen, args=(process,), daemon=True).start()

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -70,6 +71,16 @@ def test_the_limit_of_an_address_space_counts(monkeypatch, busy):
 def test_where_memory_is_unknown_it_limits_nothing(monkeypatch, tmp_path):
     monkeypatch.setattr(workers, "read_free_memory", lambda: limits.read_free_memory(tmp_path))
     assert MemoryGauge().find_lack(JOB, {os.getpid(): JOB}, []) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="directories of processes are read on Linux")
+def test_a_worker_finds_the_users_code_beside_the_caller(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with (tmp_path / "lock").open("w") as lock:
+        started = Workers(tmp_path / "results", lock.fileno())
+        [process] = started._idle
+        assert Path(f"/proc/{process.pid}/cwd").resolve() == tmp_path
+        started.close()
 
 
 def test_a_worker_that_still_imports_ends_when_it_is_asked_and_leaves_no_files(
