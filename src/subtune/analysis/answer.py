@@ -49,6 +49,7 @@ class Answer:
             in the last epoch. If there are any, the decision is *undecided*.
         left_out: if *everything* would be the decision, the titles of the methods that were left
             out to save time. If there are any, the decision is *undecided*.
+        share_of_rows: the share of the table's rows from which the training set was drawn.
         more_seeds: the number of additional seeds needed to be sure whether the candidate is within
             the margin, if known.
         more_rows: the number of additional examples needed, if it is known and there is only one
@@ -66,6 +67,7 @@ class Answer:
     is_finished: bool
     rising: list[str]
     left_out: list[str]
+    share_of_rows: float
     more_seeds: int | None
     more_rows: int | None
 
@@ -117,6 +119,7 @@ def build_answer(question: tuple[str, str, str], runs: pd.DataFrame) -> Answer:
         is_finished,
         rising,
         left_out,
+        share_of_rows=runs["share_of_rows"].min() if "share_of_rows" in runs else 1,
         more_seeds=intervals.additional_seeds_needed(studies, margin),
         more_rows=intervals.additional_rows_needed(studies, margin),
     )
@@ -217,7 +220,17 @@ def format_probability(chance: float) -> str:
 
 
 def short_answer(answer: Answer) -> str:
-    """Format an answer as one sentence of at most twenty words, with its probability."""
+    """Format an answer as one sentence of at most twenty words, with its probability.
+
+    The share of the rows that are used is added to the sentence, unless all are.
+    """
+    sentence = _format_decision(answer)
+    if answer.share_of_rows == 1:
+        return sentence
+    return f"{sentence.removesuffix('.')}, on {format_share(answer.share_of_rows)} of the rows."
+
+
+def _format_decision(answer: Answer) -> str:
     candidate, compared = answer.candidate, answer.compared
     reference = _name_in_sentence(compared.reference)
     if not candidate:
@@ -329,6 +342,8 @@ def _advise_next_step(answer: Answer) -> str:
         return f"{full} scores lower than {best.title}: {TUNE}."
     if _is_nothing_learned(candidate) and answer.decision in ("train", "probably"):
         return "Check the labels, or label more examples."
+    if answer.decision == "train" and answer.share_of_rows < 1:
+        return f"{full} may gain more from the other rows: allow more minutes."
     if answer.decision == "train":
         return "No more runs are needed."
     if answer.left_out:

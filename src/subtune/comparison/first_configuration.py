@@ -130,6 +130,8 @@ def write_first_configuration(
     yield from messages.time_lines(models.values(), seconds, part, options.minutes)
     rows = _write_rows(rows, drawn, predictions, results)
     experiment = add_learning_curves(experiment, len(drawn["train"]))
+    share = float(f"{len(drawn['train']) / len(numbers['train']):.2g}")
+    experiment = experiment.model_copy(update={"share_of_rows": share})
     config = _make_config(results, rows, models, timed, experiment, baselines)
     text = _render(config, rows.task, models, timed, target, len(drawn["train"]), lengths)
     with convert_errors(f"--to: cannot write {target}"), target.open("x", encoding="utf-8") as file:

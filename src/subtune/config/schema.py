@@ -275,6 +275,9 @@ class Experiment(Section):
     left_out: tuple[Name, ...] = ()
     """methods that `compare` left out to save time. While a method is left out, no answer says that
     full fine-tuning is worth it"""
+    share_of_rows: float = Field(default=1, gt=0, le=1)
+    """share of the table's rows that `compare` drew as the training set to save time. Answers name
+    it, because full fine-tuning may gain more from the other rows than smaller methods"""
     precision: Precision = "fp32"
     """precision of matrix products. `tf32` rounds their inputs to 10 bits of mantissa on GPUs of
     the Ampere generation or later; on other devices, it is the same as `fp32`"""

@@ -52,6 +52,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             "paper": experiment.paper or "",
             "margin": experiment.margin,
             "left_out": ", ".join(map(method_title, experiment.left_out)),
+            "share_of_rows": experiment.share_of_rows,
             # Pairs of method and task for which a figure shows the changes of single parameters.
             "drawn": [
                 [exhibit.needs.methods[0], exhibit.tasks[0]]
@@ -139,7 +140,7 @@ def collect_run_scores(
     best = chosen_runs.choose_rates(every)
     largest = chosen_runs.select_largest_training_set(best)
     chosen = chosen_runs.add_curve_verdicts(largest, store, asked["margin"])
-    chosen = chosen.assign(margin=asked["margin"], left_out=asked["left_out"])
+    chosen = chosen.assign(**{key: asked[key] for key in ("margin", "left_out", "share_of_rows")})
     # Scores after training on fewer examples show how much more labels would help, which papers do
     # not report.
     scored = chosen if asked["paper"] else best

@@ -71,6 +71,18 @@ def test_full_is_not_called_worth_it_while_methods_are_left_out():
     assert answer_of(table.assign(left_out="LayerNorm, BitFit"))["decision"] == "everything"
 
 
+def test_an_answer_on_a_sample_of_the_rows_says_so():
+    table = runs({"full": 0.9, "bitfit": 0.899})
+    found = answer_of(table.assign(share_of_rows=0.04))
+    assert found["decision"] == "train" and found["answer"].startswith("BitFit is enough: 0.899 ag")
+    assert found["answer"].endswith(" %), on 4 % of the rows.")
+    assert found["next"] == (
+        "Full fine-tuning may gain more from the other rows: allow more minutes."
+    )
+    whole = answer_of(table.assign(share_of_rows=1.0))
+    assert "rows" not in whole["answer"] and whole["next"] == "No more runs are needed."
+
+
 WORTH_IT = "Full fine-tuning is worth it: no smaller method scores within 0.02 of it"
 UNSURE = {"full": 0.9, "layernorm": [0.89, 0.87, 0.9], "bitfit": [0.9, 0.901, 0.899]}
 DIVERGED = {"full": 0.9, "layernorm": [0.9, math.nan, 0.9], "bitfit": 0.9}

@@ -159,7 +159,7 @@ def test_other_folds_choose_an_epoch_by_their_mean_score(tmp_path):
 def test_scores_have_the_declared_columns(tmp_path):
     chosen = chosen_runs.choose_rates(of_paper(tmp_path, "bitfit", "rte", [[(0.9,)]]))
     judged = chosen_runs.add_curve_verdicts(chosen, tmp_path, 0.02)
-    judged = judged.assign(margin=0.02, left_out="")
+    judged = judged.assign(margin=0.02, left_out="", share_of_rows=1.0)
     assert sorted(judged) == sorted(column_declarations("scores")["column"])
 
 

@@ -192,6 +192,7 @@ def test_settings_fit_into_the_minutes_that_are_asked(here, written, glue_dir, m
         seconds[minutes] = sum(Estimates(planned).sweep_cost(s).seconds for s in planned.sweeps)
         experiment = checked.experiments["mine"]
         assert len(experiment.seeds) == (5 if minutes > 1 else 2)
+        assert experiment.share_of_rows == (1 if minutes > 1 else 0.25)
         assert ("reduced to fit" in said) == (minutes < 1)
         assert ("these runs take longer than 6 seconds" in said) == (minutes < 1)
     # A plan guesses the number of tokens from words.
