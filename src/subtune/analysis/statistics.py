@@ -26,6 +26,7 @@ from subtune.analysis.chosen_runs import (
     drop_runs_with_mask,
     pivot_methods,
 )
+from subtune.core.errors import convert_errors
 
 # Scores of two methods are paired if they have equal values in these columns.
 PAIR_KEYS = ["model", "column", "seed"]
@@ -153,6 +154,8 @@ def changes_to_largest_other(
 
 def match_family(names: Iterable[str], pattern: str) -> list[str]:
     """Return the names that a regular expression fully matches."""
+    with convert_errors(f"found {pattern!r}, expected a regular expression of methods"):
+        re.compile(pattern)
     return [name for name in names if re.fullmatch(pattern, name)]
 
 

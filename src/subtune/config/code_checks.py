@@ -78,6 +78,12 @@ def find_kind(place: str) -> str:
     if place in get_scorer_names():
         return "metric"
     if not OWN_FUNCTION.fullmatch(place):
+        if "." not in place:
+            raise SubtuneError(
+                f"{place}: no paper, ranking or metric has this name, and there is no such folder; "
+                "expected one of these, a function such as my_rules.py:gem, or a class such as "
+                "sklearn.naive_bayes.ComplementNB"
+            )
         return "baseline"
     function = import_own_function(place).function
     parameters = inspect.signature(function).parameters.values()

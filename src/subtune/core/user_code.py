@@ -138,6 +138,6 @@ def find_entry_points(group: str, built_in: Collection[str]) -> dict[str, str]:
         package = found[name].dist
         raise SubtuneError(
             f"the package {package.name if package else 'unknown'} has the entry point {name!r} in "
-            f"{group}, which is a built-in name; uninstall the package"
+            f"{group}, which is a built-in name; rename the entry point or uninstall the package"
         )
     return {name: point.value for name, point in found.items()}

@@ -1,6 +1,7 @@
 """The papers, one package each, and the settings that experiments take from their papers."""
 
 import pkgutil
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from subtune.config.schema import Config
 from subtune.core.errors import SubtuneError, format_allowed, locate_errors
 from subtune.core.user_code import find_entry_points, import_user_code
+from subtune.exhibits.output import Table
 from subtune.papers.paper import Paper
 from subtune.plan.plan import Plan
 
@@ -46,8 +48,24 @@ def find_paper(name: str | None) -> Paper:
     module = import_user_code(packages.get(name, name))
     paper = getattr(module, "PAPER", None)
     if not isinstance(paper, Paper):
-        raise SubtuneError(f"{name}: found no PAPER, expected one of the type Paper")
+        found = f"PAPER of the type {type(paper).__name__}" if paper is not None else "no PAPER"
+        raise SubtuneError(f"{name}: found {found}, expected one of the type Paper")
+    with locate_errors(name):
+        require_fields(paper)
     return replace(paper, name=name, package=Path(str(module.__file__)).parent)
+
+
+def require_fields(paper: Paper) -> None:
+    """Check the types of a paper's fields, and that no name of a table or figure is taken."""
+    if not isinstance(paper.citation, str):
+        raise SubtuneError(f"PAPER: citation: found {paper.citation!r}, expected text")
+    if not isinstance(paper.exhibits, list | tuple) or not all(
+        isinstance(exhibit, Table) for exhibit in paper.exhibits
+    ):
+        raise SubtuneError("PAPER: exhibits: expected a list of Table and Figure")
+    names = Counter(exhibit.name for exhibit in replace(paper, name="own").all_exhibits())
+    if repeated := [name for name, number in names.items() if number > 1]:
+        raise SubtuneError(f"PAPER: exhibits: the name {repeated[0]!r} is taken; choose another")
 
 
 def assign_papers(config: Config) -> Config:
@@ -64,6 +82,9 @@ def assign_papers(config: Config) -> Config:
         try:
             with locate_errors(f"experiments.{name}.paper"):
                 paper = find_paper(experiment.paper)
+            paper.check_scores()
+            paper.check_counts()
+            paper.read_choices()
         except SubtuneError as error:
             problems.append(str(error))
             continue

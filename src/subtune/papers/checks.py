@@ -12,8 +12,9 @@ from subtune.analysis.claims import (
     Tables,
     evaluate_claims,
 )
+from subtune.analysis.statistics import match_family
 from subtune.config.code_checks import Check, run_check
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, format_allowed, join_names
 from subtune.core.user_code import find_entry_points
 from subtune.papers import PAPERS, find_paper, paper_names
 from subtune.papers.paper import Paper
@@ -34,7 +35,11 @@ def check_paper(name: str) -> Iterator[Check]:
     paper = find_paper(name)
     yield Check("kind", f"passed: paper, {paper.citation}")
     yield Check("folder", f"passed: {paper.package}")
-    files = {"printed/scores.csv": paper.check_scores, "choices.yaml": paper.read_choices}
+    files: dict[str, Callable[[], object]] = {
+        "printed/scores.csv": partial(_describe_scores, paper),
+        "printed/parameter_counts.csv": paper.check_counts,
+        "choices.yaml": paper.read_choices,
+    }
     for file, check in files.items():
         found = Check(file, "skipped: no such file")
         if (paper.package / file).exists():
@@ -49,6 +54,15 @@ def check_paper(name: str) -> Iterator[Check]:
     yield Check("tables and figures", "skipped: they need runs")
 
 
+def _describe_scores(paper: Paper) -> str:
+    """Check the printed scores, and name their tables, methods, tasks and metrics."""
+    paper.check_scores()
+    scores = paper.read_printed("scores")
+    columns = ("exhibit", "method", "task", "metric")
+    exhibits, *others = (join_names(scores[name].unique()) for name in columns)
+    return f"passed: {len(scores)} scores in {exhibits}: {'; '.join(others)}"
+
+
 def _read_printed(paper: Paper) -> tuple[Tables, Tables]:
     return paper.printed_tables(averages=False), paper.printed_tables(averages=True)
 
@@ -61,6 +75,10 @@ def _judge(paper: Paper, claim: Claim, read_printed: Callable[[], tuple[Tables, 
     if judged == NOT_PRINTED:
         if not claim.is_printed:
             return "skipped: the paper does not print its numbers"
+        methods = paper.read_printed("scores")["method"].unique()
+        for pattern in (each for each in claim.of if isinstance(each, str)):
+            if not match_family(methods, pattern):
+                raise SubtuneError(f"no printed score: {format_allowed(pattern, methods)}")
         raise SubtuneError(
             "found no printed numbers; check the names of its methods, tasks and tables, or set "
             "`is_printed: false` if the paper prints none"

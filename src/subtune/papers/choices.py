@@ -91,9 +91,9 @@ LEFT_OPEN = Table(
     "left_open",
     "What the paper left open, and what differs here",
     "The table lists what the paper does not state, and where subtune differs from the paper or "
-    "from its published code, if there is any. Settings are from config.yaml; the column 'in this "
-    "experiment' lists settings that have other values. The selections define methods that train "
-    "what the published code trains.",
+    "from its published code, if there is any. The settings are those that follow the paper; the "
+    "column 'in this experiment' lists settings that have other values. The selections define "
+    "methods that train what the published code trains.",
     make=lambda results: StyledTable(results["left_open"], wide=CHOICE_WIDTHS),
     needs=Needs(tables=("left_open",)),
 )

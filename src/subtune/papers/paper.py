@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from subtune.analysis.claims import Claim
 from subtune.analysis.statistics import STATISTICS, match_family
 from subtune.core.errors import (
     SubtuneError,
+    convert_errors,
     error_reason,
     explain_pydantic_errors,
     format_allowed,
@@ -207,25 +209,37 @@ class Paper:
 
     def check_scores(self) -> None:
         """Raise a `SubtuneError` for a mistake in the printed scores, which names its line."""
-        path, seen = self.folder / "scores.csv", set[tuple[str, ...]]()
-        if not path.is_file():
-            return
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = csv.DictReader(file)
-            header = rows.fieldnames or ()
-            for column in [name for name in PRINTED_COLUMNS["scores"] if name not in header]:
-                raise SubtuneError(f"{path}: {format_missing_column(column, header)}")
-            for row in rows:
-                value, scale = (parse_number(row[name] or "") for name in ("value", "scale"))
-                score = tuple(row[name] for name in ("exhibit", "model", "split", "method", "task"))
-                problem = ""
-                if value is None or scale is None or abs(value) > scale:
-                    problem = f"value: found {row['value']!r}, expected a number up to the scale"
-                elif score in seen:
-                    problem = "this score repeats an earlier line, expected each score once"
-                if problem:
-                    raise SubtuneError(f"{path}, line {rows.line_num}: {problem}")
-                seen.add(score)
+        seen = set[tuple[str, ...]]()
+        for place, row in self._list_printed_rows("scores"):
+            value, scale = (parse_number(row[name] or "") for name in ("value", "scale"))
+            score = tuple(row[name] for name in ("exhibit", "model", "split", "method", "task"))
+            if value is None or scale is None or abs(value) > scale:
+                raise SubtuneError(
+                    f"{place}: value: found {row['value']!r}, expected a number up to the scale"
+                )
+            if score in seen:
+                raise SubtuneError(
+                    f"{place}: this score repeats an earlier line, expected each score once"
+                )
+            seen.add(score)
+
+    def check_counts(self) -> None:
+        """Raise a `SubtuneError` for a mistake in the printed numbers of parameters."""
+        for place, row in self._list_printed_rows("parameter_counts"):
+            for column in ("printed", "classifier"):
+                with convert_errors(f"{place}: {column}"):
+                    _parse_count(row.get(column) or "0")
+
+    def _list_printed_rows(self, name: str) -> Iterator[tuple[str, dict[str, str]]]:
+        """Yield the rows of a printed table with their places. It needs the `PRINTED_COLUMNS`."""
+        path = self.folder / f"{name}.csv"
+        if path.is_file():
+            with path.open(newline="", encoding="utf-8") as file:
+                rows = csv.DictReader(file)
+                header = rows.fieldnames or ()
+                for column in [name for name in PRINTED_COLUMNS[name] if name not in header]:
+                    raise SubtuneError(f"{path}: {format_missing_column(column, header)}")
+                yield from ((f"{path}, line {rows.line_num}", row) for row in rows)
 
     def printed_tables(self, *, averages: bool) -> dict[str, pd.DataFrame]:
         """Map reproduced tables to the paper's scores, or ``averages``, in the same format."""
@@ -262,14 +276,15 @@ class Paper:
 
         Printed percentages become fractions of the model. Some papers count a ``classifier``, too.
         """
-        table = self.read_printed("parameter_counts").dropna()
+        table = self.read_printed("parameter_counts").dropna(subset=["printed"])
         table = table[~table["printed"].str.endswith("%").astype(bool)]
         if table.empty:
             rows = self.read_printed("scores").rename(columns={"params": "printed"})
             table = rows[COUNTS].dropna().drop_duplicates(["model", "method"])
+        classifier = table["classifier"] if "classifier" in table else pd.Series("0", table.index)
         counts = {
             "trainable": table["printed"].map(_parse_count),
-            "classifier": pd.to_numeric(table.get("classifier", 0)),
+            "classifier": pd.to_numeric(classifier).fillna(0),
         }
         return table.assign(**counts).drop(columns="printed")
 
@@ -300,7 +315,8 @@ def read_claims(package: str, *own: Callable[..., pd.Series]) -> tuple[Claim, ..
     """
     statistics: list[Callable[..., pd.Series]] = [*STATISTICS, *own]
     functions = {function.__name__: function for function in statistics}
-    place = f"{package.replace('.', '/')}/claims.yaml, line"
+    path = Path(str(resources.files(package)), "claims.yaml")
+    place = f"{path}, line"
     try:
         entries = read_package_yaml(package, "claims.yaml")
     except yaml.MarkedYAMLError as error:
@@ -308,7 +324,7 @@ def read_claims(package: str, *own: Callable[..., pd.Series]) -> tuple[Claim, ..
         line = mark.line + 1 if mark else "unknown"
         raise SubtuneError(f"{place} {line}: not valid YAML: {error.problem}") from None
     except (OSError, ValueError) as error:
-        raise SubtuneError(f"{place} 1: {error_reason(error)}") from None
+        raise SubtuneError(f"{path}: {error_reason(error)}") from None
     if not isinstance(entries, list):
         raise SubtuneError(f"{place} 1: found {type(entries).__name__}, expected a list of entries")
     claims = dict[str, Claim]()
@@ -335,7 +351,15 @@ def _read_claim(entry: Any, functions: Mapping[str, Callable[..., pd.Series]]) -
     if len(names) != 1:
         choices = join_names(functions)
         raise SubtuneError(f"found {len(names)} statistics, expected one of {choices}")
-    row |= {"units": functions[names[0]], "of": row.pop(names[0])}
-    claim = TypeAdapter(Claim).validate_python(row)
-    inspect.signature(claim.units).bind(*claim.reads, *claim.of)
+    [name] = names
+    function, given = functions[name], row.pop(name)
+    if not isinstance(given, list):
+        raise SubtuneError(f"{name}: found {given!r}, expected a list of arguments")
+    claim = TypeAdapter(Claim).validate_python(row | {"units": function, "of": given})
+    try:
+        inspect.signature(function).bind(*claim.reads, *claim.of)
+    except TypeError as error:
+        parameters = [*inspect.signature(function).parameters][len(claim.reads) :]
+        expected = f"expected the arguments {join_names(parameters)}"
+        raise SubtuneError(f"{name}: {error}; {expected}") from None
     return claim

@@ -8,7 +8,7 @@ from typing import Any
 
 from subtune import papers
 from subtune.config.schema import Config
-from subtune.core.errors import locate_errors
+from subtune.core.errors import join_names, locate_errors
 from subtune.core.files import Layout
 from subtune.core.user_code import OWN_FUNCTION, list_code_files
 from subtune.data.predictions import read_external_predictions
@@ -128,6 +128,11 @@ def plan_and_check(config: Config) -> Context:
     """
     config = papers.assign_papers(config)
     plan, notes = make_plan(config), list[str]()
+    for name, experiment in config.experiments.items():
+        paper = papers.find_paper(experiment.paper)
+        if paper.claims and not paper.claims_for_tasks(experiment.tasks):
+            tasks = join_names(sorted({*paper.evaluated.get("task", paper.tasks_apart)}))
+            notes.append(f"experiments.{name}: no claim is tested, because it has none of {tasks}")
     if config.test_scores:
         read_test_scores(Path(config.test_scores), expected_server_scores(config))
     for experiment in config.experiments.values():

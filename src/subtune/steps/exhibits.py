@@ -60,7 +60,6 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
     config = context.config
     experiment, tasks = config.experiments[name], config.all_tasks()
     paper, own_tasks = find_paper(experiment.paper), {*config.tasks, *config.directories}
-    paper.check_scores()
     most_rows = {run.task_name: run.train_rows for run in context.plan.runs_on_most_rows(name)}
     return {
         "experiment": name,

@@ -115,7 +115,7 @@ def test_an_estimator_says_what_it_can_read():
         ("config.yaml", "to check a configuration, use `subtune plan config.yaml`"),
         ("nowhere.py:two", "cannot import nowhere.py: no such file"),
         ("sklearn.foo.Bar", "cannot import sklearn.foo: ModuleNotFoundError"),
-        ("gem ", "expected a class such as sklearn.naive_bayes.ComplementNB, or a function such"),
+        ("gem ", "gem : no paper, ranking or metric has this name, and there is no such folder"),
     ],
 )
 def test_what_cannot_be_imported_gets_one_line(place, message, own, capsys):

@@ -19,6 +19,15 @@ PAPER = Paper(name="any", citation=f"Toys {WIDTH}", claims=read_claims(__package
 """
 
 
+ANSWERS = '(Table("answers", "Answers", "All.", make=print),)'
+
+
+def with_field(name, value):
+    """Return the code of a paper, in which a field is replaced."""
+    lines = ["from dataclasses import replace", "from subtune.exhibits.output import Table", PAPER]
+    return "\n".join([*lines, f"PAPER = replace(PAPER, {name}={value})"])
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A paper in a folder of its own, in the working directory."""
@@ -69,7 +78,11 @@ def test_every_file_of_the_folder_decides_its_tables(folder, changed):
     ("name", "code", "said"),
     [
         ("toy", PAPER, "found 'toy', expected one of beft, bitfit, .*or a folder with the file"),
-        ("toys", "PAPER = 3", "toys: found no PAPER, expected one of the type Paper"),
+        ("toys", "PAPER = 3", "toys: found PAPER of the type int, expected one of the type Paper"),
+        ("toys", "other = 3", "toys: found no PAPER, expected one of the type Paper"),
+        ("toys", with_field("exhibits", "'t'"), "toys: PAPER: exhibits: expected a list of Table"),
+        ("toys", with_field("exhibits", ANSWERS), "toys: PAPER: exhibits: the name 'answers' is t"),
+        ("toys", with_field("citation", "3"), "toys: PAPER: citation: found 3, expected text"),
         ("toys", "import nothing_here", "cannot import toys: line 1: ModuleNotFoundError"),
     ],
 )

@@ -3,8 +3,11 @@
 import pytest
 
 from subtune import cli
+from subtune.config.checks import check_config
 from subtune.papers import paper_names
 from subtune.papers.checks import check_paper
+from subtune.steps.context import plan_and_check
+from tests.helpers.plans import BASE
 
 MODULE = """
 from subtune.papers.paper import Paper, read_claims
@@ -21,6 +24,8 @@ CLAIM = """
   expects: {expects}
   minus: {minus}
 """
+
+PLANNED = {"models": ["minilm"], "epochs": 1, "batch_size": 8}
 
 
 def write_paper(folder, *claims, scores=SCORES):
@@ -42,20 +47,23 @@ def test_claims_are_compared_with_the_printed_numbers(tmp_path):
         claim("better", "more", "[bitfit, full]"),
         claim("contradicted", "more", "[bitfit, full]", "  contradicted_by: Table 1\n"),
         claim("of others", "more", "[lora, full]"),
+        claim("of other tasks", "more", "[bitfit, full]", "  tasks: [mrpc]\n"),
         claim("of no numbers", "more", "[lora, full]", "  is_printed: false\n"),
     )
     assert dict(check_paper(place)) == {
         "kind": "passed: paper, Toys",
         "folder": f"passed: {place}",
-        "printed/scores.csv": "passed",
+        "printed/scores.csv": "passed: 2 scores in table1: full, bitfit; rte; accuracy",
+        "printed/parameter_counts.csv": "skipped: no such file",
         "choices.yaml": "skipped: no such file",
         "tables and figures": "skipped: they need runs",
         "claim: equal": "passed: it holds on the printed numbers",
         "claim: better": "failed: it does not hold on the printed numbers",
         "claim: contradicted": "passed: it does not hold on the printed numbers, as "
         "`contradicted_by` says",
-        "claim: of others": "failed: found no printed numbers; check the names of its methods, "
-        "tasks and tables, or set `is_printed: false` if the paper prints none",
+        "claim: of others": "failed: no printed score: found 'lora', expected one of full, bitfit",
+        "claim: of other tasks": "failed: found no printed numbers; check the names of its "
+        "methods, tasks and tables, or set `is_printed: false` if the paper prints none",
         "claim: of no numbers": "skipped: the paper does not print its numbers",
     }
 
@@ -63,7 +71,7 @@ def test_claims_are_compared_with_the_printed_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("minus", "scores", "message"),
     [
-        ("['bit(', full]", SCORES, "claim: broken: failed: "),
+        ("['bit(', full]", SCORES, "claim: broken: failed: found 'bit(', expected a regular exp"),
         ("[bitfit, full]", SCORES.replace("1%", "abc"), "claim: broken: failed: ValueError: "),
         ("[bitfit, full]", SCORES.replace("tiny", "tiny\xe9"), "printed/scores.csv: failed: Unic"),
     ],
@@ -74,6 +82,23 @@ def test_any_mistake_is_one_line(tmp_path, capsys, minus, scores, message):
     assert cli.main(["check", place]) == 1
     shown = capsys.readouterr()
     assert message in shown.out and len(shown.err.splitlines()) == 1
+
+
+def test_a_mistake_in_the_printed_counts_is_named(tmp_path, capsys):
+    place = write_paper(tmp_path / "toys", claim("equal", "no less", "[bitfit, full]"))
+    counts = tmp_path / "toys" / "printed" / "parameter_counts.csv"
+    counts.write_text("model,method,printed\ntiny,bitfit,lots\n")
+    assert cli.main(["check", place]) == 1
+    assert "parameter_counts.csv, line 2: printed: could not convert" in capsys.readouterr().out
+    counts.write_text("model,method,parameters\ntiny,bitfit,10\n")
+    assert cli.main(["check", place]) == 1
+    assert "no column 'printed', expected one of model, method, pa" in capsys.readouterr().out
+
+
+def test_a_place_without_a_paper_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["check", "toys"]) == 1
+    assert "toys: no paper, ranking or metric has this name, and" in capsys.readouterr().err
 
 
 def test_a_folder_without_a_paper_is_named(tmp_path, capsys):
@@ -88,6 +113,17 @@ def test_a_mistake_in_the_printed_scores_is_named(tmp_path, capsys):
     shown = capsys.readouterr()
     assert "scores.csv, line 3: value: found '79.0', expected a number up to the" in shown.out
     assert shown.err.startswith(f"{place}: not all checks passed")
+
+
+def test_a_plan_says_if_no_claim_can_be_tested(tmp_path):
+    place = write_paper(tmp_path / "toys", claim("equal", "no less", "[bitfit, full]"))
+    methods = {"full": [1e-4], "bitfit": [1e-3]}
+    for task, notes in (
+        ("rte", []),
+        ("cola", ["experiments.own: no claim is tested, because it has none of rte"]),
+    ):
+        own = {"own": PLANNED | {"paper": place, "tasks": [task], "methods": methods}}
+        assert plan_and_check(check_config({**BASE, "experiments": own})).notes == notes
 
 
 @pytest.mark.parametrize("name", paper_names())

@@ -124,7 +124,9 @@ def test_printed_counts_are_numbers_however_they_are_written(toys, counts, train
     ("mistake", "line", "problem"),
     [
         ("minuss: [a, b]", 6, "did you mean 'minus'"),
-        ("minus: [a]", 6, "missing a required argument: 'second'"),
+        ("minus: [a]", 6, "missing a required argument: 'second'; expected the arguments first, s"),
+        ("minus: [a, b, c]", 6, "minus: too many positional arguments; expected the arguments fir"),
+        ("minus: a", 6, "minus: found 'a', expected a list of arguments"),
         ("minus: [a, b]\n  measure: points", 6, "measure"),
         ("minus: [a, b]\n  tasks: rte", 6, "tasks"),
         ("minus: [a, b", 11, "expected ',' or ']'"),
@@ -147,7 +149,7 @@ def test_a_mistake_in_a_claim_is_refused_by_its_file_and_line(
     monkeypatch.delitem(sys.modules, "toys", raising=False)
     read_package_yaml.cache_clear()
     with pytest.raises(
-        SubtuneError, match=rf"^toys/claims.yaml, line {line}: .*{re.escape(problem)}"
+        SubtuneError, match=rf"toys/claims.yaml, line {line}: .*{re.escape(problem)}"
     ):
         read_claims("toys")
 
