@@ -30,6 +30,7 @@ from subtune.exhibits.output import (
     format_rate,
     wrap_text,
 )
+from subtune.methods import method_title
 
 
 def metrics_table(results: ExperimentResults) -> pd.DataFrame:
@@ -87,6 +88,13 @@ CHOICES = Table(
 )
 
 
+def paired_tests_table(results: ExperimentResults) -> pd.DataFrame:
+    """Tabulate the tests of all pairs of methods, with the titles of methods."""
+    tests = paired_tests(results["chosen"])
+    titles = {name: tests[name].map(method_title) for name in ("first", "second")}
+    return tests.assign(**titles).rename(columns=lambda name: name.replace("_", " "))
+
+
 PAIRED_TESTS = Table(
     "paired_tests",
     "Comparison of all pairs of methods",
@@ -94,7 +102,7 @@ PAIRED_TESTS = Table(
     "dev sets of MNLI count as two tasks. The table lists the mean difference (first method minus "
     "second method) and the two-sided p-value of Wilcoxon's signed-rank test, uncorrected and "
     "with Holm's correction over all pairs.",
-    make=lambda results: paired_tests(results["chosen"]),
+    make=paired_tests_table,
     needs=Needs(questions=2),
 )
 # Maps wrapped columns of the LaTeX table of claims to their widths, as fractions of the text width.

@@ -44,4 +44,5 @@ def _name_rows(cells: pd.DataFrame) -> list[str]:
 
 
 def _format_name(text: str) -> str:
-    return " ".join(NOT_IN_NAMES.sub(" ", text).split())
+    named = text.replace("%", " percent ").replace("'", "")
+    return " ".join(NOT_IN_NAMES.sub(" ", named).split())

@@ -25,7 +25,7 @@ def test_a_row_is_named_by_its_first_cells_as_many_as_are_needed():
     rows = names_in(format_latex_numbers({"mine/answers": TABLE}))
     assert rows[::3] == [
         "full, SST-2",
-        "LayerNorm, top 20, SST-2",
+        "LayerNorm, top 20 percent, SST-2",
         "full, Größe 1",
         "tf_idf, SST-2",
     ]
@@ -37,7 +37,9 @@ def test_rows_that_are_alike_are_numbered():
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
-@pytest.mark.parametrize(("row", "is_known"), [("LayerNorm, top 20, SST-2", True), ("lora", False)])
+@pytest.mark.parametrize(
+    ("row", "is_known"), [("LayerNorm, top 20 percent, SST-2", True), ("lora", False)]
+)
 def test_latex_prints_a_cell_and_refuses_an_unknown_name(tmp_path, row, is_known):
     (tmp_path / "numbers.tex").write_text(format_latex_numbers({"mine/answers": TABLE}))
     text = [r"\documentclass{article}\usepackage[T1]{fontenc}", r"\input{numbers.tex}"]
