@@ -8,8 +8,9 @@ The names of parameters above the pretrained part begin with ``classifier``.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from subtune.core.errors import SubtuneError, format_allowed, join_names
 from subtune.core.files import read_package_yaml
 
 LAYERS = "encoder.layer."
@@ -37,6 +38,12 @@ IN_LAYER = (
     "output.dense",
     "output.LayerNorm",
 )
+
+
+# The key in the `config.json` of a model of another family for the roles of its modules, and the
+# fields of `Naming` in its value.
+ROLES_KEY = "subtune_roles"
+OWN_ROLES = {"layers": str, "inside": dict, "outside": dict, "key_bias_cancels": bool}
 
 
 @dataclass(frozen=True)
@@ -160,9 +167,29 @@ NAMINGS = {
 }
 
 
-def family_naming(model_type: str) -> Naming:
-    """Return the `Naming` of a model type. The `Naming` of an unknown type has no roles."""
-    return NAMINGS.get(model_type, Naming())
+def family_naming(model_type: str, own: Mapping[str, Any] | None = None) -> Naming:
+    """Return the `Naming` of a model type.
+
+    That of an unknown type has the roles in ``own``, the value of `ROLES_KEY`, or no roles.
+    """
+    return NAMINGS.get(model_type) or Naming(**own or {})
+
+
+def check_roles(model_type: str, own: Any) -> None:
+    """Raise a `SubtuneError` if a model's own roles, the value of `ROLES_KEY`, cannot be used."""
+    if model_type in NAMINGS:
+        raise SubtuneError(f"found roles, but subtune knows those of {model_type}; remove the key")
+    if not isinstance(own, dict):
+        expected = f"expected an object with the keys {join_names(OWN_ROLES)}"
+        raise SubtuneError(f"found {own!r}, {expected}")
+    for name, value in own.items():
+        if name not in OWN_ROLES:
+            raise SubtuneError(format_allowed(name, OWN_ROLES))
+        if not isinstance(value, OWN_ROLES[name]):
+            raise SubtuneError(f"{name}: found {value!r}, expected {OWN_ROLES[name].__name__}")
+    for role in own.get("inside", {}).values():
+        if str(role).removesuffix(".weight").removesuffix(".bias") not in IN_LAYER:
+            raise SubtuneError(f"inside: {format_allowed(role, IN_LAYER)}")
 
 
 def first_position(model_type: str, padding: int) -> int:

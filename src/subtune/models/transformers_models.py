@@ -20,7 +20,14 @@ from torch import Tensor, nn
 from transformers import AutoConfig, PretrainedConfig
 
 from subtune.core.errors import SubtuneError, convert_errors
-from subtune.methods.roles import Shape, family_naming, is_classifier, is_key_bias
+from subtune.methods.roles import (
+    ROLES_KEY,
+    Naming,
+    Shape,
+    family_naming,
+    is_classifier,
+    is_key_bias,
+)
 from subtune.methods.selection import LAYER_NUMBER
 from subtune.models.families import (
     MEAN_CLASSIFICATION,
@@ -213,13 +220,17 @@ def transformers_names(module: PreTrainedModel, lacks_head: bool = False) -> dic
     If the checkpoint lacks the pretrained layers below the classifier (``lacks_head``), these
     layers belong to the classifier.
     """
-    naming = family_naming(module.config.model_type)
+    naming = _find_naming(module)
     naming = replace(naming, pretrained_head=()) if lacks_head else naming
     names = {
         naming.canonical_name(own, module.base_model_prefix): own
         for own, _ in module.named_parameters()
     }
     return dict(sorted(names.items(), key=lambda item: is_classifier(item[0])))
+
+
+def _find_naming(module: PreTrainedModel) -> Naming:
+    return family_naming(module.config.model_type, getattr(module.config, ROLES_KEY, None))
 
 
 def canonical_parameters(module: nn.Module, names: Mapping[str, str]) -> dict[str, Tensor]:
@@ -245,6 +256,6 @@ def strip_values(module: PreTrainedModel, names: Mapping[str, str]) -> Transform
     module.to("meta").tie_weights()
     # Only text generation needs a decoder's cache.
     module.config.use_cache = False
-    key_bias_cancels = family_naming(module.config.model_type).key_bias_cancels
-    without_effect = frozenset(filter(is_key_bias, names) if key_bias_cancels else ())
+    cancels = _find_naming(module).key_bias_cancels
+    without_effect = frozenset(filter(is_key_bias, names) if cancels else ())
     return TransformersModule(module, names, transposed, buffers, without_effect)

@@ -10,7 +10,9 @@ from transformers import AutoModel
 
 from subtune import cli
 from subtune.core.errors import SubtuneError
+from subtune.methods import METHODS
 from subtune.methods.roles import is_classifier
+from subtune.models.dimensions import read_dimensions
 from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION
 from subtune.models.forward import compute_logits
@@ -24,7 +26,7 @@ from subtune.models.model_config import (
 )
 from subtune.models.packing import pack_batch
 from subtune.tasks import TASKS
-from tests.helpers import examples
+from tests.helpers import examples, families
 from tests.helpers.messages import refused
 
 
@@ -234,3 +236,60 @@ def test_a_folder_without_a_model_is_named_for_what_it_is(files, found, tmp_path
         (tmp_path / name).write_text(json.dumps(content))
     with refused("", found.replace("HERE", str(tmp_path))):
         read_model_config(tmp_path)
+
+
+ROLES = {
+    "layers": "layers.",
+    "inside": {
+        "attn_norm": "attention.output.LayerNorm",
+        "attn.q_proj": "attention.self.query",
+        "attn.k_proj": "attention.self.key",
+        "attn.v_proj": "attention.self.value",
+        "mlp_norm": "output.LayerNorm",
+    },
+    "outside": {"final_norm": "encoder.LayerNorm"},
+}
+
+
+def write_roles(directory, roles):
+    path = directory / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"subtune_roles": roles}))
+
+
+def test_a_model_of_another_family_names_the_roles_of_its_modules(tmp_path):
+    """Planning and training give its parameters the same names."""
+    family = "modernbert-decoder"
+    without = read_dimensions(families.write(family, tmp_path / "without"))
+    shapes = without.shapes(2, SEQUENCE_CLASSIFICATION)
+    with pytest.raises(SubtuneError, match="matches no parameter"):
+        METHODS["layernorm"].resolve(shapes, 0)
+    directory = families.write(family, tmp_path / "with")
+    write_roles(directory, ROLES)
+    named = read_dimensions(directory).shapes(2, SEQUENCE_CLASSIFICATION)
+    assert load_encoder(directory, SEQUENCE_CLASSIFICATION, 2).shapes == named
+    trained = [name for name in METHODS["layernorm"].resolve(named, 0) if not is_classifier(name)]
+    assert trained == [f"encoder.layer.{layer}.output.LayerNorm.weight" for layer in (0, 1)]
+    updated = [name for name in METHODS["lora-I"].resolve(named, 0) if not is_classifier(name)]
+    assert len(updated) == 6 and "encoder.LayerNorm.weight" in named
+
+
+@pytest.mark.parametrize(
+    ("family", "roles", "message"),
+    [
+        ("modernbert", ROLES, "found roles, but subtune knows those of modernbert; remove the key"),
+        ("fnet", ["a"], r"found \['a'\], expected an object with the keys layers, inside"),
+        ("fnet", {"layer": "h."}, "found 'layer', expected one of layers, .*did you mean 'layers'"),
+        ("fnet", {"layers": 3}, "layers: found 3, expected str"),
+        (
+            "fnet",
+            {"inside": {"q": "attention.self.querry"}},
+            "inside: found 'attention.self.querry', .*did you mean 'attention.self.query'",
+        ),
+    ],
+)
+def test_roles_that_cannot_be_used_are_one_line(tmp_path, family, roles, message):
+    directory = families.write(family, tmp_path / "model")
+    write_roles(directory, roles)
+    named = re.escape(str(directory / "config.json")) + ": subtune_roles: "
+    with pytest.raises(SubtuneError, match=f"^{named}{message}"):
+        read_model_config(directory)
