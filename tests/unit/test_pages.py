@@ -23,7 +23,6 @@ BLOCKS = [*blocks()]
 APPLIED = {change.text for change in recipes()}
 # Files of which a block is a part, by the block's beginning.
 QUOTED = {
-    "- model_types:": "src/subtune/methods/namings.yaml",
     "def gem(": "examples/my_rules.py",
 }
 # Pages whose code a test runs.

@@ -1,5 +1,6 @@
 """The page on models says what the code does: its families, names and examples."""
 
+import json
 import re
 
 import pytest
@@ -8,7 +9,7 @@ from transformers import AutoConfig
 
 from subtune.core.errors import SubtuneError
 from subtune.methods import SELECTION, find_selection
-from subtune.methods.roles import NAMINGS
+from subtune.methods.roles import IN_LAYER, NAMINGS, split_name
 from subtune.models.dimensions import read_dimensions
 from subtune.models.families import FAMILIES
 from tests.helpers.families import DECODER, SHAPE, USUAL
@@ -62,6 +63,12 @@ def test_the_example_fits_models_as_deep_as_the_published_ones(family, model, la
         find_selection(method, own).resolve(shapes, seed=0)
 
 
-def test_a_family_is_added_as_the_page_shows():
-    [naming] = [block for block in YAML if block.startswith("- model_types")]
-    assert naming in (ROOT / "src/subtune/methods/namings.yaml").read_text()
+def test_the_roles_on_the_page_are_those_of_a_model(tmp_path):
+    [block] = re.findall(r"```json\n(.*?)```", PAGE, re.S)
+    AutoConfig.for_model("eurobert", **(SHAPE | USUAL | DECODER)).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | json.loads(block)))
+    components = {split_name(name).component for name in read_dimensions(tmp_path).shapes(2)}
+    roles = json.loads(block)["subtune_roles"]
+    assert {*roles["inside"].values(), *roles["outside"].values()} <= components
+    assert components <= {*IN_LAYER, *roles["outside"].values(), "classifier", "classifier.dense"}
