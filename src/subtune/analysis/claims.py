@@ -192,6 +192,8 @@ def evaluate_claims(
         * ``ours``, ``cells``, ``judged``: the `Judgement` from the reproduced numbers
         * ``mean``, ``low``, ``high``: the mean over units and its interval
         * ``unit``, ``units``: the name of the unit, and the number of units
+        * ``one_answer``: the number of cells that depend on a run with the same prediction for
+          every example
         * ``is_certain``: whether the interval leaves no doubt (`is_certain`)
     """
     with_printed = {**reproduced, "printed": printed_tasks["printed"]}
@@ -247,9 +249,21 @@ def _build_claim_row(
         **interval._asdict(),
         "unit": unit,
         "units": len(units),
+        "one_answer": _count_one_answer(claim, data),
         # The mean of all cells does not test a claim about a number of cells.
         "is_certain": certain and claim.criterion() == "mean",
     }
+
+
+def _count_one_answer(claim: Claim, data: Sequence[pd.DataFrame]) -> int:
+    """Count the cells that change without the runs that give one prediction for every example."""
+    if not any("one_answer" in table and table["one_answer"].any() for table in data):
+        return 0
+    learned = [t[~t["one_answer"].astype(bool)] if "one_answer" in t else t for t in data]
+    cells = _compute_cells(claim, data)
+    if any(table.empty for table in learned):
+        return len(cells)
+    return int((_compute_cells(claim, learned).reindex(cells.index) != cells).sum())
 
 
 def _compute_cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:

@@ -116,7 +116,9 @@ def claims_table(claims: pd.DataFrame) -> StyledTable:
     for claim in claims.to_dict("records"):
         plural = "" if claim["units"] == 1 else "s"
         units = " × ".join(f"{part}{plural}" for part in str(claim["unit"]).split(" × "))
-        contradicted_by = claim["contradicted_by"]
+        contradicted_by, over = claim["contradicted_by"], f"{claim['units']} {units}"
+        if claim["one_answer"]:
+            over += f" (one answer in {claim['one_answer']} of the compared numbers)"
         rows.append(
             {
                 "claim": claim["claim"],
@@ -128,7 +130,7 @@ def claims_table(claims: pd.DataFrame) -> StyledTable:
                 "mean": format_number(claim["mean"], ".3f"),
                 "95 % interval": format_interval(claim["low"], claim["high"], ".3f"),
                 # For example, ``3 seeds`` or ``27 models × tasks``.
-                "over": f"{claim['units']} {units}" if claim["units"] else EMPTY,
+                "over": over if claim["units"] else EMPTY,
                 "statistic": claim["statistic"],
                 "printed in": claim["printed_in"],
                 "contradicted by": EMPTY if pd.isna(contradicted_by) else contradicted_by,
@@ -152,7 +154,8 @@ CLAIMS = Table(
     f"no less, score differences below {EQUIVALENCE_MARGINS['score']} count as ties, except in "
     "claims of the form 'best on k of n tasks' and in claims that state an amount. Ratios within "
     f"{100 * EQUIVALENCE_MARGINS['ratio']:g} % of 1 count as equal. Parameters are counted without "
-    "the classifier. A diverged method counts as the worst.",
+    "the classifier. A diverged method counts as the worst. 'One answer' says that a verdict depends "
+    "on runs that give the same prediction for every example, and have learnt nothing from them.",
     make=lambda results: claims_table(results["claims"]),
     needs=Needs(tables=("claims",)),
 )

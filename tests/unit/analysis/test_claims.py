@@ -60,6 +60,26 @@ def scores(**methods):
     return scored(*rows).assign(trainable=100)
 
 
+def test_a_verdict_on_runs_with_one_answer_says_so():
+    text = "LayerNorm is no worse"
+    claim = claims.Claim(text, "1", "LayerNorm − full", "no less", of=("layernorm", "full"))
+    table = scores(layernorm=[0.5, 0.7], full=[0.5, 0.8])
+    printed = {"printed": pd.DataFrame()}
+
+    def tested(one_answer):
+        tables = {"chosen": table.assign(one_answer=one_answer)}
+        return claims.evaluate_claims([claim], tables, printed, printed)
+
+    [row] = tested(False).to_dict("records")
+    assert row["one_answer"] == 0 and "answer" not in claims_table(tested(False)).table["over"][0]
+    collapsed = tested((table["method"] == "layernorm") & (table["value"] == 0.5))
+    assert collapsed["one_answer"].tolist() == [1]
+    over = claims_table(collapsed).table["over"][0]
+    assert over == "2 tasks (one answer in 1 of the compared numbers)"
+    assert tested(True)["one_answer"].tolist() == [2]
+
+
+
 def add_unprinted(table):
     """The table, with a method, a task and a score column that no paper prints.
 
