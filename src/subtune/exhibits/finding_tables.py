@@ -154,8 +154,8 @@ CLAIMS = Table(
     f"no less, score differences below {EQUIVALENCE_MARGINS['score']} count as ties, except in "
     "claims of the form 'best on k of n tasks' and in claims that state an amount. Ratios within "
     f"{100 * EQUIVALENCE_MARGINS['ratio']:g} % of 1 count as equal. Parameters are counted without "
-    "the classifier. A diverged method counts as the worst. 'One answer' says that a verdict depends "
-    "on runs that give the same prediction for every example, and have learnt nothing from them.",
+    "the classifier. A diverged method counts as the worst. 'One answer' counts the numbers that "
+    "depend on runs with the same prediction for every example, which have learned nothing.",
     make=lambda results: claims_table(results["claims"]),
     needs=Needs(tables=("claims",)),
 )
