@@ -79,7 +79,6 @@ def test_a_verdict_on_runs_with_one_answer_says_so():
     assert tested(True)["one_answer"].tolist() == [2]
 
 
-
 def add_unprinted(table):
     """The table, with a method, a task and a score column that no paper prints.
 
