@@ -220,12 +220,12 @@ def format_probability(chance: float) -> str:
 
 
 def short_answer(answer: Answer) -> str:
-    """Format an answer as one sentence of at most twenty words, with its probability.
+    """Format an answer as one sentence, with its probability.
 
-    The share of the rows that are used is added to the sentence, unless all are.
+    It has at most twenty words. If only some of the rows are used, their share is added.
     """
     sentence = _format_decision(answer)
-    if answer.share_of_rows == 1:
+    if answer.share_of_rows == 1 or not answer.candidate:
         return sentence
     return f"{sentence.removesuffix('.')}, on {format_share(answer.share_of_rows)} of the rows."
 
@@ -340,10 +340,12 @@ def _advise_next_step(answer: Answer) -> str:
     if better := [c for c in with_full if c.difference.low > 0 and c.encoder_size >= 0]:
         best = max(better, key=lambda candidate: candidate.difference.mean)
         return f"{full} scores lower than {best.title}: {TUNE}."
+    is_final = answer.decision == "train" or (answer.decision == "probably" and answer.is_finished)
+    if answer.share_of_rows < 1 and is_final:
+        how = "allow more minutes, or name the whole table in `files`"
+        return f"{full} may gain more from the other rows: {how}."
     if _is_nothing_learned(candidate) and answer.decision in ("train", "probably"):
         return "Check the labels, or label more examples."
-    if answer.decision == "train" and answer.share_of_rows < 1:
-        return f"{full} may gain more from the other rows: allow more minutes."
     if answer.decision == "train":
         return "No more runs are needed."
     if answer.left_out:

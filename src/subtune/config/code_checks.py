@@ -78,7 +78,7 @@ def find_kind(place: str) -> str:
     if place in get_scorer_names():
         return "metric"
     if not OWN_FUNCTION.fullmatch(place):
-        if "." not in place:
+        if "." not in place or "/" in place:
             raise SubtuneError(
                 f"{place}: no paper, ranking or metric has this name, and there is no such folder; "
                 "expected one of these, a function such as my_rules.py:gem, or a class such as "

@@ -34,13 +34,22 @@ def import_own_function(place: str) -> OwnFunction:
     Raises:
         SubtuneError: there is no such function, or its code cannot be imported.
     """
-    where, _, name = place.rpartition(":")
-    module = import_user_code(where)
-    function = getattr(module, name, None)
-    if not callable(function):
-        known = [n for n, value in vars(module).items() if callable(value) and n[0] != "_"]
-        raise SubtuneError(f"{where}: {format_allowed(name, known)}")
-    return OwnFunction(name, function, list_code_files(place))
+    [function] = import_own_functions([place])
+    return function
+
+
+def import_own_functions(places: Sequence[str]) -> list[OwnFunction]:
+    """Import functions or classes, as `import_own_function` does, and each file only once."""
+    modules, found = dict[str, ModuleType](), []
+    for place in places:
+        where, _, name = place.rpartition(":")
+        module = modules.get(where) or modules.setdefault(where, import_user_code(where))
+        function = getattr(module, name, None)
+        if not callable(function):
+            known = [n for n, value in vars(module).items() if callable(value) and n[0] != "_"]
+            raise SubtuneError(f"{where}: {format_allowed(name, known)}")
+        found.append(OwnFunction(name, function, list_code_files(place)))
+    return found
 
 
 def list_code_files(place: str) -> list[Path]:
@@ -53,7 +62,7 @@ def list_code_files(place: str) -> list[Path]:
     path = Path(where)
     if path.suffix == ".py":
         if not path.is_file():
-            raise SubtuneError(f"cannot import {where}: no such file")
+            raise SubtuneError(f"cannot import {where}: no such file in {Path.cwd()}")
         return [path.resolve()]
     folders, own = [path], path / "__init__.py"
     if not path.is_dir():

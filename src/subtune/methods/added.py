@@ -173,7 +173,7 @@ class PeftSettings(HashableModel):
     @model_validator(mode="after")
     def _require_type_or_tuner(self) -> Self:
         places = [place for place in self.places if OWN_FUNCTION.fullmatch(place)]
-        if len(places) != (0 if self.type else 2) or (self.type and any(self.places)):
+        if len(places) != (0 if self.type else 2) or (self.type and any([*self.places, self.code])):
             raise ValueError(
                 "expected the `type` of a PEFT config, or the classes `config` and `model` of a "
                 "tuner of your own, such as my_tuner.py:MyConfig and my_tuner.py:MyModel"

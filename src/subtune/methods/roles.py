@@ -6,7 +6,7 @@ without a role keeps its own name. Canonical names lack the base-model prefix, s
 The names of parameters above the pretrained part begin with ``classifier``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -44,6 +44,16 @@ IN_LAYER = (
 # fields of `Naming` in its value.
 ROLES_KEY = "subtune_roles"
 OWN_ROLES = {"layers": str, "inside": dict, "outside": dict, "key_bias_cancels": bool}
+
+# The roles outside of the layers.
+OUTSIDE_LAYERS = (
+    "embeddings.word_embeddings",
+    "embeddings.position_embeddings",
+    "embeddings.relative_position_embeddings",
+    "embeddings.token_type_embeddings",
+    "embeddings.LayerNorm",
+    "encoder.LayerNorm",
+)
 
 
 @dataclass(frozen=True)
@@ -175,9 +185,12 @@ def family_naming(model_type: str, own: Mapping[str, Any] | None = None) -> Nami
     return NAMINGS.get(model_type) or Naming(**own or {})
 
 
-def check_roles(model_type: str, own: Any) -> None:
-    """Raise a `SubtuneError` if a model's own roles, the value of `ROLES_KEY`, cannot be used."""
-    if model_type in NAMINGS:
+def check_roles(model_type: str, own: Any, known: Collection[str]) -> None:
+    """Raise a `SubtuneError` if a model's own roles, the value of `ROLES_KEY`, cannot be used.
+
+    The model types in ``known`` have roles already.
+    """
+    if model_type in known:
         raise SubtuneError(f"found roles, but subtune knows those of {model_type}; remove the key")
     if not isinstance(own, dict):
         expected = f"expected an object with the keys {join_names(OWN_ROLES)}"
@@ -187,9 +200,12 @@ def check_roles(model_type: str, own: Any) -> None:
             raise SubtuneError(format_allowed(name, OWN_ROLES))
         if not isinstance(value, OWN_ROLES[name]):
             raise SubtuneError(f"{name}: found {value!r}, expected {OWN_ROLES[name].__name__}")
-    for role in own.get("inside", {}).values():
-        if str(role).removesuffix(".weight").removesuffix(".bias") not in IN_LAYER:
-            raise SubtuneError(f"inside: {format_allowed(role, IN_LAYER)}")
+    if not own.get("layers", ".").endswith("."):
+        raise SubtuneError(f"layers: found {own['layers']!r}, expected a dot at the end")
+    for place, allowed in (("inside", IN_LAYER), ("outside", OUTSIDE_LAYERS)):
+        for role in own.get(place, {}).values():
+            if str(role).removesuffix(".weight").removesuffix(".bias") not in allowed:
+                raise SubtuneError(f"{place}: {format_allowed(role, allowed)}")
 
 
 def first_position(model_type: str, padding: int) -> int:

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from subtune.core.errors import SubtuneError, convert_errors, locate_errors
-from subtune.methods.roles import ROLES_KEY, check_roles, family_naming, first_position
+from subtune.methods.roles import (
+    NAMINGS,
+    ROLES_KEY,
+    check_roles,
+    family_naming,
+    first_position,
+)
 from subtune.models.families import FAMILIES, MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION
 
 # The configuration files of transformers and PEFT, and the spec of an exported run.
@@ -58,7 +64,7 @@ def read_model_config(directory: Path) -> dict[str, Any]:
             raise _config_error(path, name, fields[name], expected)
     if ROLES_KEY in fields:
         with locate_errors(f"{path}: {ROLES_KEY}"):
-            check_roles(model_type, fields[ROLES_KEY])
+            check_roles(model_type, fields[ROLES_KEY], {*NAMINGS, *FAMILIES})
     if fields.get("quantization_config"):
         raise _config_error(path, "quantization_config", method, "weights that are not quantized")
     return fields

@@ -31,7 +31,7 @@ from subtune.core.errors import (
     locate_errors,
     shorten,
 )
-from subtune.core.user_code import hash_own_code, import_own_function
+from subtune.core.user_code import hash_own_code, import_own_functions
 from subtune.methods.added import PeftSettings
 from subtune.methods.roles import ADDED, FIXED, Shape, is_classifier
 from subtune.methods.selection import matches_any
@@ -67,6 +67,7 @@ UNSUPPORTED_TYPES = {
 # Fields of a PEFT config that users cannot set. Some are common to several PEFT types, such as
 # ``task_type``. Others depend on the model, load files, import code or need another training
 # procedure. Names that end with `_config` or begin with `prompt_tuning_init` are rejected, too.
+COMMON = {field.name for field in dataclasses.fields(peft.PeftConfig)}
 RESERVED = {field.name for field in dataclasses.fields(peft.PromptLearningConfig)}
 RESERVED -= {"modules_to_save", "num_virtual_tokens"}
 RESERVED |= {"alora_invocation_tokens", "fan_in_fan_out", "layer_replication", "megatron_core"}
@@ -82,13 +83,14 @@ def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
     initialisation = settings.fields.get("init_lora_weights")
     if isinstance(initialisation, str) and initialisation.startswith(REFUSED_INITIALISATIONS):
         raise SubtuneError(f"peft.init_lora_weights: {shorten(initialisation)!r} is not supported")
+    reserved = RESERVED if settings.type else COMMON
     for name in settings.fields:
-        if name in RESERVED or name.endswith("_config") or name.startswith("prompt_tuning_init"):
+        if name in reserved or name.endswith("_config") or name.startswith("prompt_tuning_init"):
             raise SubtuneError(f"peft.{name}: this field cannot be set; remove it")
     if issubclass(config_class, peft.PromptLearningConfig):
         if head == QUESTION_ANSWERING:
             raise SubtuneError(
-                f"peft.type: PEFT does not support question answering with {settings.type}"
+                f"peft.type: PEFT does not support question answering with {settings.title}"
             )
         if settings.virtual_tokens < 1:
             raise SubtuneError("peft.num_virtual_tokens: expected a number above 0")
@@ -119,11 +121,16 @@ def _find_config_class(settings: PeftSettings) -> type[peft.PeftConfig]:
         raise SubtuneError(
             f"{settings.model} has changed since the run was planned; restore it, or train again"
         )
-    with locate_errors("peft.config"):
+    with locate_errors("peft"):
+        # The classes may be in one file, which is imported once.
+        config_class, tuner = (own.function for own in import_own_functions(settings.places))
+        _require_class(settings.config, config_class, peft.PeftConfig)
+        _require_class(settings.model, tuner, BaseTuner)
         # The field names the classifier, which PEFT trains, too.
-        config_class = _import_class(settings.config, peft.PeftConfig, "modules_to_save")
-    with locate_errors("peft.model"):
-        tuner = _import_class(settings.model, BaseTuner, "prefix")
+        if "modules_to_save" not in {field.name for field in dataclasses.fields(config_class)}:
+            raise SubtuneError(f"{settings.config}: has no field `modules_to_save`; add it")
+        if not hasattr(tuner, "prefix"):
+            raise SubtuneError(f"{settings.model}: has no attribute `prefix`; add it")
     # Unlike `peft.utils.register_peft_method`, this works for names that PEFT does not list.
     name: Any = settings.model
     PEFT_TYPE_TO_CONFIG_MAPPING[name] = config_class
@@ -132,14 +139,9 @@ def _find_config_class(settings: PeftSettings) -> type[peft.PeftConfig]:
     return config_class
 
 
-def _import_class(place: str, expected: type, attribute: str) -> Any:
-    """Import a class of the user that inherits from ``expected`` and has an ``attribute``."""
-    found = import_own_function(place).function
+def _require_class(place: str, found: Any, expected: type) -> None:
     if not (isinstance(found, type) and issubclass(found, expected)):
         raise SubtuneError(f"{place}: expected a subclass of {expected.__name__}")
-    if not hasattr(found, attribute):
-        raise SubtuneError(f"{place}: has no attribute `{attribute}`; add it")
-    return found
 
 
 def inject_peft(encoder: Encoder, settings: PeftSettings, seed: int) -> Encoder:

@@ -226,7 +226,26 @@ def transformers_names(module: PreTrainedModel, lacks_head: bool = False) -> dic
         naming.canonical_name(own, module.base_model_prefix): own
         for own, _ in module.named_parameters()
     }
+    _require_roles_of_modules(module, names)
     return dict(sorted(names.items(), key=lambda item: is_classifier(item[0])))
+
+
+def _require_roles_of_modules(module: PreTrainedModel, names: Mapping[str, str]) -> None:
+    """Check that each of a model's own roles, if any, belongs to one module of its layers.
+
+    ``names`` maps canonical to transformers' names.
+    """
+    own = getattr(module.config, ROLES_KEY, None) or {}
+    parameters = [name for name, _ in module.named_parameters()]
+    if own and len(names) < len(parameters):
+        lost = next(name for name in parameters if name not in names.values())
+        raise SubtuneError(f"{ROLES_KEY}: {lost} has the same role as another parameter")
+    roles = (own.get("inside") or {}) | (own.get("outside") or {})
+    for key, role in roles.items():
+        if not any(f".{key}." in f".{name}." for name in parameters):
+            raise SubtuneError(f"{ROLES_KEY}: the model has no module {key!r}")
+        if not any(role in name for name in names):
+            raise SubtuneError(f"{ROLES_KEY}: no module has the role {role}; correct `layers`")
 
 
 def _find_naming(module: PreTrainedModel) -> Naming:

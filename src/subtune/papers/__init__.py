@@ -6,8 +6,9 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from subtune.analysis.claims import Claim
 from subtune.config.schema import Config
-from subtune.core.errors import SubtuneError, format_allowed, locate_errors
+from subtune.core.errors import SubtuneError, convert_errors, format_allowed, locate_errors
 from subtune.core.user_code import find_entry_points, import_user_code
 from subtune.exhibits.output import Table
 from subtune.papers.paper import Paper
@@ -63,6 +64,8 @@ def require_fields(paper: Paper) -> None:
         isinstance(exhibit, Table) for exhibit in paper.exhibits
     ):
         raise SubtuneError("PAPER: exhibits: expected a list of Table and Figure")
+    if not all(isinstance(claim, Claim) for claim in paper.claims):
+        raise SubtuneError("PAPER: claims: expected those that `read_claims` returns")
     names = Counter(exhibit.name for exhibit in replace(paper, name="own").all_exhibits())
     if repeated := [name for name, number in names.items() if number > 1]:
         raise SubtuneError(f"PAPER: exhibits: the name {repeated[0]!r} is taken; choose another")
@@ -82,9 +85,9 @@ def assign_papers(config: Config) -> Config:
         try:
             with locate_errors(f"experiments.{name}.paper"):
                 paper = find_paper(experiment.paper)
-            paper.check_scores()
-            paper.check_counts()
-            paper.read_choices()
+            for check in (paper.check_scores, paper.check_counts, paper.read_choices):
+                with convert_errors(str(paper.package)):
+                    check()
         except SubtuneError as error:
             problems.append(str(error))
             continue

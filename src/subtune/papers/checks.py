@@ -1,5 +1,6 @@
 """Checks of a paper, before an experiment reproduces it."""
 
+import inspect
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -76,8 +77,9 @@ def _judge(paper: Paper, claim: Claim, read_printed: Callable[[], tuple[Tables, 
         if not claim.is_printed:
             return "skipped: the paper does not print its numbers"
         methods = paper.read_printed("scores")["method"].unique()
-        for pattern in (each for each in claim.of if isinstance(each, str)):
-            if not match_family(methods, pattern):
+        given = inspect.signature(claim.units).bind(*claim.reads, *claim.of).arguments
+        for pattern in (given[name] for name in ("first", "second") if name in given):
+            if not match_family(methods, str(pattern)):
                 raise SubtuneError(f"no printed score: {format_allowed(pattern, methods)}")
         raise SubtuneError(
             "found no printed numbers; check the names of its methods, tasks and tables, or set "

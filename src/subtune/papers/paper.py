@@ -222,6 +222,8 @@ class Paper:
                     f"{place}: this score repeats an earlier line, expected each score once"
                 )
             seen.add(score)
+            with convert_errors(f"{place}: params"):
+                _parse_count(row["params"] or "0")
 
     def check_counts(self) -> None:
         """Raise a `SubtuneError` for a mistake in the printed numbers of parameters."""
@@ -284,7 +286,7 @@ class Paper:
         classifier = table["classifier"] if "classifier" in table else pd.Series("0", table.index)
         counts = {
             "trainable": table["printed"].map(_parse_count),
-            "classifier": pd.to_numeric(classifier).fillna(0),
+            "classifier": classifier.fillna("0").map(_parse_count),
         }
         return table.assign(**counts).drop(columns="printed")
 
@@ -359,7 +361,7 @@ def _read_claim(entry: Any, functions: Mapping[str, Callable[..., pd.Series]]) -
     try:
         inspect.signature(function).bind(*claim.reads, *claim.of)
     except TypeError as error:
-        parameters = [*inspect.signature(function).parameters][len(claim.reads) :]
-        expected = f"expected the arguments {join_names(parameters)}"
-        raise SubtuneError(f"{name}: {error}; {expected}") from None
+        has = f"its arguments are {join_names(inspect.signature(function).parameters)}"
+        first = f"of which `reads` gives the first {len(claim.reads)}"
+        raise SubtuneError(f"{name}: {error}; {has}, {first}") from None
     return claim

@@ -13,6 +13,7 @@ from subtune.core.files import Layout
 from subtune.core.user_code import OWN_FUNCTION, list_code_files
 from subtune.data.predictions import read_external_predictions
 from subtune.exhibits.glue_server import expected_server_scores, read_test_scores
+from subtune.methods.added import Peft
 from subtune.methods.rules import Rule, find_rule
 from subtune.models.model_files import read_tokenizer, unknown_lines, unknown_share
 from subtune.plan.cost import Cost, Estimates
@@ -109,6 +110,8 @@ class Context:
         found |= {path for rule in self.rules.values() for path in rule.files}
         own = [place for each in self.config.baselines.values() for place in each.estimator]
         own += [metric for task in self.config.tasks.values() for metric in task.metrics]
+        for selection in self.config.selections.values():
+            own += selection.peft.places if isinstance(selection, Peft) else ()
         places = filter(OWN_FUNCTION.fullmatch, own)
         found |= {path for place in places for path in list_code_files(place)}
         for experiment in self.config.experiments.values():
@@ -131,8 +134,10 @@ def plan_and_check(config: Config) -> Context:
     for name, experiment in config.experiments.items():
         paper = papers.find_paper(experiment.paper)
         if paper.claims and not paper.claims_for_tasks(experiment.tasks):
-            tasks = join_names(sorted({*paper.evaluated.get("task", paper.tasks_apart)}))
-            notes.append(f"experiments.{name}: no claim is tested, because it has none of {tasks}")
+            named = {task for claim in paper.claims for task in claim.tasks}
+            tasks = join_names(sorted(named | {*paper.evaluated.get("task", ())}))
+            why = f"none is about its tasks (the paper's tasks: {tasks})"
+            notes.append(f"experiments.{name}: no claim is tested, because {why}")
     if config.test_scores:
         read_test_scores(Path(config.test_scores), expected_server_scores(config))
     for experiment in config.experiments.values():

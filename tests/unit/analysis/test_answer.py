@@ -77,7 +77,8 @@ def test_an_answer_on_a_sample_of_the_rows_says_so():
     assert found["decision"] == "train" and found["answer"].startswith("BitFit is enough: 0.899 ag")
     assert found["answer"].endswith(" %), on 4 % of the rows.")
     assert found["next"] == (
-        "Full fine-tuning may gain more from the other rows: allow more minutes."
+        "Full fine-tuning may gain more from the other rows: allow more minutes, or name the whole "
+        "table in `files`."
     )
     whole = answer_of(table.assign(share_of_rows=1.0))
     assert "rows" not in whole["answer"] and whole["next"] == "No more runs are needed."

@@ -74,13 +74,13 @@ def test_where_memory_is_unknown_it_limits_nothing(monkeypatch, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="directories of processes are read on Linux")
-def test_a_worker_finds_the_users_code_beside_the_caller(tmp_path, monkeypatch):
+def test_a_worker_runs_in_the_callers_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with (tmp_path / "lock").open("w") as lock:
         started = Workers(tmp_path / "results", lock.fileno())
-        [process] = started._idle
-        assert Path(f"/proc/{process.pid}/cwd").resolve() == tmp_path
+        directories = [Path(f"/proc/{process.pid}/cwd").resolve() for process in started._idle]
         started.close()
+    assert directories == [tmp_path]
 
 
 def test_a_worker_that_still_imports_ends_when_it_is_asked_and_leaves_no_files(

@@ -280,6 +280,9 @@ def test_a_model_of_another_family_names_the_roles_of_its_modules(tmp_path):
         ("fnet", ["a"], r"found \['a'\], expected an object with the keys layers, inside"),
         ("fnet", {"layer": "h."}, "found 'layer', expected one of layers, .*did you mean 'layers'"),
         ("fnet", {"layers": 3}, "layers: found 3, expected str"),
+        ("fnet", {"layers": "layers"}, "layers: found 'layers', expected a dot at the end"),
+        ("bert", ROLES, "found roles, but subtune knows those of bert; remove the key"),
+        ("fnet", {"outside": {"norm": "classifier.norm"}}, "outside: found 'classifier.norm', exp"),
         (
             "fnet",
             {"inside": {"q": "attention.self.querry"}},
@@ -288,8 +291,28 @@ def test_a_model_of_another_family_names_the_roles_of_its_modules(tmp_path):
     ],
 )
 def test_roles_that_cannot_be_used_are_one_line(tmp_path, family, roles, message):
-    directory = families.write(family, tmp_path / "model")
+    directory = tmp_path / "model"
+    directory.mkdir()
+    (directory / "config.json").write_text(json.dumps({"model_type": family}))
     write_roles(directory, roles)
     named = re.escape(str(directory / "config.json")) + ": subtune_roles: "
     with pytest.raises(SubtuneError, match=f"^{named}{message}"):
         read_model_config(directory)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"layers": "model.layers."}, "no module has the role attention.output.LayerNorm; corr"),
+        ({"inside": {"attn_nrm": "output.LayerNorm"}}, "the model has no module 'attn_nrm'"),
+        (
+            {"inside": dict.fromkeys(["attn.q_proj", "attn.k_proj"], "attention.self.query")},
+            "attn.q_proj.weight has the same role as another parameter",
+        ),
+    ],
+)
+def test_roles_that_the_model_does_not_have_are_one_line(tmp_path, change, message):
+    directory = families.write("modernbert-decoder", tmp_path / "model")
+    write_roles(directory, ROLES | change)
+    with pytest.raises(SubtuneError, match=f"subtune_roles: .*{message}"):
+        read_dimensions(directory).shapes(2, SEQUENCE_CLASSIFICATION)

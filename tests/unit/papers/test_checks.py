@@ -4,6 +4,7 @@ import pytest
 
 from subtune import cli
 from subtune.config.checks import check_config
+from subtune.core.errors import SubtuneError
 from subtune.papers import paper_names
 from subtune.papers.checks import check_paper
 from subtune.steps.context import plan_and_check
@@ -25,6 +26,7 @@ CLAIM = """
   minus: {minus}
 """
 
+NOT_ABOUT = "none is about its tasks (the paper's tasks: rte)"
 PLANNED = {"models": ["minilm"], "epochs": 1, "batch_size": 8}
 
 
@@ -72,7 +74,7 @@ def test_claims_are_compared_with_the_printed_numbers(tmp_path):
     ("minus", "scores", "message"),
     [
         ("['bit(', full]", SCORES, "claim: broken: failed: found 'bit(', expected a regular exp"),
-        ("[bitfit, full]", SCORES.replace("1%", "abc"), "claim: broken: failed: ValueError: "),
+        ("[bitfit, full]", SCORES.replace("1%", "abc"), "printed/scores.csv: failed: "),
         ("[bitfit, full]", SCORES.replace("tiny", "tiny\xe9"), "printed/scores.csv: failed: Unic"),
     ],
 )
@@ -120,10 +122,26 @@ def test_a_plan_says_if_no_claim_can_be_tested(tmp_path):
     methods = {"full": [1e-4], "bitfit": [1e-3]}
     for task, notes in (
         ("rte", []),
-        ("cola", ["experiments.own: no claim is tested, because it has none of rte"]),
+        ("cola", [f"experiments.own: no claim is tested, because {NOT_ABOUT}"]),
     ):
         own = {"own": PLANNED | {"paper": place, "tasks": [task], "methods": methods}}
         assert plan_and_check(check_config({**BASE, "experiments": own})).notes == notes
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("scores.csv", SCORES.replace("1%", "abc"), "scores.csv, line 3: params: could not"),
+        ("scores.csv", SCORES.replace("79.0", "x"), "scores.csv, line 3: value: found 'x'"),
+        ("parameter_counts.csv", "model,method,printed,classifier\ntiny,full,9,x\n", "2: clas"),
+    ],
+)
+def test_a_plan_names_a_mistake_in_the_printed_numbers(tmp_path, file, text, message):
+    place = write_paper(tmp_path / "toys", claim("equal", "no less", "[bitfit, full]"))
+    (tmp_path / "toys" / "printed" / file).write_text(text)
+    own = {"own": PLANNED | {"paper": place, "tasks": ["rte"], "methods": {"full": [1e-4]}}}
+    with pytest.raises(SubtuneError, match=message):
+        plan_and_check(check_config({**BASE, "experiments": own}))
 
 
 @pytest.mark.parametrize("name", paper_names())

@@ -124,8 +124,8 @@ def test_printed_counts_are_numbers_however_they_are_written(toys, counts, train
     ("mistake", "line", "problem"),
     [
         ("minuss: [a, b]", 6, "did you mean 'minus'"),
-        ("minus: [a]", 6, "missing a required argument: 'second'; expected the arguments first, s"),
-        ("minus: [a, b, c]", 6, "minus: too many positional arguments; expected the arguments fir"),
+        ("minus: [a]", 6, "missing a required argument: 'second'; its arguments are chosen, fi"),
+        ("minus: [a, b, c]", 6, "minus: too many positional arguments; its arguments are chosen,"),
         ("minus: a", 6, "minus: found 'a', expected a list of arguments"),
         ("minus: [a, b]\n  measure: points", 6, "measure"),
         ("minus: [a, b]\n  tasks: rte", 6, "tasks"),

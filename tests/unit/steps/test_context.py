@@ -77,11 +77,15 @@ def test_a_hub_that_cannot_be_reached_is_said_in_one_line(settings, checked, mon
     assert said.startswith("models.minilm.revision: ") and said.count("\n") == 1
 
 
-def test_code_of_baselines_and_metrics_is_an_input_of_the_plan(settings):
+def test_code_of_baselines_metrics_and_tuners_is_an_input_of_the_plan(settings):
     settings["baselines"] = {"own": {"estimator": "my_models.py:make", "reads": "texts"}}
     settings["tasks"]["mine"]["metrics"] = ["accuracy", "my_metrics.py:cost"]
     settings["experiments"]["first"]["methods"]["own"] = None
-    for name in ("my_models.py", "my_metrics.py"):
+    tuner = {"config": "my_tuner.py:ScaleConfig", "model": "my_tuner.py:ScaleModel"}
+    settings["selections"] = {"scale": {"peft": tuner | {"target_modules": ["query"]}}}
+    settings["experiments"]["first"]["methods"]["scale"] = [1e-3]
+    own = ("my_models.py", "my_metrics.py", "my_tuner.py")
+    for name in own:
         shutil.copy(ROOT / "examples" / name, name)
     files = plan_and_check(check_config(settings)).input_files()
-    assert {Path(name).resolve() for name in ("my_models.py", "my_metrics.py")} <= files
+    assert {Path(name).resolve() for name in own} <= files

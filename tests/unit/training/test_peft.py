@@ -32,6 +32,7 @@ from tests.unit.training.results import in_double
 
 # The trainings are in float64; transformers computes some norms in float32.
 TOLERANCE = 1e-5
+FIELDS = "modules_to_save: list[str] = field(default_factory=list)\n    num_layers: int = 2\n"
 TASK = TASKS["sst2"]
 SEED = 3
 # `torch.func.vmap` cannot compute these.
@@ -140,14 +141,14 @@ def test_a_plan_knows_what_trains_without_weights(of_type, family, directory):
             "the model's modules: LayerNorm, classifier, dense, key, position_emb",
         ),
         ({"type": "BOFT", "boft_block_size": 5}, "peft: BOFT: "),
-        ({"config": "no.py:A", "model": "no.py:B"}, "peft.config: cannot import no.py: no such f"),
+        ({"config": "no.py:A", "model": "no.py:B"}, "peft: cannot import no.py: no such file"),
         (
             {"config": f"{OWN_FILE}:ScaleConfg", "model": f"{OWN_FILE}:ScaleModel"},
-            "peft.config: .*found 'ScaleConfg', .*did you mean 'ScaleConfig'",
+            "peft: .*found 'ScaleConfg', .*did you mean 'ScaleConfig'",
         ),
         (
             {"config": f"{OWN_FILE}:ScaleConfig", "model": f"{OWN_FILE}:ScaleLayer"},
-            "peft.model: .*ScaleLayer: expected a subclass of BaseTuner",
+            "peft: .*ScaleLayer: expected a subclass of BaseTuner",
         ),
     ],
 )
@@ -233,13 +234,26 @@ def test_a_tuner_that_has_changed_trains_nothing(tmp_path, tiny_bert):
         inject_peft(model, planned, SEED)
 
 
+def test_a_tuner_reads_its_own_config_class(tmp_path, tiny_bert):
+    """Both classes are of one module, and a field may have any name and any default."""
+    text = OWN_FILE.read_text().replace("modules_to_save: list[str] | None = None\n", FIELDS)
+    check = "        assert type(config) is ScaleConfig\n"
+    text = text.replace("        layer = Scale", f"{check}        layer = Scale")
+    place = tmp_path / "my_tuner.py"
+    place.write_text(text.replace("import dataclass", "import dataclass, field"))
+    fields = {"config": f"{place}:ScaleConfig", "model": f"{place}:ScaleModel", "num_layers": 3}
+    settings = PeftSettings.model_validate(fields | {"target_modules": ["query"]})
+    model = inject_peft(load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, 2), settings, SEED)
+    assert any(name.endswith("scale_factors.default") for name in model.shapes)
+
+
 def test_a_config_class_of_ones_own_needs_a_field_for_the_classifier(tmp_path, tiny_bert):
     text = OWN_FILE.read_text().replace("    modules_to_save: list[str] | None = None\n", "")
     (tmp_path / "my_tuner.py").write_text(text)
     place = str(tmp_path / "my_tuner.py")
     fields = {"config": f"{place}:ScaleConfig", "model": f"{place}:ScaleModel"}
     settings = PeftSettings.model_validate(fields | {"target_modules": ["query"]})
-    with pytest.raises(SubtuneError, match=r"peft.config: .*has no attribute `modules_to_save`"):
+    with pytest.raises(SubtuneError, match="has no field `modules_to_save`; add it"):
         inject_peft(load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, 2), settings, SEED)
 
 
@@ -249,6 +263,7 @@ def test_a_config_class_of_ones_own_needs_a_field_for_the_classifier(tmp_path, t
         {"r": 8},
         {"config": "my_tuner.py:MyConfig"},
         {"config": "MyConfig", "model": "MyModel"},
+        {"type": "LORA", "code": "abc"},
         {"type": "LORA", "config": "my_tuner.py:MyConfig", "model": "my_tuner.py:MyModel"},
     ],
 )
