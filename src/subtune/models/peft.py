@@ -123,7 +123,8 @@ def _find_config_class(settings: PeftSettings) -> type[peft.PeftConfig]:
         )
     with locate_errors("peft"):
         # The classes may be in one file, which is imported once.
-        config_class, tuner = (own.function for own in import_own_functions(settings.places))
+        found: list[Any] = [own.function for own in import_own_functions(settings.places)]
+        config_class, tuner = found
         _require_class(settings.config, config_class, peft.PeftConfig)
         _require_class(settings.model, tuner, BaseTuner)
         # The field names the classifier, which PEFT trains, too.
