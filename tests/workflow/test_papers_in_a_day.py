@@ -43,7 +43,6 @@ def test_its_smallest_task_is_trained_and_its_claims_are_judged(glue_dir, minilm
         and (scores.groupby("method")["learning_rate"].nunique() == 1).all()
     )
     claims = pd.read_csv(folder / "claims.csv").set_index("claim")
-    assert (
-        claims.loc["Biases score better than the same number of random parameters", "over"]
-        == "3 seeds"
-    )
+    over = claims.loc["Biases score better than the same number of random parameters", "over"]
+    # A model with random weights learns nothing.
+    assert over == "3 seeds (one answer in 3 of the compared numbers)"

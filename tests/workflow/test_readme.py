@@ -176,7 +176,7 @@ def test_the_selections_fit_a_model_of_six_layers(minilm):
     selections = {}
     for block in blocks:
         selections |= yaml.safe_load(block)["selections"]
-    assert len(selections) == 5
+    assert len(selections) == 6
     counts = count_parameters(
         {"minilm": read_dimensions(minilm)},
         {name: SELECTION.validate_python(given) for name, given in selections.items()},

@@ -61,6 +61,9 @@ PRINTED_COLUMNS = {
     "parameter_counts": COUNTS,
 }  # fmt: skip
 
+# Maps each score column of the built-in tasks to its task, and to whether it decides.
+_KNOWN_COLUMNS = {c.key: (c.task, c.decides) for c in list_score_columns([*TASKS.values()], {})}
+
 
 @dataclass(frozen=True)
 class Paper:
@@ -255,12 +258,16 @@ class Paper:
             **{name: _with_shares(table) for name, table in data.items()},
         }
 
+    def list_printed_tasks(self) -> set[str]:
+        """List the tasks with printed scores. Unlike `evaluated`, this does not need pandas."""
+        rows = (row for _, row in self._list_printed_rows("scores") if row["metric"] != AVERAGE)
+        return {_KNOWN_COLUMNS.get(row["task"], (row["task"],))[0] for row in rows}
+
     @cached_property
     def scores(self) -> pd.DataFrame:
         """The paper's scores in the format of ``chosen``, with ``exhibit`` and ``split``."""
         rows = self.read_printed("scores").rename(columns={"task": "column"})
-        known = {c.key: (c.task, c.decides) for c in list_score_columns([*TASKS.values()], {})}
-        facts = [known.get(key, (key, True)) for key in rows["column"]]
+        facts = [_KNOWN_COLUMNS.get(key, (key, True)) for key in rows["column"]]
         rows[["task", "decides"]] = pd.DataFrame(facts, rows.index, ["task", "decides"])
         rows = rows.assign(scope=None, fraction=1.0, seed=0)
         keys = ["model", "method"]

@@ -133,10 +133,9 @@ def plan_and_check(config: Config) -> Context:
     plan, notes = make_plan(config), list[str]()
     for name, experiment in config.experiments.items():
         paper = papers.find_paper(experiment.paper)
-        if paper.claims and not paper.claims_for_tasks(experiment.tasks):
-            named = {task for claim in paper.claims for task in claim.tasks}
-            tasks = join_names(sorted(named | {*paper.evaluated.get("task", ())}))
-            why = f"none is about its tasks (the paper's tasks: {tasks})"
+        tasks = paper.list_printed_tasks()
+        if paper.claims and tasks and not {*experiment.tasks} & (tasks | {*paper.tasks_apart}):
+            why = f"none is about its tasks (the paper's tasks: {join_names(sorted(tasks))})"
             notes.append(f"experiments.{name}: no claim is tested, because {why}")
     if config.test_scores:
         read_test_scores(Path(config.test_scores), expected_server_scores(config))

@@ -15,7 +15,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names, log_loss, make_scorer
 
 from subtune.core.errors import SubtuneError, format_allowed, locate_errors
-from subtune.core.user_code import OWN_FUNCTION, describe_user_error, import_own_function
+from subtune.core.user_code import (
+    OWN_FUNCTION,
+    describe_user_error,
+    hash_own_code,
+    import_own_function,
+)
 
 LOG_LOSS = "neg_log_loss"
 
@@ -102,4 +107,4 @@ def check_scorer(name: str, outputs: int) -> None:
     """Raise a `SubtuneError` if a scorer does not exist, or fails on a few examples."""
     labels = np.repeat(np.arange(max(outputs, 2)), 4)
     logits = np.random.default_rng(0).normal(size=(len(labels), outputs))
-    compute_score(name, logits, labels)
+    compute_score(name, logits, labels, hash_own_code([name]))
