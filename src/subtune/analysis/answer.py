@@ -49,7 +49,7 @@ class Answer:
             in the last epoch. If there are any, the decision is *undecided*.
         left_out: if *everything* would be the decision, the titles of the methods that were left
             out to save time. If there are any, the decision is *undecided*.
-        share_of_rows: the share of the table's rows from which the training set was drawn.
+        share_of_rows: the share of the table's rows that were drawn as the training set.
         more_seeds: the number of additional seeds needed to be sure whether the candidate is within
             the margin, if known.
         more_rows: the number of additional examples needed, if it is known and there is only one

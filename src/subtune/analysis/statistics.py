@@ -155,8 +155,8 @@ def changes_to_largest_other(
 def match_family(names: Iterable[str], pattern: str) -> list[str]:
     """Return the names that a regular expression fully matches."""
     with convert_errors(f"found {pattern!r}, expected a regular expression of methods"):
-        re.compile(pattern)
-    return [name for name in names if re.fullmatch(pattern, name)]
+        compiled = re.compile(pattern)
+    return [name for name in names if compiled.fullmatch(name)]
 
 
 def split_families(names: Iterable[str], first: str, second: str) -> tuple[list[str], list[str]]:

@@ -43,10 +43,12 @@ def import_own_functions(places: Sequence[str]) -> list[OwnFunction]:
     modules, found = dict[str, ModuleType](), []
     for place in places:
         where, _, name = place.rpartition(":")
-        module = modules.get(where) or modules.setdefault(where, import_user_code(where))
-        function = getattr(module, name, None)
+        if where not in modules:
+            modules[where] = import_user_code(where)
+        function = getattr(modules[where], name, None)
         if not callable(function):
-            known = [n for n, value in vars(module).items() if callable(value) and n[0] != "_"]
+            values = vars(modules[where]).items()
+            known = [n for n, value in values if callable(value) and n[0] != "_"]
             raise SubtuneError(f"{where}: {format_allowed(name, known)}")
         found.append(OwnFunction(name, function, list_code_files(place)))
     return found
