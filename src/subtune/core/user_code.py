@@ -89,6 +89,14 @@ def hash_own_code(names: Iterable[str]) -> str | None:
     return hash_bytes(b"".join(path.read_bytes() for path in files)) if own else None
 
 
+def require_planned_code(places: Sequence[str], planned: str | None) -> None:
+    """Raise a `SubtuneError` if the code of functions differs from the hash ``planned``, if any."""
+    if planned and hash_own_code(places) != planned:
+        raise SubtuneError(
+            f"{places[-1]} has changed since the run was planned; restore it, or train again"
+        )
+
+
 def import_user_code(place: str) -> ModuleType:
     """Import a file, the folder of a package, or an installed module such as ``package.module``.
 

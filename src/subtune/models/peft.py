@@ -31,7 +31,7 @@ from subtune.core.errors import (
     locate_errors,
     shorten,
 )
-from subtune.core.user_code import hash_own_code, import_own_functions
+from subtune.core.user_code import import_own_functions, require_planned_code
 from subtune.methods.added import PeftSettings
 from subtune.methods.roles import ADDED, FIXED, Shape, is_classifier
 from subtune.methods.selection import matches_any
@@ -117,10 +117,7 @@ def _find_config_class(settings: PeftSettings) -> type[peft.PeftConfig]:
                 f"peft.type: {message if reason else format_allowed(settings.type, supported)}"
             )
         return TYPES[settings.type]
-    if settings.code and hash_own_code(settings.places) != settings.code:
-        raise SubtuneError(
-            f"{settings.model} has changed since the run was planned; restore it, or train again"
-        )
+    require_planned_code(settings.places, settings.code)
     with locate_errors("peft"):
         # The classes may be in one file, which is imported once.
         found: list[Any] = [own.function for own in import_own_functions(settings.places)]

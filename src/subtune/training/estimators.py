@@ -15,7 +15,7 @@ import pandas as pd
 
 from subtune.core.errors import SubtuneError, join_names
 from subtune.core.process import log_line
-from subtune.core.user_code import hash_own_code
+from subtune.core.user_code import require_planned_code
 from subtune.data.predictions import SMALLEST_PROBABILITY
 from subtune.methods.baselines import (
     Estimator,
@@ -125,10 +125,7 @@ def fit_estimator(
             features = compute(texts)
     has_numbers, seed = task.of_kind.has_numbers, spec.seed if selection.seeded else None
     place = selection.place(has_numbers)
-    if recipe.code and hash_own_code([place]) != recipe.code:
-        raise SubtuneError(
-            f"{place} has changed since the run was planned; restore it, or train again"
-        )
+    require_planned_code([place], recipe.code)
     labels = train.labels[index]
     columns = [*labels.T] if task.of_kind.has_label_columns else [labels]
     made = [make_estimator(selection, has_numbers, seed) for _ in columns]
