@@ -7,11 +7,13 @@ A rule is a function. The names of its arguments say what it needs:
 * ``fisher``: the Fisher information, which is the average of each example's squared gradient.
 * ``hessian_gradient``: the product of the Hessian of the loss with the gradient
   (`subtune.training.gradients.hessian_times_gradient`).
+* ``synflow_gradient``: the gradient of SynFlow's objective, which needs no examples
+  (`subtune.training.gradients.synflow_gradient`).
 * ``rng``: a `numpy.random.Generator`, seeded with the run's seed.
 
 It is called for one tensor at a time, and returns an array of the tensor's shape. A rule with the
-arguments ``weights``, ``gradients``, ``fishers`` or ``hessian_gradients`` is called once, with
-dictionaries of the arrays of all tensors by name, and returns such a dictionary.
+arguments ``weights``, ``gradients``, ``fishers``, ``hessian_gradients`` or ``synflow_gradients`` is
+called once, with dictionaries of the arrays of all tensors by name, and returns such a dictionary.
 """
 
 import inspect
@@ -43,9 +45,11 @@ RNG = "rng"
 # The name of the rule by which `fractions` are ranked by default.
 FISHER = "fisher"
 # The arguments with the array of one tensor. With an ``s``, they are those of all tensors.
-# `OF_EXAMPLES` are computed from training examples.
-OF_EXAMPLES = ("gradient", "fisher", "hessian_gradient")
-OF_TENSOR = ("weight", *OF_EXAMPLES)
+# `PER_TASK` depend on the task. The step `fisher` computes the Fisher information, and the step
+# `gradient` computes `DERIVATIVES`.
+PER_TASK = ("gradient", FISHER, "hessian_gradient", "synflow_gradient")
+DERIVATIVES = tuple(name for name in PER_TASK if name != FISHER)
+OF_TENSOR = ("weight", *PER_TASK)
 ALLOWED = (*OF_TENSOR, *(f"{name}s" for name in OF_TENSOR), RNG)
 # The group of entry points of installed packages.
 RULES = "subtune.rankings"
@@ -82,8 +86,8 @@ class Rule(NamedTuple):
         return frozenset(name.removesuffix("s") for name in self.arguments)
 
     @property
-    def reads_examples(self) -> bool:
-        return not self.needs.isdisjoint(OF_EXAMPLES)
+    def depends_on_task(self) -> bool:
+        return not self.needs.isdisjoint(PER_TASK)
 
     @property
     def scores_all_at_once(self) -> bool:
@@ -130,6 +134,11 @@ def grasp(weight: np.ndarray, hessian_gradient: np.ndarray) -> np.ndarray:
     return weight * hessian_gradient
 
 
+def synflow(weight: np.ndarray, synflow_gradient: np.ndarray) -> np.ndarray:
+    """The score of SynFlow (Tanaka et al., 2020)."""
+    return np.abs(weight * synflow_gradient)
+
+
 def gem(weight: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """The gradient relative to the weight."""
     return np.abs(gradient) / (np.abs(weight) + 1e-8)
@@ -140,7 +149,10 @@ def random(weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rng.random(weight.shape)
 
 
-_RULES = (fisher, magnitude, smallest_magnitude, gradient, snip, force, taylor, grasp, gem, random)
+_RULES = (
+    *(fisher, magnitude, smallest_magnitude, gradient, snip, force, taylor, grasp, synflow, gem),
+    random,
+)
 BUILT_IN: dict[str, Callable[..., Any]] = {rule.__name__: rule for rule in _RULES}
 
 

@@ -52,7 +52,7 @@ def transformers_logits(
                 shared[own_name] = weight
     theirs.module.train(masks is not None)
     compute = partial(_compute_run_logits, encoder, batch, shared)
-    with _ReplacedFunctions(masks), _seed_generator(theirs, masks), _convert_model_errors(encoder):
+    with _ReplacedFunctions(masks), _seed_generator(theirs, masks), convert_model_errors(encoder):
         runs = [len(values) for values in (*own.values(), *(a for a, _ in updates.values()))]
         if max(runs, default=1) > 1:
             # ``same`` means that all runs share the dropout masks.
@@ -115,7 +115,7 @@ def _run_head(
     base = theirs.module.eval().get_submodule(f"{theirs.module.base_model_prefix}")
     hook = base.register_forward_hook(keep_states)
     try:
-        with _convert_model_errors(encoder):
+        with convert_model_errors(encoder):
             outputs = functional_call(theirs.module, tensors, (), dict(inputs))
     finally:
         hook.remove()
@@ -191,7 +191,7 @@ def _add_updates(module: nn.Module, updates: Updates) -> Iterator[None]:
 
 
 @contextmanager
-def _convert_model_errors(encoder: Encoder) -> Iterator[None]:
+def convert_model_errors(encoder: Encoder) -> Iterator[None]:
     """Convert an error in transformers' code to a `SubtuneError`, unless memory is used up."""
     try:
         yield

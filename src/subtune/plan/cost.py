@@ -23,7 +23,7 @@ from subtune.config.schema import Pace, Trains
 from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.files import CHECKPOINTS_KEPT, read_package_yaml
 from subtune.methods.baselines import CONSTANT
-from subtune.methods.rules import FISHER, OF_EXAMPLES
+from subtune.methods.rules import FISHER, PER_TASK
 from subtune.methods.selection import TrainingCost
 from subtune.models.dimensions import AnyDimensions, activations_per_token, known_dimensions
 from subtune.models.families import Dimensions
@@ -207,8 +207,11 @@ class Estimates:
         examples = self.plan.task_size(spec.tokens).train_rows
         examples *= self.plan.examples_per_row(spec.tokens)
         examples = min(spec.rows or examples, examples)
-        # A product with the Hessian is computed from three gradients.
-        examples *= 3 if spec.derivative == "hessian_gradient" else 1
+        if spec.derivative == "synflow_gradient":
+            examples = 1
+        elif spec.derivative == "hessian_gradient":
+            # It is computed from three gradients.
+            examples *= 3
         steps = examples / FISHER_BATCH
         return self._steps_cost("matrices", steps, examples, spec.tokens) + self.start_cost
 
@@ -340,7 +343,7 @@ def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.D
         inputs = {(FISHER, fisher.key) for fisher in fishers}
         masks = {mask.id: mask for run in plan.experiments[name] for mask in run.masks}
         for mask in masks.values():
-            for need in OF_EXAMPLES:
+            for need in PER_TASK:
                 inputs |= {(need, sample.key) for sample in mask.list_samples(need)}
         tests = set[tuple[str, ...]]()
         for model in experiment.models if tasks else ():

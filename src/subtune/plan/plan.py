@@ -8,6 +8,7 @@ from itertools import chain
 from subtune.config.schema import Config
 from subtune.core.files import hash_text
 from subtune.core.ids import content_id
+from subtune.methods.rules import DERIVATIVES
 from subtune.methods.selection import TrainingCost, WholeTensors, require_whole
 from subtune.plan.grid import Grid
 from subtune.plan.inputs import (
@@ -89,8 +90,8 @@ class Plan:
 
     @cached_property
     def gradient_specs(self) -> dict[str, FisherSpec]:
-        """All specs of gradients and of their products with the Hessian, by key."""
-        return self.list_samples("gradient") | self.list_samples("hessian_gradient")
+        """All specs of the derivatives that rules need, by key."""
+        return {key: spec for need in DERIVATIVES for key, spec in self.list_samples(need).items()}
 
     @cached_property
     def fisher_specs(self) -> dict[str, FisherSpec]:

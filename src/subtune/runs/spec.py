@@ -144,7 +144,7 @@ class FisherSpec(HashableModel):
     in_full: WholeTensors | None = None
     labels: Labels = "raw"
     fold: Fold | None = None
-    derivative: Literal["gradient", "hessian_gradient"] = "gradient"
+    derivative: Literal["gradient", "hessian_gradient", "synflow_gradient"] = "gradient"
     fisher_version: int = FISHER_VERSION
 
     @property
@@ -160,8 +160,8 @@ class MaskSpec(HashableModel):
         code: the hash of the rule's code; None for a built-in rule.
         needs: the arguments of the rule: names of `subtune.methods.rules.OF_TENSOR`, and `RNG`.
         head: the head of the model for the task of the runs, which have no other tensors.
-        samples: the examples of each task on which the rule is called. Rules that need no examples
-            are called for the first task only.
+        samples: the examples of each task on which the rule is called. Rules that do not depend on
+            the task are called for the first task only.
         seed: the seed of random numbers; 0 for rules that need none.
     """
 
@@ -177,11 +177,14 @@ class MaskSpec(HashableModel):
         """The specs of an argument of the rule, one for each task; empty if it needs none."""
         if need not in self.needs:
             return []
+        about: dict[str, Any] = {}
         if need == "hessian_gradient":
             # The product depends on all tensors of which the gradient is taken.
             about = {"derivative": need, "in_full": self.top.tensors}
-            return [sample.replace(**about) for sample in self.samples]
-        return [*self.samples]
+        elif need == "synflow_gradient":
+            # No examples are read, so all folds and numbers of rows have the same derivative.
+            about = {"derivative": need, "rows": None, "fold": None, "seed": 0}
+        return [sample.replace(**about) for sample in self.samples]
 
     @property
     def as_top(self) -> Top:

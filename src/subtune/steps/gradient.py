@@ -26,7 +26,11 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     from subtune.data.load import read_splits
     from subtune.models.encoder import load_spec_encoder
     from subtune.runs.spec import FisherSpec
-    from subtune.training.gradients import hessian_times_gradient, mean_gradient
+    from subtune.training.gradients import (
+        hessian_times_gradient,
+        mean_gradient,
+        synflow_gradient,
+    )
 
     spec = FisherSpec.model_validate(job.spec)
     task = spec.tokens.data.task
@@ -35,6 +39,9 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     names = [name for name, shape in model.shapes.items() if len(shape) == 1]
     if spec.in_full:
         names = spec.in_full.names(model.shapes)
-    derive = mean_gradient if spec.derivative == "gradient" else hessian_times_gradient
-    gradient = derive(model, tokens, task, names, spec.rows, spec.seed, spec.labels, spec.fold)
+    if spec.derivative == "synflow_gradient":
+        gradient = synflow_gradient(model, names, spec.seed)
+    else:
+        derive = mean_gradient if spec.derivative == "gradient" else hessian_times_gradient
+        gradient = derive(model, tokens, task, names, spec.rows, spec.seed, spec.labels, spec.fold)
     safetensors.numpy.save_file(gradient, outputs["gradient"])

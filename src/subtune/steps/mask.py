@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subtune.core.errors import SubtuneError, locate_errors
-from subtune.methods.rules import FISHER, OF_EXAMPLES
+from subtune.methods.rules import FISHER, PER_TASK
 from subtune.steps.jobs import Job, Paths
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def jobs(context: "Context") -> Iterator[Job]:
                     (layout.fisher_entries if need == FISHER else layout.gradient)(sample.key)
                     for sample in mask.list_samples(need)
                 ]
-                for need in OF_EXAMPLES
+                for need in PER_TASK
             },
         }
         outputs = {"mask": layout.mask(id), "code": layout.code_of_mask(id)}
@@ -87,7 +87,7 @@ def _score_tasks(spec: "MaskSpec", inputs: Paths, rule: "Rule") -> "Iterator[Arr
 
             parameters = load_spec_encoder(sample, inputs["model"]).parameters
             arrays["weight"] = {name: parameters[name].numpy() for name in names}
-        for need in OF_EXAMPLES:
+        for need in PER_TASK:
             if need in spec.needs:
                 read = read_entry_arrays(Path(inputs[need][number]))
                 arrays[need] = {name: read[name] for name in names}

@@ -1,15 +1,21 @@
-"""Gradients of a pretrained model, and their products with the Hessian, before any fine-tuning."""
+"""Derivatives of a pretrained model for rules, before any fine-tuning."""
 
 from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
 
 import datasets
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
-from subtune.models.encoder import Encoder, with_new_classifier
+from subtune.models.encoder import Encoder, make_transformers_model, with_new_classifier
 from subtune.models.forward import compute_logits
+from subtune.models.model_files import silence_transformers
 from subtune.models.packing import PackedBatch, pack_micro_batches
+from subtune.models.transformers_pass import convert_model_errors
 from subtune.runs.spec import Fold, Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples, evaluation_batches
@@ -22,6 +28,8 @@ TEMPERATURE = 200
 # Half the distance of the two gradients whose difference gives the product with the Hessian. In
 # float32, its relative error is about 3e-4, for smaller distances because of rounding.
 HALF_DISTANCE = 5e-3
+# Activation functions that the code of some models calls, in addition to modules of transformers.
+CALLED_ACTIVATIONS = {torch.tanh, torch.relu, functional.relu, functional.gelu, functional.silu}
 
 
 def mean_gradient(
@@ -90,6 +98,63 @@ def hessian_times_gradient(
         name: (factor * (ahead[name] - behind[name])).to(step[name].dtype).cpu().numpy()
         for name in step
     }
+
+
+def synflow_gradient(
+    model: Encoder, names: Collection[str], seed: int = 0
+) -> dict[str, np.ndarray]:
+    """Compute the gradient of SynFlow's objective (Tanaka et al., 2020), for some tensors.
+
+    The objective is the sum of the logits for an input of ones. In the network, all parameters are
+    replaced by their absolute values, and activation functions are left out. As in the published
+    code of Liu et al. (2025), the input is one token whose word embedding is a vector of ones, and
+    norms stay. One token attends only to itself, so the gradients of queries and keys are 0. If a
+    model normalises word embeddings without positions, as ModernBERT does, the normalised input is
+    0, and so are almost all gradients.
+
+    Raises:
+        SubtuneError: transformers' model does not accept embeddings as inputs.
+    """
+    model = with_new_classifier(model, seed)
+    positive = {name: value.abs().cpu() for name, value in model.parameters.items()}
+    network = make_transformers_model(replace(model, parameters=positive)).eval()
+    # Frozen tensors have no gradient, which would take memory.
+    wanted = {model.exported_name(name): name for name in names}
+    leaves = {name: value for name, value in network.named_parameters() if name in wanted}
+    network.requires_grad_(False)
+    for leaf in leaves.values():
+        leaf.requires_grad_(True)
+    ones = torch.ones(1, 1, network.get_input_embeddings().weight.shape[1])
+    with convert_model_errors(model), silence_transformers(), _WithoutActivations(network):
+        outputs = network(inputs_embeds=ones)
+    # A model for question answering has the logits of starts and of ends.
+    logits = [values.sum() for name, values in outputs.items() if name.endswith("logits")]
+    # Parameters that the input does not reach, such as word embeddings, have a gradient of 0.
+    gradients = torch.autograd.grad(
+        torch.stack(logits).sum(), [*leaves.values()], allow_unused=True, materialize_grads=True
+    )
+    return {
+        wanted[name]: (g.mT if model.is_transposed(wanted[name]) else g).contiguous().numpy()
+        for name, g in zip(leaves, gradients, strict=True)
+    }
+
+
+class _WithoutActivations(TorchFunctionMode):
+    """A context in which the activation functions of a model return their inputs."""
+
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        # This import takes a second, and other derivatives do not need it.
+        from transformers.activations import ACT2FN
+
+        # Values are classes, or pairs of a class and its arguments.
+        kinds = tuple(kind[0] if isinstance(kind, tuple) else kind for kind in ACT2FN.values())
+        for module in network.modules():
+            if isinstance(module, kinds):
+                module.register_forward_hook(lambda _, inputs, output: inputs[0])
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return args[0] if func in CALLED_ACTIVATIONS else func(*args, **(kwargs or {}))
 
 
 def _mean_gradient(

@@ -29,6 +29,7 @@ EXPECTED = {
     "force": [[-2, 3], [1, -0.4]],
     "taylor": [[4, 9], [1, 0.16]],
     "grasp": [[2, 6], [-0.5, 0]],
+    "synflow": [[2, 3], [2, 1]],
     "gem": [[0.5, 3], [4, 0.025]],
 }
 
@@ -36,6 +37,7 @@ EXPECTED = {
 def score(by, seed=0):
     every = {"weight": WEIGHT, "gradient": GRADIENT, "fisher": np.array([[7.0, 7], [7, 8]])}
     every["hessian_gradient"] = np.array([[1.0, -6], [-1, 0]])
+    every["synflow_gradient"] = np.array([[1.0, 3], [4, 0.25]])
     rule = find_rule(by)
     given = {name: {"a": every[name]} for name in every if name in rule.needs}
     return score_entries(rule, given, np.random.default_rng(seed))["a"]

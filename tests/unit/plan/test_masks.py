@@ -95,6 +95,13 @@ def test_only_what_rules_need_is_computed():
     assert [spec.derivative for spec in made.gradient_specs.values()] == ["hessian_gradient"]
 
 
+def test_synflow_is_computed_once_for_all_folds_and_numbers_of_rows():
+    made = plan_masks({"by": "synflow"}, train_rows=[8, "all"], seeds=[0, 1])
+    [sample] = made.gradient_specs.values()
+    assert (sample.derivative, sample.rows, sample.fold) == ("synflow_gradient", None, None)
+    assert Estimates(made).fisher_cost(sample).tokens < 200
+
+
 def test_a_product_with_the_hessian_costs_three_gradients():
     tokens = []
     for by in ("snip", "grasp"):

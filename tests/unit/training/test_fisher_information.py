@@ -20,7 +20,11 @@ from subtune.tasks.examples import Examples
 from subtune.training import fisher_information as module
 from subtune.training.evaluation import autocast
 from subtune.training.fisher_information import fisher_information
-from subtune.training.gradients import hessian_times_gradient, mean_gradient
+from subtune.training.gradients import (
+    hessian_times_gradient,
+    mean_gradient,
+    synflow_gradient,
+)
 from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
 from tests.unit.training.results import in_double
@@ -160,6 +164,48 @@ def test_the_product_with_the_hessian_is_that_of_two_backward_passes(family, tas
     for name, values in zip(names, expected, strict=True):
         largest = values.abs().max().item()
         np.testing.assert_allclose(found[name], values.numpy(), rtol=0, atol=2e-3 * largest)
+
+
+@pytest.mark.parametrize(
+    ("family", "fields"),
+    [
+        ("bert", {"hidden_act": "linear"}),
+        ("roberta", {"hidden_act": "linear"}),
+        ("distilbert", {"activation": "linear"}),
+        ("gpt2", {"activation_function": "linear"}),
+        ("qwen2", {"hidden_act": "linear"}),
+    ],
+)
+def test_synflows_gradient_is_that_of_a_linear_network_of_absolute_values(
+    family, fields, directory, monkeypatch
+):
+    model = load_encoder(directory, TASK.of_kind.head, TASK.outputs)
+    found = synflow_gradient(model, [*model.parameters])
+    start = model.parameters | encoder.draw_classifier(model, seed=0)
+    config = copy.deepcopy(model.config)
+    config.num_labels = TASK.outputs
+    for name, value in fields.items():
+        assert getattr(config, name) != value
+        setattr(config, name, value)
+    theirs = reference.CLASSES[model.head].from_config(config).eval()
+    own = {
+        model.exported_name(name): (value.mT if model.is_transposed(name) else value).abs()
+        for name, value in start.items()
+    }
+    theirs.load_state_dict(own, strict=False)
+    # The heads of BERT, RoBERTa and DistilBERT call these functions.
+    for place in (torch, functional):
+        for function in ("tanh", "relu"):
+            monkeypatch.setattr(place, function, lambda x, *_, **__: x)
+    ones = torch.ones(1, 1, theirs.get_input_embeddings().embedding_dim)
+    theirs(inputs_embeds=ones).logits.sum().backward()
+    for name, gradient in found.items():
+        expected = theirs.get_parameter(model.exported_name(name)).grad
+        if expected is None:
+            assert not gradient.any()
+            continue
+        expected = (expected.mT if model.is_transposed(name) else expected).numpy()
+        np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5 * abs(expected).max())
 
 
 def mean_loss(model, tokens, task, names, temperature):
