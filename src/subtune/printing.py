@@ -10,7 +10,8 @@ import pandas as pd
 
 from subtune.core.errors import SubtuneError, format_duration, locate_errors
 from subtune.core.files import Layout
-from subtune.methods import COMBINATIONS, METHODS, NamedSelection, find_selection
+from subtune.methods import COMBINATIONS, METHODS, RANKED_BY, NamedSelection, find_selection
+from subtune.methods.rules import RANDOM
 from subtune.models.dimensions import (
     AnyDimensions,
     count_parameters,
@@ -81,6 +82,9 @@ def plan_lines(table: pd.DataFrame, estimates: Estimates) -> Iterator[str]:
     plan = estimates.plan
     formats = ["", "", "", "", ".2e", ".2e", ",.1f", ",.1f"]
     yield table.to_markdown(index=False, floatfmt=formats, numalign="right", disable_numparse=[0])
+    for method in sorted({run.method for run in plan.runs.values()}):
+        if method.endswith(f"{RANKED_BY}{RANDOM}"):
+            yield f"\nThe method `{method}` is a control, which trains as many random entries."
     jobs = [*map(estimates.sweep_cost, plan.sweeps)]
     jobs += map(estimates.search_cost, plan.search_jobs)
     longest = max(job.seconds for job in jobs)

@@ -23,7 +23,12 @@ BASE = {
 
 
 def plan(of_all=None, **changes):
-    """Plan `BASE` with changes.
+    """Plan `BASE` with changes."""
+    return make_plan(config_of(of_all, **changes))
+
+
+def config_of(of_all=None, **changes):
+    """Change `BASE`.
 
     Args:
         of_all: top-level sections that replace those of `BASE`.
@@ -31,7 +36,7 @@ def plan(of_all=None, **changes):
     """
     data = copy.deepcopy(BASE) | (of_all or {})
     data["experiments"]["layernorm"] |= changes
-    return make_plan(check_config(data))
+    return check_config(data)
 
 
 def plan_runs(experiments, size, location="", **settings):

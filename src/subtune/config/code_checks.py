@@ -163,7 +163,7 @@ def _try_ranking(place: str) -> Iterator[Check]:
     seconds, (rows, columns) = time.perf_counter() - started, LARGEST_MATRIX
     yield timed._replace(result=f"{timed.result}, {seconds:.2f} s for a matrix {rows} × {columns}")
     yield Check("memory", "skipped: it is not measured")
-    control = "add a selection of the same size with `by: random` to the experiment"
+    control = "an experiment with this ranking also trains as many random entries"
     yield Check("better than random entries", f"skipped: this needs training; {control}")
 
 

@@ -1,6 +1,6 @@
 """The settings of ``config.yaml``, as pydantic models."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -35,8 +35,8 @@ from subtune.config.fields import (
 from subtune.data.sources import OFFICIAL_NAMES
 from subtune.methods import MASKED_METHOD, RANKED_BY, NamedSelection, find_selection
 from subtune.methods.baselines import Estimator
-from subtune.methods.rules import FISHER
-from subtune.methods.single_entries import SCOPES, Fraction, Scope
+from subtune.methods.rules import BUILT_IN, FISHER, RANDOM
+from subtune.methods.single_entries import SCOPES, Fraction, RankedEntries, Scope
 from subtune.runs.spec import FOLD_VERSION, ClassWeights, Fold, Labels, Precision
 from subtune.tasks import TASKS, Task
 from subtune.tasks.task import TEST
@@ -173,10 +173,9 @@ class MaskFractions(Section):
     """rule that scores the entries: `fisher` (Fisher information), another built-in rule,
     or a function of your own, such as `my_rules.py:gem`"""
 
-    @property
-    def method(self) -> str:
-        """The name of the method in tables, which contains the rule unless it is the default."""
-        rule = self.by.rpartition(":")[2]
+    def name_method(self, by: str) -> str:
+        """Return a method's name in tables, which contains the rule unless it is the default."""
+        rule = by.rpartition(":")[2]
         return self.of if rule == FISHER else f"{self.of}{RANKED_BY}{rule}"
 
 
@@ -299,6 +298,15 @@ class Experiment(Section):
         """Map a model's methods to their learning rates; None means the task's learning rates."""
         settings = self.by_model.get(model)
         return self.methods | (settings.methods if settings else {})
+
+    @property
+    def rankings(self) -> list[tuple[str, Scope]]:
+        """The rules and scopes of `fractions`, with a random control as for selections `top`."""
+        if not self.fractions:
+            return []
+        by, scopes = self.fractions.by, self.fractions.scopes
+        has_control = by not in BUILT_IN and not self.paper
+        return [*((by, scope) for scope in scopes), *([(RANDOM, scopes[0])] if has_control else [])]
 
     @property
     def all_methods(self) -> list[str]:
@@ -440,6 +448,40 @@ class Config(Section):
     @property
     def own_methods(self) -> dict[str, NamedSelection]:
         return self.selections | self.baselines
+
+    def with_random_controls(self) -> Self:
+        """Add a random control for each ranking by a function of the user's own.
+
+        The control trains as many random entries of the same tensors, with the same learning rates.
+        An experiment that lists such a selection, or that belongs to a paper, gets no control.
+        """
+        experiments = dict(self.experiments)
+        for name, each in self.experiments.items():
+            if not each.paper:
+                by_model = {
+                    model: settings.model_copy(update={"methods": self._add_controls(settings)})
+                    for model, settings in each.by_model.items()
+                }
+                update = {"methods": self._add_controls(each), "by_model": by_model}
+                experiments[name] = each.model_copy(update=update)
+        return self.model_copy(update={"experiments": experiments})
+
+    def _add_controls(self, section: Experiment | ModelSettings) -> dict[str, Any]:
+        """Return the methods of a section, and their random controls."""
+        methods = dict(section.methods)
+        tops = {
+            # Random entries do not depend on the scope.
+            method: selection.top.replace(scope="individual")
+            for method in methods
+            if isinstance(selection := self.selections.get(method), RankedEntries)
+        }
+        have_control = {top for top in tops.values() if top.by == RANDOM}
+        for method, top in tops.items():
+            control = top.replace(by=RANDOM)
+            if top.by not in BUILT_IN and control not in have_control:
+                methods.setdefault(f"{method}{RANKED_BY}{RANDOM}", methods[method])
+                have_control.add(control)
+        return methods
 
     def all_tasks(self) -> dict[str, Task]:
         return TASKS | {name: task.task(name) for name, task in self.tasks.items()}

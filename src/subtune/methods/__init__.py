@@ -2,6 +2,7 @@
 
 A method's name stands for a selection. A comma combines methods: ``b_m2,b_q`` trains the parameters
 of ``b_m2`` and those of ``b_q``. The word ``without`` excludes parameters: ``bitfit without b_q``.
+The word ``by`` replaces the rule of a selection `top`: ``gem by random``.
 """
 
 import itertools
@@ -16,6 +17,7 @@ from subtune.core.errors import SubtuneError, format_allowed
 from subtune.core.files import read_package_yaml
 from subtune.methods.added import Adapters, Lora, Peft
 from subtune.methods.baselines import Embeddings, Estimator, TfIdf
+from subtune.methods.rules import BUILT_IN
 from subtune.methods.selection import WholeTensors
 from subtune.methods.single_entries import (
     ChosenEntries,
@@ -99,6 +101,9 @@ def find_selection(name: str, own: Mapping[str, NamedSelection], model: str = ""
         return known[name]
     if strata := SPAFIT.fullmatch(name):
         return _build_spafit(int(strata[1]), int(strata[2]), strata[3])
+    ranked, _, rule = name.partition(RANKED_BY)
+    if isinstance(selection := known.get(ranked), RankedEntries) and rule in BUILT_IN:
+        return RankedEntries(top=selection.top.replace(by=rule))
     kept, without, taken = name.partition(" without ")
     return WholeTensors(
         parameters=_merge_patterns(kept, known),

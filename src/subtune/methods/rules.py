@@ -42,8 +42,8 @@ from subtune.methods.single_entries import split_by_tensor
 # Maps the name of a tensor to an array of its shape.
 Arrays = Mapping[str, np.ndarray]
 RNG = "rng"
-# The name of the rule by which `fractions` are ranked by default.
-FISHER = "fisher"
+# The name of the rule by which `fractions` are ranked by default, and that of random controls.
+FISHER, RANDOM = "fisher", "random"
 # The arguments with the array of one tensor. With an ``s``, they are those of all tensors.
 # `PER_TASK` depend on the task. The step `fisher` computes the Fisher information, and the step
 # `gradient` computes `DERIVATIVES`.

@@ -131,7 +131,7 @@ class Grid:
         assert fractions
         rates = self.experiment.rates_for(fractions.of, self.model_name, self.task_name)
         whole = self.ranked_tensors
-        for scope in fractions.scopes:
+        for by, scope in self.experiment.rankings:
             for rate, seed, fraction in product(rates, self.experiment.seeds, fractions.values):
                 selection: Selection = whole
                 if fraction < 1:
@@ -139,11 +139,11 @@ class Grid:
                         share=fraction,
                         of=whole.parameters,
                         without=whole.without,
-                        by=fractions.by,
+                        by=by,
                         scope=scope,
                     )
                     selection = RankedEntries(top=top)
-                names = {"method": fractions.method, "train_rows": train_rows}
+                names = {"method": fractions.name_method(by), "train_rows": train_rows}
                 names |= {"fraction": fraction, "scope": scope}
                 yield self._make_run(selection, rate, seed, **names)
 

@@ -129,7 +129,7 @@ def plan_and_check(config: Config) -> Context:
 
     Files, models and tokenizers that cannot be used raise a `SubtuneError`.
     """
-    config = papers.assign_papers(config)
+    config = papers.assign_papers(config).with_random_controls()
     plan, notes = make_plan(config), list[str]()
     for name, experiment in config.experiments.items():
         paper = papers.find_paper(experiment.paper)

@@ -4,9 +4,10 @@ import pytest
 
 from subtune.core.errors import SubtuneError
 from subtune.plan.cost import Estimates
-from tests.helpers.plans import own_task, plan
+from tests.helpers.plans import config_of, own_task, plan
 
 NORMS = ["encoder.layer.*.output.LayerNorm.*"]
+RATES = {"learning_rates": [1e-3]}
 
 
 def plan_masks(top, **experiment):
@@ -130,13 +131,84 @@ def test_fractions_hold_for_every_rule_and_those_by_fisher_information_have_thei
     masks = {"values": [0.1, 0.5, 1.0], "scopes": ["individual"]}
     for by in ("fisher", "snip"):
         settings = {"fractions": masks | {"by": by}, "tasks": ["rte"], "methods": {"full": [1e-5]}}
-        made = plan(learning_rates=[1e-3], **settings)
+        made = plan(**RATES, **settings)
         assert [run.fraction for run in runs_of(made)] == [None, 0.1, 0.5, 1.0]
         assert len(made.masks) == 2
         names = {"fisher": "layernorm", "snip": "layernorm by snip"}
         assert [run.method for run in runs_of(made)] == ["full", *[names[by]] * 3]
         are_known = [run.key == run.spec.id for run in runs_of(made)]
         assert are_known == [True, by == "fisher", by == "fisher", True]
+
+
+TOP = {"share": 0.1, "of": NORMS, "by": "my_rules.py:mine"}
+OTHER = TOP | {"by": "my_rules.py:other"}
+
+
+@pytest.mark.parametrize(
+    ("selections", "methods", "controls"),
+    [
+        ({"mine": TOP}, ["mine"], ["mine by random"]),
+        ({"mine": TOP | {"by": "gem"}}, ["mine"], []),
+        ({"mine": TOP, "other": OTHER}, ["mine", "other"], ["mine by random"]),
+        ({"mine": TOP, "other": OTHER | {"share": 0.2}}, ["mine", "other"],
+         ["mine by random", "other by random"]),
+        ({"mine": TOP, "chance": TOP | {"by": "random"}}, ["mine", "chance"], []),
+        ({"mine": TOP, "chance": TOP | {"by": "random"}}, ["mine"], ["mine by random"]),
+        ({"mine": TOP | {"scope": "global"}, "chance": TOP | {"by": "random"}},
+         ["mine", "chance"], []),
+        ({"mine": TOP}, ["mine", "mine by random"], []),
+    ],
+)  # fmt: skip
+def test_a_rule_of_ones_own_gets_a_control_with_as_many_random_entries(
+    rule, selections, methods, controls
+):
+    rule.write_text(f"{rule.read_text()}\n\ndef other(weight):\n    return -weight\n")
+    rates = {name: [1e-3 * number] for number, name in enumerate(methods, 1)}
+    data = {"selections": {name: {"top": top} for name, top in selections.items()}}
+    experiment = {"tasks": ["rte", "sst2"], "methods": rates, "fractions": None}
+    for by_model in (False, True):
+        if by_model:
+            experiment["methods"] = {"full": [1e-5]}
+            experiment["by_model"] = {"minilm": {"methods": rates}}
+        config = config_of(data, **experiment).with_random_controls()
+        found = config.experiments["layernorm"].methods_for("minilm")
+        found.pop("full", None)
+        assert [*found] == [*methods, *controls]
+        assert {name: found[name] for name in methods} == {n: tuple(r) for n, r in rates.items()}
+        for control in controls:
+            ranked = control.removesuffix(" by random")
+            assert found[control] == found[ranked]
+            top = config.selection(ranked).top
+            assert config.selection(control).top == top.replace(by="random")
+
+
+def test_an_experiment_of_a_paper_gets_no_control(rule):
+    data = {"selections": {"mine": {"top": TOP}}}
+    experiment = {"methods": {"mine": [1e-3]}, "fractions": None, "paper": "layernorm"}
+    config = config_of(data, **experiment)
+    assert config.with_random_controls() == config
+
+
+def test_fractions_by_a_rule_of_ones_own_get_a_control_outside_of_papers(rule):
+    masks = {"values": [0.1, 0.5, 1.0], "scopes": ["individual", "global"], "by": TOP["by"]}
+    every = [("layernorm by mine", share, scope)
+             for scope in masks["scopes"] for share in masks["values"]]  # fmt: skip
+    random = [("layernorm by random", share, "individual") for share in masks["values"]]
+    for paper, expected in ((None, every + random), ("layernorm", every)):
+        made = plan(fractions=masks, tasks=["rte", "sst2"], methods={"full": [1e-5]}, paper=paper,
+                    **RATES)  # fmt: skip
+        found = [(run.method, run.fraction, run.scope) for run in runs_of(made)
+                 if run.scope and run.spec.tokens.data.task.name == "rte"]  # fmt: skip
+        assert found == expected
+
+
+def test_another_built_in_rule_of_a_selection_needs_no_selection(rule):
+    data = {"selections": {"mine": {"top": TOP}}}
+    config = config_of(data, methods={"mine by snip": [1e-3]}, fractions=None)
+    assert config.selection("mine by snip").top.by == "snip"
+    for name in ("mine by snap", "layernorm by snip", "mine by my_rules.py:mine"):
+        with pytest.raises(SubtuneError, match=r"found '(mine|layernorm) by"):
+            config_of(data, methods={name: [1e-3]}, fractions=None)
 
 
 @pytest.mark.parametrize(
