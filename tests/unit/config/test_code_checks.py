@@ -97,7 +97,8 @@ def test_a_fault_is_an_exit_status(own, capsys):
 def test_what_is_skipped_is_said(own):
     found = dict(check_code(f"{own}:ratio"))
     assert found["any order of the tensors"].startswith("skipped: ")
-    assert found["memory"].startswith("skipped: ")
+    # A matrix 3072 × 768 in float64 has 19 MB, of which the rule makes several.
+    assert 19 < float(found["memory"].removeprefix("passed, ").split()[0]) < 200
 
 
 def test_an_estimator_says_what_it_can_read():
