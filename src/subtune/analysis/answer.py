@@ -21,8 +21,9 @@ from subtune.analysis.candidates import (
 )
 from subtune.analysis.chosen_runs import STILL_RISING
 from subtune.analysis.intervals import Study
-from subtune.methods import FULL, method_title
+from subtune.methods import FULL, RANKED_BY, method_title
 from subtune.methods.baselines import CONSTANT
+from subtune.methods.rules import RANDOM
 
 ALL_TASKS = "all tasks"
 TUNE = "try other learning rates or more epochs"
@@ -293,10 +294,20 @@ def _lower_first_letter(words: str) -> str:
 
 
 def next_step(answer: Answer) -> str:
-    """Describe a smaller method and a rival, if there are any, and recommend the next step."""
-    smaller, candidate = _describe_smaller(answer), answer.candidate
-    better = f"{candidate.rival} may score higher." if candidate and _has_rival(candidate) else ""
-    return " ".join(filter(None, [smaller, better, _advise_next_step(answer)]))
+    """Describe a control, a smaller method and a rival, if any, and recommend the next step."""
+    candidate = answer.candidate
+    said = [_describe_control(answer), _describe_smaller(answer)] if candidate else []
+    said += [f"{candidate.rival} may score higher."] if candidate and _has_rival(candidate) else []
+    return " ".join(filter(None, [*said, _advise_next_step(answer)]))
+
+
+def _describe_control(answer: Answer) -> str:
+    """Describe the random control of a ranking: ``As many random entries score 0.812.``"""
+    assert answer.candidate
+    # The title contains the model's name if several models are compared.
+    method, of, model = answer.candidate.title.partition(" of ")
+    control = answer.compared.methods.get(f"{method}{RANKED_BY}{RANDOM}{of}{model}")
+    return f"As many random entries score {control.score:.3f}." if control else ""
 
 
 def _has_rival(candidate: Candidate) -> bool:

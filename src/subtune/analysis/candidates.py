@@ -406,6 +406,9 @@ def is_on_pareto_front(table: pd.DataFrame) -> pd.Series:
     fronts = by_size.groupby(QUESTION)["score"].transform(
         lambda score: score > score.cummax().shift(fill_value=-np.inf)
     )
+    # Methods of the same size and score are on the front together.
+    equal = by_size.assign(front=fronts).groupby([*QUESTION, *FROM_SMALLEST])
+    fronts = equal["front"].transform("any")
     return fronts.reindex(table.index, fill_value=False).astype(bool)
 
 

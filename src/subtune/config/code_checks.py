@@ -21,16 +21,17 @@ from subtune.methods.rules import ALLOWED, BUILT_IN, OF_TENSOR, Rule, find_rule,
 
 # The shapes of the tensors on which rules are called: vectors, and matrices of three forms.
 IN_LAYER_TRIED = {
-    "attention.self.query.weight": (8, 8),
-    "attention.output.LayerNorm.weight": (8,),
-    "intermediate.dense.weight": (16, 8),
-    "intermediate.dense.bias": (16,),
-    "output.dense.weight": (8, 16),
-    "output.dense.bias": (8,),
+    "attention.self.query.weight": (64, 64),
+    "attention.output.LayerNorm.weight": (64,),
+    "intermediate.dense.weight": (128, 64),
+    "intermediate.dense.bias": (128,),
+    "output.dense.weight": (64, 128),
+    "output.dense.bias": (64,),
 }
 TENSORS = {
     f"{LAYERS}{layer}.{name}": shape for layer in (0, 1) for name, shape in IN_LAYER_TRIED.items()
 }
+MATRICES = {name: shape for name, shape in TENSORS.items() if len(shape) > 1}
 # The shape of the largest matrix of BERT base.
 LARGEST_MATRIX = (3072, 768)
 TEXTS_TRIED = (
@@ -119,17 +120,18 @@ def _repeat(function: Callable[..., str], *arguments: str) -> Iterator[Check]:
     yield Check("the same numbers twice", again)
     command = [sys.executable, "-c", COMMAND.format(function.__name__), *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
-    same = "passed" if done.stdout.strip() == first else "failed: they differ"
+    # The function may also print lines.
+    same = "passed" if done.stdout.split()[-1:] == [first] else "failed: they differ"
     yield Check("the same numbers in a new process", same)
 
 
 def hash_scores(place: str) -> str:
-    """Return a hash of the scores of a rule on random tensors."""
-    return _hash_arrays(_score(find_rule(place), _draw_tensors(TENSORS)))
+    """Return a hash of the scores of a rule on random matrices."""
+    return _hash_arrays(_score(find_rule(place), _draw_tensors(MATRICES)))
 
 
 def _try_ranking(place: str) -> Iterator[Check]:
-    rule, tensors = find_rule(place), _draw_tensors(TENSORS)
+    rule, tensors = find_rule(place), _draw_tensors(MATRICES)
 
     def require_any_order() -> None:
         turned = {need: dict(reversed(of.items())) for need, of in tensors.items()}
@@ -151,6 +153,9 @@ def _try_ranking(place: str) -> Iterator[Check]:
     yield finite
     if finite.result != "passed":
         return
+    # A rule can be for matrices only.
+    vectors = run_check("vectors", lambda: _score(rule, _draw_tensors(TENSORS)))
+    yield vectors._replace(result=vectors.result.replace("failed", "not possible", 1))
     yield run_check("zeros, as in untrained biases", lambda: _score(rule, zeros))
     yield run_check("few equal scores", require_few_ties)
     yield from _repeat(hash_scores, place)

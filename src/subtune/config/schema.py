@@ -349,10 +349,12 @@ class Experiment(Section):
     def with_overrides(self, task: str, method: str = "") -> Self:
         """Return a copy in which the task's settings override the experiment's.
 
-        The method's settings override both.
+        The method's settings override both. A method with another rule, such as ``gem by random``,
+        has the settings of the method unless it has its own.
         """
         own = [*self.by_task.get(task, TaskSettings())]
-        if settings := self.by_method.get(method):
+        ranked = method.partition(RANKED_BY)[0]
+        if settings := self.by_method.get(method) or self.by_method.get(ranked):
             # The method's `train_rows` add sizes of the training set, so they override nothing.
             own.append(("epochs", settings.epochs))
         return self.model_copy(update={name: value for name, value in own if value is not None})
@@ -452,8 +454,8 @@ class Config(Section):
     def with_random_controls(self) -> Self:
         """Add a random control for each ranking by a function of the user's own.
 
-        The control trains as many random entries of the same tensors, with the same learning rates.
-        An experiment that lists such a selection, or that belongs to a paper, gets no control.
+        The control trains as many random entries of the same tensors, with the same settings.
+        Experiments that belong to a paper get no controls.
         """
         experiments = dict(self.experiments)
         for name, each in self.experiments.items():
@@ -469,18 +471,10 @@ class Config(Section):
     def _add_controls(self, section: Experiment | ModelSettings) -> dict[str, Any]:
         """Return the methods of a section, and their random controls."""
         methods = dict(section.methods)
-        tops = {
-            # Random entries do not depend on the scope.
-            method: selection.top.replace(scope="individual")
-            for method in methods
-            if isinstance(selection := self.selections.get(method), RankedEntries)
-        }
-        have_control = {top for top in tops.values() if top.by == RANDOM}
-        for method, top in tops.items():
-            control = top.replace(by=RANDOM)
-            if top.by not in BUILT_IN and control not in have_control:
-                methods.setdefault(f"{method}{RANKED_BY}{RANDOM}", methods[method])
-                have_control.add(control)
+        for method, rates in section.methods.items():
+            selection = self.selections.get(method)
+            if isinstance(selection, RankedEntries) and selection.top.by not in BUILT_IN:
+                methods.setdefault(f"{method}{RANKED_BY}{RANDOM}", rates)
         return methods
 
     def all_tasks(self) -> dict[str, Task]:

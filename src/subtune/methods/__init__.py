@@ -101,8 +101,13 @@ def find_selection(name: str, own: Mapping[str, NamedSelection], model: str = ""
         return known[name]
     if strata := SPAFIT.fullmatch(name):
         return _build_spafit(int(strata[1]), int(strata[2]), strata[3])
-    ranked, _, rule = name.partition(RANKED_BY)
-    if isinstance(selection := known.get(ranked), RankedEntries) and rule in BUILT_IN:
+    ranked, by, rule = name.partition(RANKED_BY)
+    if by and ranked in known:
+        selection = known[ranked]
+        if not isinstance(selection, RankedEntries):
+            raise SubtuneError(f"{name!r}: only a selection `top` has a rule, unlike {ranked!r}")
+        if rule not in BUILT_IN:
+            raise SubtuneError(f"{name!r}: {format_allowed(rule, BUILT_IN)}")
         return RankedEntries(top=selection.top.replace(by=rule))
     kept, without, taken = name.partition(" without ")
     return WholeTensors(

@@ -211,12 +211,13 @@ def score_entries(
         with np.errstate(all="ignore"):
             if rule.scores_all_at_once:
                 found = rule.function(**{f"{n}s": dict(a) for n, a in arrays.items()}, **others)
+                _require_dictionary(found, shapes)
             else:
                 found = {
                     tensor: rule.function(**{n: a[tensor] for n, a in arrays.items()}, **others)
                     for tensor in shapes
                 }
-            scores = {name: np.asarray(found[name], np.float64) for name in shapes}
+            scores = {name: _to_real_numbers(found[name]) for name in shapes}
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         place = rule.files[0] if rule.files else None
         raise SubtuneError(describe_user_error(error, place)) from error
@@ -229,15 +230,30 @@ def score_entries(
     return scores
 
 
+def _require_dictionary(found: Any, names: Iterable[str]) -> None:
+    if not isinstance(found, Mapping):
+        kind = type(found).__name__
+        raise SubtuneError(f"found a result of the type {kind}, expected a dictionary of arrays")
+    if missing := [name for name in names if name not in found]:
+        raise SubtuneError(f"the result lacks the tensor {missing[0]}")
+
+
+def _to_real_numbers(scores: Any) -> np.ndarray:
+    array = np.asarray(scores)
+    if array.dtype.kind not in "biuf":
+        raise SubtuneError(f"found scores of the type {array.dtype.name}, expected numbers")
+    return array.astype(np.float64)
+
+
 def try_rule(rule: Rule) -> None:
-    """Call a rule with a small random matrix; raise a `SubtuneError` if the result cannot be used.
+    """Call a rule with a random matrix; raise a `SubtuneError` if the result cannot be used.
 
     Rules that score all tensors at once are not called, because they may look up names. Built-in
     rules are not called, because planning does not need NumPy.
     """
     if rule.files and not rule.scores_all_at_once:
         rng = np.random.default_rng(0)
-        tried = {name: {"matrix": rng.normal(size=(4, 3))} for name in OF_TENSOR}
+        tried = {name: {"matrix": rng.normal(size=(256, 128))} for name in OF_TENSOR}
         tried["fisher"] = {"matrix": tried["fisher"]["matrix"] ** 2}
         arrays = {name: tried[name] for name in OF_TENSOR if name in rule.needs}
         with locate_errors(f"by: {rule.title}"):

@@ -9,7 +9,7 @@ from typing import Any
 
 from subtune.config.schema import Config, Experiment
 from subtune.core.user_code import hash_own_code
-from subtune.methods import RANKED_BY, Selection
+from subtune.methods import Selection
 from subtune.methods.added import Peft
 from subtune.methods.baselines import Baseline, Embeddings, Estimator, TfIdf
 from subtune.methods.rules import FISHER, RNG, Rule, find_rule
@@ -152,8 +152,7 @@ class Grid:
     ) -> PlannedRun:
         """Make the run that trains a selection."""
         fisher = self.fisher_specs[self.task_name]
-        method = names["method"].partition(RANKED_BY)[0]
-        settings = self.experiment.with_overrides(self.task_name, method)
+        settings = self.experiment.with_overrides(self.task_name, names["method"])
         same = {name: getattr(settings, name) for name in SAME_IN_RECIPES}
         recipe = Recipe(
             learning_rate=rates[0],

@@ -144,6 +144,15 @@ def test_before_full_fine_tuning_nobody_says_that_nothing_is_learned():
     assert row["answer"] == "Embeddings score best so far: 0.500."
 
 
+def test_the_control_of_a_ranking_is_named_with_its_score():
+    scores = {"full": [0.8, 0.81, 0.8], "mine": [0.81, 0.8, 0.81]}
+    assert "random" not in answer_of(runs(scores))["next"]
+    scores["mine by random"] = [0.8, 0.8, 0.8]
+    found = answer_of(runs(scores))
+    assert found["method"] == "mine"
+    assert found["next"].startswith("As many random entries score 0.800. ")
+
+
 def test_a_method_that_is_unsure_is_named_with_the_seeds_that_would_tell():
     row = answer_of(runs({"full": 0.9, "layernorm": [0.93, 0.87, 0.9]}))
     assert (row["decision"], row["method"]) == ("probably", "LayerNorm")

@@ -28,6 +28,10 @@ def hashes(weights):
 def ordered(weights):
     return {name: array * 0 + n for n, (name, array) in enumerate(weights.items())}
 
+def of_rows(weight):
+    print("a line")
+    return abs(weight) / abs(weight).mean(axis=1, keepdims=True)
+
 def first(estimator, X, y):
     return float(y[0])
 
@@ -99,6 +103,14 @@ def test_what_is_skipped_is_said(own):
     assert found["any order of the tensors"].startswith("skipped: ")
     # A matrix 3072 × 768 in float64 has 19 MB, of which the rule makes several.
     assert 19 < float(found["memory"].removeprefix("passed, ").split()[0]) < 200
+
+
+def test_a_rule_may_be_for_matrices_only_and_print(own):
+    found = dict(check_code(f"{own}:of_rows"))
+    assert found.pop("vectors").startswith("not possible: ")
+    # Of zeros, the mean is zero.
+    assert found.pop("zeros, as in untrained biases").startswith("failed: ")
+    assert not [result for result in found.values() if result.startswith("failed")]
 
 
 def test_an_estimator_says_what_it_can_read():

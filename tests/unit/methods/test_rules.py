@@ -94,8 +94,10 @@ def test_a_function_may_be_in_an_installed_module_whose_package_counts():
         "        return self.by * weight\nmine = Scale(2)",
         "import numpy as np\ndef mine(weight):\n"
         "    return 2 * weight * np.linalg.norm(weight, axis=1, keepdims=True) ** 0",
+        "def mine(weight):\n    blocks = 2 * weight.reshape(2, -1)\n"
+        "    return blocks.reshape(weight.shape)",
     ],
-    ids=["partial", "dataclass", "matrices only"],
+    ids=["partial", "dataclass", "matrices only", "blocks"],
 )
 def test_a_rule_is_anything_that_can_be_called(write_rule, code):
     by = write_rule(code)
@@ -125,9 +127,13 @@ MISTAKES = {
     "import sys\nsys.exit('no')": "cannot import my_rules.py: line 2: SystemExit: no",
     "def mine(weight):\n    raise SystemExit": "by: .*my_rules.py:mine: line 2: SystemExit",
     "def mine(weight):\n    return weight / 0": "that is not a finite number",
-    "def mine(weight):\n    return weight.sum()": r"found shape \(\) for matrix, expected \(4, 3\)",
+    "def mine(weight):\n    return weight.sum()": r"found shape \(\) for matrix, expected \(256, 128\)",
     "def mine(weight):\n    weight *= 2\n    return weight": "line 2: ValueError: output array",
-    "def mine(weight):\n    return 'high'": "ValueError: could not convert string",
+    "def mine(weight):\n    return 'high'": "found scores of the type str128, expected numbers",
+    "def mine(weight):\n    return weight + 0j": "found scores of the type complex128, expected",
+    "def mine(weight):\n    2 * weight": "found scores of the type object, expected numbers",
+    "def mine(weight):\n    raise KeyError('own')": "mine: line 2: KeyError: 'own'",
+    "import my_rules": "No module named 'my_rules'; a file cannot import the files next to it, but",
 }
 
 
@@ -136,6 +142,19 @@ def test_a_mistake_gets_one_line_with_the_file_and_the_function(write_rule, code
     with pytest.raises(SubtuneError, match=said) as refused:
         try_rule(find_rule(write_rule(code)))
     assert "\n" not in str(refused.value) and "my_rules.py" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("return [*weights.values()]", "found a result of the type list, expected a dictionary"),
+        ("return {'b': weights['a']}", "the result lacks the tensor a"),
+        ("return {'a': weights['b']}", "line 2: KeyError: 'b'"),
+    ],
+)
+def test_a_wrong_result_for_all_tensors_gets_one_line(write_rule, code, said):
+    with pytest.raises(SubtuneError, match=said):
+        score(write_rule(f"def mine(weights):\n    {code}\n"))
 
 
 @pytest.mark.parametrize(

@@ -149,16 +149,10 @@ OTHER = TOP | {"by": "my_rules.py:other"}
     [
         ({"mine": TOP}, ["mine"], ["mine by random"]),
         ({"mine": TOP | {"by": "gem"}}, ["mine"], []),
-        ({"mine": TOP, "other": OTHER}, ["mine", "other"], ["mine by random"]),
-        ({"mine": TOP, "other": OTHER | {"share": 0.2}}, ["mine", "other"],
-         ["mine by random", "other by random"]),
-        ({"mine": TOP, "chance": TOP | {"by": "random"}}, ["mine", "chance"], []),
-        ({"mine": TOP, "chance": TOP | {"by": "random"}}, ["mine"], ["mine by random"]),
-        ({"mine": TOP | {"scope": "global"}, "chance": TOP | {"by": "random"}},
-         ["mine", "chance"], []),
+        ({"mine": TOP, "other": OTHER}, ["mine", "other"], ["mine by random", "other by random"]),
         ({"mine": TOP}, ["mine", "mine by random"], []),
     ],
-)  # fmt: skip
+)
 def test_a_rule_of_ones_own_gets_a_control_with_as_many_random_entries(
     rule, selections, methods, controls
 ):
@@ -180,6 +174,24 @@ def test_a_rule_of_ones_own_gets_a_control_with_as_many_random_entries(
             assert found[control] == found[ranked]
             top = config.selection(ranked).top
             assert config.selection(control).top == top.replace(by="random")
+
+
+def test_controls_with_the_same_settings_are_the_same_runs(rule):
+    rule.write_text(f"{rule.read_text()}\n\ndef other(weight):\n    return -weight\n")
+    keys = {}
+    for by in (TOP["by"], OTHER["by"]):
+        made = plan_masks({"by": by}, methods={"mine by random": [1e-3]}, seeds=[0, 1])
+        keys[by] = [run.with_entries(lambda mask: "same").spec.id for run in runs_of(made)]
+        assert [mask.top.by for mask in made.masks.values()] == ["random"] * 2
+    assert keys[TOP["by"]] == keys[OTHER["by"]]
+
+
+def test_a_method_with_another_rule_has_the_settings_of_the_method_or_its_own(rule):
+    methods = {name: [1e-3] for name in ("mine", "mine by random", "mine by snip")}
+    by_method = {"mine": {"epochs": 3}, "mine by snip": {"epochs": 5}}
+    made = plan_masks({"by": TOP["by"]}, methods=methods, by_method=by_method)
+    found = {run.method: run.spec.recipe.epochs for run in runs_of(made)}
+    assert found == {"mine": 3, "mine by random": 3, "mine by snip": 5}
 
 
 def test_an_experiment_of_a_paper_gets_no_control(rule):
@@ -206,8 +218,12 @@ def test_another_built_in_rule_of_a_selection_needs_no_selection(rule):
     data = {"selections": {"mine": {"top": TOP}}}
     config = config_of(data, methods={"mine by snip": [1e-3]}, fractions=None)
     assert config.selection("mine by snip").top.by == "snip"
-    for name in ("mine by snap", "layernorm by snip", "mine by my_rules.py:mine"):
-        with pytest.raises(SubtuneError, match=r"found '(mine|layernorm) by"):
+    for name, said in {
+        "mine by snap": "'mine by snap': found 'snap', expected one of .*mean 'snip'",
+        "layernorm by snip": "only a selection `top` has a rule, unlike 'layernorm'",
+        "mine by my_rules.py:mine": "found 'my_rules.py:mine', expected one of fisher",
+    }.items():
+        with pytest.raises(SubtuneError, match=said):
             config_of(data, methods={name: [1e-3]}, fractions=None)
 
 
