@@ -143,9 +143,10 @@ def describe_user_error(error: BaseException, place: Path | None) -> str:
     own = place.resolve() if place else None
     lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == own]
     line = f"line {lines[-1]}: " if lines else ""
-    # `error_reason` describes a name that the configuration lacks; a user's key may be anything.
-    is_described = isinstance(error, Exception) and not isinstance(error, KeyError)
-    reason = error_reason(error) if is_described else error
+    # A key of the user's own is no name of the configuration.
+    reason: object = error
+    if isinstance(error, Exception) and not isinstance(error, KeyError):
+        reason = error_reason(error)
     if isinstance(error, ModuleNotFoundError) and place and _is_neighbour(error.name, place):
         reason = f"{reason}; a file cannot import the files next to it, but a package can"
     return f"{line}{type(error).__name__}: {reason}"
