@@ -82,9 +82,9 @@ def plan_lines(table: pd.DataFrame, estimates: Estimates) -> Iterator[str]:
     plan = estimates.plan
     formats = ["", "", "", "", ".2e", ".2e", ",.1f", ",.1f"]
     yield table.to_markdown(index=False, floatfmt=formats, numalign="right", disable_numparse=[0])
-    for method in sorted({run.method for run in plan.runs.values()}):
-        if method.endswith(f"{RANKED_BY}{RANDOM}"):
-            yield f"\nThe method `{method}` is a control, which trains as many random entries."
+    methods = {run.method for runs in plan.experiments.values() for run in runs}
+    if controls := sorted(f"`{name}`" for name in methods if name.endswith(f"{RANKED_BY}{RANDOM}")):
+        yield f"\nControls, which train as many random entries: {', '.join(controls)}."
     jobs = [*map(estimates.sweep_cost, plan.sweeps)]
     jobs += map(estimates.search_cost, plan.search_jobs)
     longest = max(job.seconds for job in jobs)

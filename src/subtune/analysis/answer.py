@@ -302,12 +302,20 @@ def next_step(answer: Answer) -> str:
 
 
 def _describe_control(answer: Answer) -> str:
-    """Describe the random control of a ranking: ``As many random entries score 0.812.``"""
-    assert answer.candidate
-    # The title contains the model's name if several models are compared.
-    method, of, model = answer.candidate.title.partition(" of ")
-    control = answer.compared.methods.get(f"{method}{RANKED_BY}{RANDOM}{of}{model}")
-    return f"As many random entries score {control.score:.3f}." if control else ""
+    """Describe the random control of a ranking: ``As many random entries score 0.812.``
+
+    It is not described if it has other seeds than the ranking.
+    """
+    candidate, runs = answer.candidate, answer.runs
+    assert candidate
+    own = runs[runs["title"] == candidate.title].iloc[0]
+    control = f"{own['method'].partition(RANKED_BY)[0]}{RANKED_BY}{RANDOM}"
+    is_control = (runs["method"] == control) & (runs["model"] == own["model"])
+    titles = runs.loc[is_control & (runs["fraction"] == own["fraction"]), "title"].unique()
+    found = [answer.compared.methods.get(title) for title in titles if title != candidate.title]
+    if not found or not found[0] or found[0].seeds != candidate.seeds:
+        return ""
+    return f"As many random entries score {found[0].score:.3f}."
 
 
 def _has_rival(candidate: Candidate) -> bool:

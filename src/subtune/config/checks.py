@@ -25,7 +25,7 @@ from subtune.core.errors import (
 from subtune.data.sources import MINI_TASKS, OFFICIAL_NAMES, REPOSITORIES
 from subtune.methods import is_built_in
 from subtune.methods.baselines import Baseline, Estimator, make_estimator
-from subtune.methods.rules import find_rule, try_rule
+from subtune.methods.rules import BUILT_IN, find_rule, try_rule
 from subtune.methods.selection import require_whole
 from subtune.methods.single_entries import RankedEntries, Scope
 from subtune.models.families import SEQUENCE_CLASSIFICATION
@@ -126,8 +126,16 @@ def _check_predictions(config: Config, task: str) -> Iterator[str]:
                 f"{key}: found {system!r}, but external predictions are not supported for "
                 f"{kind.name!r} tasks; remove them"
             )
-        elif is_built_in(system) or system in config.own_methods:
+        elif is_built_in(system) or _is_method(config, system):
             yield f"{key}: {system!r} is the name of a method; choose another name"
+
+
+def _is_method(config: Config, name: str) -> bool:
+    try:
+        config.selection(name)
+    except SubtuneError:
+        return False
+    return True
 
 
 def _check_tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[str]:
@@ -216,6 +224,12 @@ def _check_fractions(config: Config, path: str, experiment: Experiment) -> Itera
     else:
         yield from _check_rates(path, experiment, method, experiment.models[0])
     yield from _check_rule(f"{path}.fractions", experiment.fractions.by)
+    _, is_own, name = experiment.fractions.by.rpartition(":")
+    if is_own and name in BUILT_IN:
+        yield (
+            f"{path}.fractions.by: found a function {name!r}, which is the name of a built-in "
+            "rule; choose another name"
+        )
     yield from _check_scopes(f"{path}.fractions.scopes", experiment, experiment.fractions.scopes)
 
 

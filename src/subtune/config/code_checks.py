@@ -120,8 +120,7 @@ def _repeat(function: Callable[..., str], *arguments: str) -> Iterator[Check]:
     yield Check("the same numbers twice", again)
     command = [sys.executable, "-c", COMMAND.format(function.__name__), *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
-    # The function may also print lines.
-    same = "passed" if done.stdout.split()[-1:] == [first] else "failed: they differ"
+    same = "passed" if done.stdout.strip() == first else "failed: they differ"
     yield Check("the same numbers in a new process", same)
 
 
@@ -145,10 +144,6 @@ def _try_ranking(place: str) -> Iterator[Check]:
         if share > 0.5:
             raise SubtuneError(f"{share:.0%} of the scores are equal, so the first entries win")
 
-    zeros = {
-        need: {name: np.zeros_like(array) for name, array in of.items()}
-        for need, of in tensors.items()
-    }
     finite = run_check("a finite number for each entry", lambda: _score(rule, tensors))
     yield finite
     if finite.result != "passed":
@@ -156,7 +151,13 @@ def _try_ranking(place: str) -> Iterator[Check]:
     # A rule can be for matrices only.
     vectors = run_check("vectors", lambda: _score(rule, _draw_tensors(TENSORS)))
     yield vectors._replace(result=vectors.result.replace("failed", "not possible", 1))
-    yield run_check("zeros, as in untrained biases", lambda: _score(rule, zeros))
+    zeros = {
+        need: {name: array * (array.ndim > 1) for name, array in of.items()}
+        for need, of in _draw_tensors(TENSORS).items()
+    }
+    in_vectors = run_check("zeros, as in untrained biases", lambda: _score(rule, zeros))
+    is_for_matrices = vectors.result != "passed"
+    yield in_vectors._replace(result="skipped") if is_for_matrices else in_vectors
     yield run_check("few equal scores", require_few_ties)
     yield from _repeat(hash_scores, place)
     if rule.scores_all_at_once:
@@ -174,14 +175,15 @@ def _try_ranking(place: str) -> Iterator[Check]:
     tracemalloc.stop()
     found = f"{measured.result}, {megabytes:.0f} MB of NumPy arrays for this matrix"
     yield measured._replace(result=found)
-    control = "an experiment with this ranking also trains as many random entries"
-    yield Check("better than random entries", f"skipped: this needs training; {control}")
+    control = "; an experiment also trains as many random entries" if rule.files else ""
+    yield Check("better than random entries", f"skipped: this needs training{control}")
 
 
 def _draw_tensors(shapes: dict[str, tuple[int, ...]]) -> dict[str, dict[str, np.ndarray]]:
     rng = np.random.default_rng(0)
     drawn = {
-        need: {name: rng.normal(size=shape) for name, shape in shapes.items()} for need in OF_TENSOR
+        need: {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+        for need in OF_TENSOR
     }
     drawn["fisher"] = {name: array**2 for name, array in drawn["fisher"].items()}
     return drawn

@@ -1,5 +1,6 @@
 """The settings of ``config.yaml``, as pydantic models."""
 
+from collections.abc import Collection
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -331,8 +332,7 @@ class Experiment(Section):
 
         Sizes are at most ``rows``. Added sizes are smaller than the largest size for all methods.
         """
-        own = self.by_method.get(method)
-        given = ((own and own.train_rows) or ()) if method else self.train_rows
+        given = self._settings_of(method).get("train_rows", ()) if method else self.train_rows
         numbers = [*dict.fromkeys(rows if n == ALL_ROWS else min(int(n), rows) for n in given)]
         if not method:
             return numbers
@@ -346,17 +346,20 @@ class Experiment(Section):
         partition, number = divmod(self.seeds.index(seed), self.folds)
         return Fold(of=self.folds, number=number, partition=partition, version=FOLD_VERSION)
 
+    def _settings_of(self, method: str) -> dict[str, Any]:
+        """Return the settings of a method in `by_method`; ``gem by random`` has those of ``gem``."""
+        given = [self.by_method.get(name) for name in (method.partition(RANKED_BY)[0], method)]
+        pairs = (pair for settings in given if settings for pair in settings)
+        return {name: value for name, value in pairs if value is not None}
+
     def with_overrides(self, task: str, method: str = "") -> Self:
         """Return a copy in which the task's settings override the experiment's.
 
-        The method's settings override both. A method with another rule, such as ``gem by random``,
-        has the settings of the method unless it has its own.
+        The method's settings override both.
         """
         own = [*self.by_task.get(task, TaskSettings())]
-        ranked = method.partition(RANKED_BY)[0]
-        if settings := self.by_method.get(method) or self.by_method.get(ranked):
-            # The method's `train_rows` add sizes of the training set, so they override nothing.
-            own.append(("epochs", settings.epochs))
+        # The method's `train_rows` add sizes of the training set, so they override nothing.
+        own.append(("epochs", self._settings_of(method).get("epochs")))
         return self.model_copy(update={name: value for name, value in own if value is not None})
 
 
@@ -461,20 +464,23 @@ class Config(Section):
         for name, each in self.experiments.items():
             if not each.paper:
                 by_model = {
-                    model: settings.model_copy(update={"methods": self._add_controls(settings)})
-                    for model, settings in each.by_model.items()
+                    model: own.model_copy(update={"methods": self._add_controls(own, each.methods)})
+                    for model, own in each.by_model.items()
                 }
                 update = {"methods": self._add_controls(each), "by_model": by_model}
                 experiments[name] = each.model_copy(update=update)
         return self.model_copy(update={"experiments": experiments})
 
-    def _add_controls(self, section: Experiment | ModelSettings) -> dict[str, Any]:
-        """Return the methods of a section, and their random controls."""
+    def _add_controls(
+        self, section: Experiment | ModelSettings, named: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """Return the methods of a section, and their random controls unless they are ``named``."""
         methods = dict(section.methods)
         for method, rates in section.methods.items():
-            selection = self.selections.get(method)
-            if isinstance(selection, RankedEntries) and selection.top.by not in BUILT_IN:
-                methods.setdefault(f"{method}{RANKED_BY}{RANDOM}", rates)
+            selection, control = self.selections.get(method), f"{method}{RANKED_BY}{RANDOM}"
+            is_ranked = isinstance(selection, RankedEntries) and selection.top.by not in BUILT_IN
+            if is_ranked and control not in named:
+                methods.setdefault(control, rates)
         return methods
 
     def all_tasks(self) -> dict[str, Task]:

@@ -143,16 +143,18 @@ def describe_user_error(error: BaseException, place: Path | None) -> str:
     own = place.resolve() if place else None
     lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == own]
     line = f"line {lines[-1]}: " if lines else ""
-    # A key of the user's own is no name of the configuration.
+    # `error_reason` says that a key is a name of the configuration.
     reason: object = error
     if isinstance(error, Exception) and not isinstance(error, KeyError):
         reason = error_reason(error)
-    if isinstance(error, ModuleNotFoundError) and place and _is_neighbour(error.name, place):
-        reason = f"{reason}; a file cannot import the files next to it, but a package can"
+    if isinstance(error, ModuleNotFoundError) and _is_neighbour(error.name, place):
+        reason = f"{reason}; a file cannot import the files next to it"
     return f"{line}{type(error).__name__}: {reason}"
 
 
-def _is_neighbour(module: str | None, file: Path) -> bool:
+def _is_neighbour(module: str | None, file: Path | None) -> bool:
+    if not file or file.suffix != ".py" or file.name == "__init__.py":
+        return False
     path = file.parent / str(module).partition(".")[0]
     return path.is_dir() or path.with_suffix(".py").is_file()
 

@@ -17,7 +17,9 @@ called once, with dictionaries of the arrays of all tensors by name, and returns
 """
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,7 +49,8 @@ FISHER, RANDOM = "fisher", "random"
 # The arguments with the array of one tensor. With an ``s``, they are those of all tensors.
 # `PER_TASK` depend on the task. The step `fisher` computes the Fisher information, and the step
 # `gradient` computes `DERIVATIVES`.
-PER_TASK = ("gradient", FISHER, "hessian_gradient", "synflow_gradient")
+SYNFLOW_GRADIENT = "synflow_gradient"
+PER_TASK = ("gradient", FISHER, "hessian_gradient", SYNFLOW_GRADIENT)
 DERIVATIVES = tuple(name for name in PER_TASK if name != FISHER)
 OF_TENSOR = ("weight", *PER_TASK)
 ALLOWED = (*OF_TENSOR, *(f"{name}s" for name in OF_TENSOR), RNG)
@@ -88,6 +91,10 @@ class Rule(NamedTuple):
     @property
     def depends_on_task(self) -> bool:
         return not self.needs.isdisjoint(PER_TASK)
+
+    @property
+    def reads_examples(self) -> bool:
+        return not self.needs.isdisjoint({*PER_TASK} - {SYNFLOW_GRADIENT})
 
     @property
     def scores_all_at_once(self) -> bool:
@@ -208,7 +215,8 @@ def score_entries(
         for name, by_tensor in arrays.items()
     }
     try:
-        with np.errstate(all="ignore"):
+        # What a rule prints does not belong to the output of a command.
+        with np.errstate(all="ignore"), redirect_stdout(sys.stderr):
             if rule.scores_all_at_once:
                 found = rule.function(**{f"{n}s": dict(a) for n, a in arrays.items()}, **others)
                 _require_dictionary(found, shapes)
@@ -241,8 +249,9 @@ def _require_dictionary(found: Any, names: Iterable[str]) -> None:
 def _to_real_numbers(scores: Any) -> np.ndarray:
     array = np.asarray(scores)
     if array.dtype.kind not in "biuf":
-        raise SubtuneError(f"found scores of the type {array.dtype.name}, expected numbers")
-    return array.astype(np.float64)
+        kind = array.dtype.name if array.ndim else type(scores).__name__
+        raise SubtuneError(f"found scores of the type {kind}, expected numbers")
+    return np.asarray(array, np.float64)
 
 
 def try_rule(rule: Rule) -> None:

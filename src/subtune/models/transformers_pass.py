@@ -200,7 +200,7 @@ def convert_model_errors(encoder: Encoder) -> Iterator[None]:
             raise
         is_cast = any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
         raise SubtuneError(
-            f"transformers' {encoder.config.model_type!r} model fails on the texts: "
+            f"transformers' {encoder.config.model_type!r} model fails: "
             f"{error_reason(error)}{'; try `precision: fp32`' if is_cast else ''}"
         ) from error
 

@@ -202,7 +202,7 @@ class Grid:
         in_full = top.tensors if top.tensors.work() is TrainingCost.MATRICES else None
         samples = []
         for fisher in self._list_fishers(top.scope):
-            if run and rule.depends_on_task and fisher.tokens == run.tokens:
+            if run and rule.reads_examples and fisher.tokens == run.tokens:
                 fisher = _sample_of_run(fisher, run)
             samples.append(fisher.replace(in_full=in_full))
         task = self.config.all_tasks()[self.task_name]

@@ -1,4 +1,4 @@
-"""The step `gradient`: compute derivatives of the loss of one task, before fine-tuning."""
+"""The step `gradient`: compute derivatives of a model with the head of a task, for rules."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def jobs(context: "Context") -> Iterator[Job]:
-    """Yield a job for each derivative that a mask needs on some examples."""
+    """Yield a job for each derivative that a mask needs."""
     for key, sample in context.plan.gradient_specs.items():
         outputs = {"gradient": context.layout.gradient(key)}
         needed = context.model_job_resources(sample, context.estimates.fisher_cost(sample))
@@ -34,14 +34,14 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
 
     spec = FisherSpec.model_validate(job.spec)
     task = spec.tokens.data.task
-    model = load_spec_encoder(spec, job.inputs["model"]).to(prepare_device(threads))
-    tokens = read_splits(Path(job.inputs["tokens"]))["train"]
+    device, model = prepare_device(threads), load_spec_encoder(spec, job.inputs["model"])
     names = [name for name, shape in model.shapes.items() if len(shape) == 1]
     if spec.in_full:
         names = spec.in_full.names(model.shapes)
     if spec.derivative == "synflow_gradient":
         gradient = synflow_gradient(model, names, spec.seed)
     else:
+        model, tokens = model.to(device), read_splits(Path(job.inputs["tokens"]))["train"]
         derive = mean_gradient if spec.derivative == "gradient" else hessian_times_gradient
         gradient = derive(model, tokens, task, names, spec.rows, spec.seed, spec.labels, spec.fold)
     safetensors.numpy.save_file(gradient, outputs["gradient"])

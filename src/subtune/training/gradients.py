@@ -106,11 +106,12 @@ def synflow_gradient(
     """Compute the gradient of SynFlow's objective (Tanaka et al., 2020), for some tensors.
 
     The objective is the sum of the logits for an input of ones. In the network, all parameters are
-    replaced by their absolute values, and activation functions are left out. As in the published
-    code of Liu et al. (2025), the input is one token whose word embedding is a vector of ones, and
-    norms stay. One token attends only to itself, so the gradients of queries and keys are 0. If a
-    model normalises word embeddings without positions, as ModernBERT does, the normalised input is
-    0, and so are almost all gradients.
+    replaced by their absolute values, and activation functions are left out: those of transformers
+    (``ACT2FN``), and calls of `CALLED_ACTIVATIONS`. As in the published code of Liu et al. (2025),
+    the input is one token whose word embedding is a vector of ones, and norms stay. One token
+    attends only to itself, so the gradients of queries and keys are 0. If a model normalises word
+    embeddings without positions, as ModernBERT does, the normalised input is 0, and so are almost
+    all gradients.
 
     Raises:
         SubtuneError: transformers' model does not accept embeddings as inputs.
@@ -124,8 +125,8 @@ def synflow_gradient(
     network.requires_grad_(False)
     for leaf in leaves.values():
         leaf.requires_grad_(True)
-    ones = torch.ones(1, 1, network.get_input_embeddings().weight.shape[1])
     with convert_model_errors(model), silence_transformers(), _WithoutActivations(network):
+        ones = torch.ones(1, 1, network.get_input_embeddings().weight.shape[1])
         outputs = network(inputs_embeds=ones)
     # A model for question answering has the logits of starts and of ends.
     logits = [values.sum() for name, values in outputs.items() if name.endswith("logits")]
@@ -144,14 +145,27 @@ class _WithoutActivations(TorchFunctionMode):
 
     def __init__(self, network: nn.Module):
         super().__init__()
+        self._network = network
+
+    def __enter__(self) -> "_WithoutActivations":
         # This import takes a second, and other derivatives do not need it.
         from transformers.activations import ACT2FN
 
         # Values are classes, or pairs of a class and its arguments.
         kinds = tuple(kind[0] if isinstance(kind, tuple) else kind for kind in ACT2FN.values())
-        for module in network.modules():
-            if isinstance(module, kinds):
-                module.register_forward_hook(lambda _, inputs, output: inputs[0])
+        # Several models can have a module in common, so the hooks are removed.
+        self._hooks = [
+            module.register_forward_hook(lambda _, inputs, output: inputs[0])
+            for module in self._network.modules()
+            if isinstance(module, kinds)
+        ]
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        for hook in self._hooks:
+            hook.remove()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return args[0] if func in CALLED_ACTIVATIONS else func(*args, **(kwargs or {}))

@@ -151,6 +151,19 @@ def test_the_control_of_a_ranking_is_named_with_its_score():
     found = answer_of(runs(scores))
     assert found["method"] == "mine"
     assert found["next"].startswith("As many random entries score 0.800. ")
+    scores["mine by random"] = [0.8, 0.8]
+    assert "As many" not in answer_of(runs(scores))["next"]
+
+
+def test_the_control_of_a_mask_is_that_of_the_same_fraction():
+    masks = [runs({"layernorm by mine": [0.81, 0.8, 0.81]}, fraction=0.1, scope="individual")]
+    masks += [
+        runs({"layernorm by random": score}, fraction=share, scope="individual")
+        for score, share in ((0.79, 0.1), (0.78, 0.2))
+    ]
+    table = pd.concat([runs({"full": [0.8, 0.81, 0.8]}), *masks], ignore_index=True)
+    table["run"] = table.index.astype(str)
+    assert answer_of(table)["next"].startswith("As many random entries score 0.790. ")
 
 
 def test_a_method_that_is_unsure_is_named_with_the_seeds_that_would_tell():

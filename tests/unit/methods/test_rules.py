@@ -129,11 +129,11 @@ MISTAKES = {
     "def mine(weight):\n    return weight / 0": "that is not a finite number",
     "def mine(weight):\n    return weight.sum()": r"found shape \(\) for matrix, expected \(256",
     "def mine(weight):\n    weight *= 2\n    return weight": "line 2: ValueError: output array",
-    "def mine(weight):\n    return 'high'": "found scores of the type str128, expected numbers",
+    "def mine(weight):\n    return 'high'": "found scores of the type str, expected numbers",
     "def mine(weight):\n    return weight + 0j": "found scores of the type complex128, expected",
-    "def mine(weight):\n    2 * weight": "found scores of the type object, expected numbers",
+    "def mine(weight):\n    2 * weight": "found scores of the type NoneType, expected",
     "def mine(weight):\n    raise KeyError('own')": "mine: line 2: KeyError: 'own'",
-    "import my_rules": "No module named 'my_rules'; a file cannot import the files next to it, but",
+    "import my_rules": "No module named 'my_rules'; a file cannot import the files next to it",
 }
 
 

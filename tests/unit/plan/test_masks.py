@@ -2,9 +2,12 @@
 
 import pytest
 
+from subtune.config.checks import check_config
 from subtune.core.errors import SubtuneError
-from subtune.plan.cost import Estimates
-from tests.helpers.plans import config_of, own_task, plan
+from subtune.plan.cost import Estimates, cost_table
+from subtune.printing import plan_lines
+from subtune.steps.context import plan_and_check
+from tests.helpers.plans import BASE, config_of, own_task, plan
 
 NORMS = ["encoder.layer.*.output.LayerNorm.*"]
 RATES = {"learning_rates": [1e-3]}
@@ -181,17 +184,38 @@ def test_controls_with_the_same_settings_are_the_same_runs(rule):
     keys = {}
     for by in (TOP["by"], OTHER["by"]):
         made = plan_masks({"by": by}, methods={"mine by random": [1e-3]}, seeds=[0, 1])
-        keys[by] = [run.with_entries(lambda mask: "same").spec.id for run in runs_of(made)]
+        keys[by] = [run.key for run in runs_of(made)]
         assert [mask.top.by for mask in made.masks.values()] == ["random"] * 2
     assert keys[TOP["by"]] == keys[OTHER["by"]]
 
 
 def test_a_method_with_another_rule_has_the_settings_of_the_method_or_its_own(rule):
     methods = {name: [1e-3] for name in ("mine", "mine by random", "mine by snip")}
-    by_method = {"mine": {"epochs": 3}, "mine by snip": {"epochs": 5}}
+    by_method = {"mine": {"epochs": 3, "train_rows": [8]}, "mine by snip": {"epochs": 5}}
     made = plan_masks({"by": TOP["by"]}, methods=methods, by_method=by_method)
-    found = {run.method: run.spec.recipe.epochs for run in runs_of(made)}
-    assert found == {"mine": 3, "mine by random": 3, "mine by snip": 5}
+    found = {(run.method, run.spec.recipe.epochs, run.spec.recipe.train_rows)
+             for run in runs_of(made)}  # fmt: skip
+    epochs = {"mine": 3, "mine by random": 3, "mine by snip": 5}
+    assert found == {(name, n, rows) for name, n in epochs.items() for rows in (8, None)}
+
+
+def test_a_control_that_is_named_for_all_models_is_not_added_for_one(rule):
+    data = {"selections": {"mine": {"top": TOP}}}
+    methods = {"mine": [1e-3], "mine by random": [5e-3]}
+    by_model = {"minilm": {"methods": {"mine": [2e-3]}}}
+    config = config_of(data, methods=methods, by_model=by_model, fractions=None)
+    [experiment] = config.with_random_controls().experiments.values()
+    assert experiment.methods_for("minilm") == {"mine": (2e-3,), "mine by random": (5e-3,)}
+
+
+def test_controls_are_added_to_a_plan_that_names_them(rule):
+    own = {"models": ["minilm"], "tasks": ["rte"], "methods": {"mine": [1e-3]}, "epochs": 2,
+           "batch_size": 8}  # fmt: skip
+    changed = {"selections": {"mine": {"top": TOP}}, "experiments": {"own": own}}
+    context = plan_and_check(check_config(BASE | changed))
+    assert [run.method for run in context.plan.experiments["own"]] == ["mine", "mine by random"]
+    lines = "\n".join(plan_lines(cost_table(context.estimates, ()), context.estimates))
+    assert "Controls, which train as many random entries: `mine by random`." in lines
 
 
 def test_an_experiment_of_a_paper_gets_no_control(rule):
@@ -225,6 +249,13 @@ def test_another_built_in_rule_of_a_selection_needs_no_selection(rule):
     }.items():
         with pytest.raises(SubtuneError, match=said):
             config_of(data, methods={name: [1e-3]}, fractions=None)
+
+
+def test_a_function_with_the_name_of_a_built_in_rule_cannot_rank_fractions(rule):
+    rule.write_text("def random(weight):\n    return weight\n")
+    masks = {"values": [0.1], "scopes": ["individual"], "by": "my_rules.py:random"}
+    with pytest.raises(SubtuneError, match="found a function 'random', which is the name of a bu"):
+        plan(fractions=masks, **RATES)
 
 
 @pytest.mark.parametrize(

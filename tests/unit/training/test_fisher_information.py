@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from torch.nn import functional
+from transformers.activations import ACT2FN
 
 from subtune.data.subsets import find_others
 from subtune.methods.rules import choose_entries
@@ -18,6 +19,7 @@ from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs.spec import FOLD_VERSION, Fold
 from subtune.tasks.examples import Examples
 from subtune.training import fisher_information as module
+from subtune.training import gradients
 from subtune.training.evaluation import autocast
 from subtune.training.fisher_information import fisher_information
 from subtune.training.gradients import (
@@ -206,6 +208,13 @@ def test_synflows_gradient_is_that_of_a_linear_network_of_absolute_values(
             continue
         expected = (expected.mT if model.is_transposed(name) else expected).numpy()
         np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5 * abs(expected).max())
+
+
+def test_activations_are_left_out_for_a_moment_only():
+    activation, x = ACT2FN["gelu_new"], torch.tensor(-1.0)
+    with gradients._WithoutActivations(torch.nn.Sequential(activation)):
+        assert activation(x) == torch.tanh(x) == x
+    assert activation(x) != x != torch.tanh(x)
 
 
 def mean_loss(model, tokens, task, names, temperature):
