@@ -347,7 +347,7 @@ class Experiment(Section):
         return Fold(of=self.folds, number=number, partition=partition, version=FOLD_VERSION)
 
     def _settings_of(self, method: str) -> dict[str, Any]:
-        """Return the settings of a method in `by_method`; ``gem by random`` has those of ``gem``."""
+        """Return a method's settings in `by_method`. ``gem by random`` has those of ``gem``."""
         given = [self.by_method.get(name) for name in (method.partition(RANKED_BY)[0], method)]
         pairs = (pair for settings in given if settings for pair in settings)
         return {name: value for name, value in pairs if value is not None}
