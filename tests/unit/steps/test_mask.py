@@ -49,8 +49,13 @@ def planned(settings, tiny_bert):
     return run_all
 
 
+def find_masks(context):
+    """Return the specs of masks by id, without the random controls."""
+    return {id: mask for id, mask in context.plan.masks.items() if mask.top.by != "random"}
+
+
 def read_mask(context):
-    [mask] = context.plan.masks
+    [mask] = find_masks(context)
     return load_file(context.layout.mask(mask))
 
 
@@ -62,7 +67,7 @@ def list_records(context):
 @pytest.mark.slow
 def test_the_entries_are_those_of_a_few_lines_of_plain_torch(planned, tiny_bert):
     context = planned()
-    [mask] = context.plan.masks.values()
+    [mask] = find_masks(context).values()
     [sample] = mask.samples
     theirs = AutoModelForSequenceClassification.from_pretrained(tiny_bert, num_labels=2).eval()
     own = load_spec_encoder(sample, context.layout.model(sample.model.id))
@@ -86,9 +91,11 @@ def test_the_entries_are_those_of_a_few_lines_of_plain_torch(planned, tiny_bert)
         np.testing.assert_array_equal(found[name], flat)
     store = Path(context.layout.records())
     specs = [records.read_spec(store, run) for run in records.list_run_ids(store)]
-    [masked] = [spec for spec in specs if isinstance(spec.selection, ChosenEntries)]
+    masked = [spec for spec in specs if isinstance(spec.selection, ChosenEntries)]
     classifier = sum(value.numel() for name, value in start.items())
-    assert records.read_outcome(store, masked.id)["trainable"] == 9 + classifier
+    # The random control trains as many entries.
+    trainable = [records.read_outcome(store, spec.id)["trainable"] for spec in masked]
+    assert trainable == [9 + classifier] * 2
 
 
 @pytest.mark.slow
@@ -109,7 +116,7 @@ def test_results_stay_readable_without_the_code(planned, tmp_path):
     Path("my_rules.py").unlink()
     for run in list_records(context):
         predict_table(context.layout, run, tmp_path / "validation.csv", tmp_path / f"{run}.csv")
-    [mask] = context.plan.masks
+    [mask] = find_masks(context)
     assert Path(context.layout.code_of_mask(mask)).read_text() == GEM
 
 
@@ -117,7 +124,8 @@ def test_results_stay_readable_without_the_code(planned, tmp_path):
 def test_a_file_that_changes_after_the_plan_is_not_used(planned):
     context = planned()
     Path("my_rules.py").write_text(GEM.replace("1e-8", "1"))
-    [job] = plan_jobs(context).jobs["mask"].values()
+    [mask] = find_masks(context)
+    job = plan_jobs(context).jobs["mask"][mask]
     with pytest.raises(SubtuneError, match=r"my_rules.py has changed since the plan; run the com"):
         run_job(job)
 
@@ -144,7 +152,8 @@ def test_compare_trains_runs_with_masks_and_answers_while_masks_are_missing(plan
             run_job(Job(*moved))
         state.read_scores()
     assert set() in answered
-    assert {row["method"] for row in state.progress.join_recorded_runs()} == {"gem", "layernorm"}
+    methods = {row["method"] for row in state.progress.join_recorded_runs()}
+    assert methods == {"gem", "gem by random", "layernorm"}
     [gradient] = [job for job in state.jobs_by_output.values() if job.step == "gradient"]
     assert state.methods_needing(gradient) == {("minilm", "gem")}
 
@@ -154,7 +163,7 @@ def test_after_cross_validation_the_entries_of_a_fold_are_trained_on_all_rows(pl
     task = {"files": {"train": "train.csv"}}
     context = planned(task=task, folds=2, seeds=[0, 1])
     first = next(run for run in context.plan.runs.values() if run.method == "gem")
-    entries = read_entry_hashes(Path(context.layout.mask(m)) for m in context.plan.masks)
+    entries = read_entry_hashes(Path(context.layout.mask(m)) for m in find_masks(context))
     assert len(entries) == 2
     run = first.with_entries(entries.__getitem__).spec.id
     predict_table(context.layout, run, tmp_path / "train.csv", tmp_path / "predicted.csv")
