@@ -117,14 +117,9 @@ def synflow_gradient(
         SubtuneError: transformers' model does not accept embeddings as inputs.
     """
     model = with_new_classifier(model, seed)
-    positive = {name: value.abs().cpu() for name, value in model.parameters.items()}
+    positive = {name: value.abs() for name, value in model.parameters.items()}
     network = make_transformers_model(replace(model, parameters=positive)).eval()
-    # Frozen tensors have no gradient, which would take memory.
-    wanted = {model.exported_name(name): name for name in names}
-    leaves = {name: value for name, value in network.named_parameters() if name in wanted}
-    network.requires_grad_(False)
-    for leaf in leaves.values():
-        leaf.requires_grad_(True)
+    leaves = [network.get_parameter(model.exported_name(name)) for name in names]
     with convert_model_errors(model), silence_transformers(), _WithoutActivations(network):
         ones = torch.ones(1, 1, network.get_input_embeddings().weight.shape[1])
         outputs = network(inputs_embeds=ones)
@@ -132,11 +127,11 @@ def synflow_gradient(
     logits = [values.sum() for name, values in outputs.items() if name.endswith("logits")]
     # Parameters that the input does not reach, such as word embeddings, have a gradient of 0.
     gradients = torch.autograd.grad(
-        torch.stack(logits).sum(), [*leaves.values()], allow_unused=True, materialize_grads=True
+        torch.stack(logits).sum(), leaves, allow_unused=True, materialize_grads=True
     )
     return {
-        wanted[name]: (g.mT if model.is_transposed(wanted[name]) else g).contiguous().numpy()
-        for name, g in zip(leaves, gradients, strict=True)
+        name: (gradient.mT if model.is_transposed(name) else gradient).contiguous().numpy()
+        for name, gradient in zip(names, gradients, strict=True)
     }
 
 
