@@ -3,6 +3,7 @@
 The classifier is always trained. A selection therefore names only parameters of the encoder.
 """
 
+import difflib
 import math
 import re
 from abc import abstractmethod
@@ -152,7 +153,7 @@ def match_names(patterns: Collection[str], shapes: Shapes) -> list[str]:
     names = [name for name in shapes if not is_classifier(name)]
     for pattern in patterns:
         if not any(map(_compile_pattern(pattern).fullmatch, names)):
-            hint = _suggest_vectors(pattern, {name: shapes[name] for name in names})
+            hint = _suggest_names(pattern, {name: shapes[name] for name in names})
             raise SubtuneError(
                 f"selection: pattern {pattern!r} matches no parameter of the model{hint}"
             )
@@ -164,13 +165,15 @@ def matches_any(name: str, patterns: Iterable[str]) -> bool:
     return any(_compile_pattern(pattern).fullmatch(name) for pattern in patterns)
 
 
-def _suggest_vectors(pattern: str, shapes: Shapes) -> str:
-    """Format the end of an error message: the model's vectors, unless only the layers are wrong."""
+def _suggest_names(pattern: str, shapes: Shapes) -> str:
+    """Format the end of a message: a similar name or all vectors, unless only layers are wrong."""
     in_any_layer = ".".join("*" if LAYER_RANGE.fullmatch(p) else p for p in pattern.split("."))
     if any(map(_compile_pattern(in_any_layer).fullmatch, shapes)):
         return ""
-    vectors = (LAYER_NUMBER.sub(".*.", name) for name in shapes if len(shapes[name]) == 1)
-    return f", whose vectors are {', '.join(dict.fromkeys(vectors))}"
+    dimensions = {LAYER_NUMBER.sub(".*.", name): len(shape) for name, shape in shapes.items()}
+    if near := difflib.get_close_matches(in_any_layer, dimensions, n=1, cutoff=0.8):
+        return f"; did you mean {near[0]!r}?"
+    return f", whose vectors are {', '.join(name for name in dimensions if dimensions[name] == 1)}"
 
 
 def format_patterns(patterns: Iterable[str] | None, names: Collection[str] | None = None) -> str:

@@ -266,6 +266,7 @@ def test_a_function_with_the_name_of_a_built_in_rule_cannot_rank_fractions(rule)
         ({"scope": "cv"}, "experiments.layernorm.methods.mine: found one task for 'cv', expected"),
         ({"count": 3}, "selections.mine.top.*expected exactly one of as_many_as, count, share"),
         ({"of": ["**.weigth"]}, r"'mine' of model .*pattern '\*\*.weigth' matches no parameter"),
+        ({"of": ["encoder.layer.*.output.dens.weight"]}, "did you mean .*output.dense.weight'?"),
     ],
 )
 def test_a_mistake_gets_one_line_before_anything_is_trained(rule, top, said):
