@@ -10,8 +10,10 @@ A claim expects a number ``x`` to be in a range. Two methods count as equal if t
 
 A claim holds by the criterion of its paper: the mean of ``x`` over cells, or the number of cells
 with ``x`` in the range. This criterion ignores chance. Therefore the mean over units is given with
-Student's 95 % interval. The units are seeds if there are at least `FEWEST_UNITS`, otherwise tasks,
-or pairs of a model and a task.
+a 95 % interval. The units are seeds if there are at least `FEWEST_UNITS`, otherwise tasks, or pairs
+of a model and a task. If a claim compares scores over seeds, the interval also accounts for the
+variance between examples, as that of an answer does (`subtune.analysis.intervals`). Otherwise, it
+is Student's interval.
 """
 
 import math
@@ -24,7 +26,8 @@ import pandas as pd
 from pydantic import ConfigDict
 
 from subtune.analysis import intervals
-from subtune.analysis.intervals import Interval
+from subtune.analysis.intervals import Interval, Study
+from subtune.analysis.run_scores import PART_COLUMNS
 from subtune.analysis.statistics import SIGNIFICANCE, minus
 
 Expectation = Literal["more", "same", "no less", "not significant"]
@@ -178,6 +181,7 @@ def evaluate_claims(
 
     Args:
         reproduced: the reproduced tables, by name. A claim that reads a missing table has no cells.
+            Without the table ``row_scores``, intervals do not account for examples.
         printed_tasks: the paper's tables with scores on each task, by the same names.
         printed_averages: the paper's tables with averages over tasks, by the same names.
         tasks_apart: tasks that the paper treats separately. Such a task is included only in claims
@@ -191,7 +195,8 @@ def evaluate_claims(
         * ``paper``, ``paper_cells``, ``paper_judged``: the `Judgement` from the printed numbers
         * ``ours``, ``cells``, ``judged``: the `Judgement` from the reproduced numbers
         * ``mean``, ``low``, ``high``: the mean over units and its interval
-        * ``unit``, ``units``: the name of the unit, and the number of units
+        * ``unit``, ``units``: the name of the unit, and the number of units; ``seed × example``
+          counts the seeds
         * ``one_answer``: the number of cells that depend on a run with the same prediction for
           every example
         * ``is_certain``: whether the interval leaves no doubt (`is_certain`)
@@ -205,7 +210,8 @@ def evaluate_claims(
             # A printed average is preferred to the mean of the printed scores.
             averages = _select_data(claim, printed_averages, tasks_apart)
             printed = evaluate_criterion(claim, averages) or printed
-        rows.append(_build_claim_row(claim, data, printed or Judgement(math.nan, 0, NOT_PRINTED)))
+        printed = printed or Judgement(math.nan, 0, NOT_PRINTED)
+        rows.append(_build_claim_row(claim, data, printed, reproduced.get("row_scores")))
     return pd.DataFrame(rows)
 
 
@@ -225,13 +231,21 @@ def _select_data(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> 
 
 
 def _build_claim_row(
-    claim: Claim, data: Sequence[pd.DataFrame], printed: Judgement
+    claim: Claim,
+    data: Sequence[pd.DataFrame],
+    printed: Judgement,
+    row_scores: pd.DataFrame | None,
 ) -> dict[str, Any]:
     judgement = evaluate_criterion(claim, data) or Judgement(math.nan, 0, UNDECIDED)
     # The mean of several ranks or p-values says nothing about a claim.
     has_mean = claim.measure not in ("rank", "p")
-    unit, units = average_by_unit(_compute_cells(claim, data if has_mean else ()))
+    cells = _compute_cells(claim, data if has_mean else ())
+    unit, units = average_by_unit(cells)
     interval = claim_interval(units.tolist())
+    if unit == "seed" and row_scores is not None:
+        cells = cells[cells.index.isin(units.index, level="seed")]
+        if studies := _estimate_studies(claim, data, cells, row_scores):
+            unit, interval = "seed × example", intervals.mean_interval(studies)
     if claim.measure == "rank correlation":
         interval = Interval(*np.clip(interval, -1, 1).tolist())
     certain = is_certain(claim.expects, interval, claim.equivalence_margin())
@@ -253,6 +267,40 @@ def _build_claim_row(
         # The mean of all cells does not test a claim about a number of cells.
         "is_certain": certain and claim.criterion() == "mean",
     }
+
+
+def _estimate_studies(
+    claim: Claim, data: Sequence[pd.DataFrame], cells: pd.Series, row_scores: pd.DataFrame
+) -> list[Study]:
+    """Estimate the variance of a difference of scores over seeds and examples, for each task.
+
+    The claim's statistic is computed again without each part of the examples. ``cells`` are its
+    values, and ``row_scores`` are the pseudo-values of runs.
+
+    Returns:
+        One study per task (and model), or [] if the examples of a score are unknown.
+    """
+    if claim.measure != "score" or "chosen" not in claim.reads:
+        return []
+    chosen = data[claim.reads.index("chosen")]
+    # The pseudo-values are those of the score by which methods are compared.
+    runs = chosen["run"].where(chosen["judges"] & chosen["fold"].isna())
+    pseudo_values = row_scores.set_index("run").reindex(runs)[PART_COLUMNS].to_numpy(float)
+    parts = np.isfinite(pseudo_values).sum(1, keepdims=True)
+    without = (parts * chosen[["value"]].to_numpy() - pseudo_values) / (parts - 1)
+    left_out = pd.DataFrame(index=cells.index)
+    for part, scores in zip(PART_COLUMNS, without.T, strict=True):
+        tables = [t.assign(value=scores) if t is chosen else t for t in data]
+        left_out[part] = _compute_cells(claim, tables)
+    number = left_out.notna().sum(axis=1)
+    values = left_out.mul(1 - number, axis=0).add(number * cells, axis=0)
+    studies = []
+    for _, of_task in values.groupby(level=[name for name in values.index.names if name != "seed"]):
+        known = of_task.dropna(axis="columns").to_numpy()
+        if known.shape[1] < 2:
+            return []
+        studies.append(intervals.estimate_study(cells[of_task.index].tolist(), known, rows=0))
+    return studies
 
 
 def _count_one_answer(claim: Claim, data: Sequence[pd.DataFrame]) -> int:

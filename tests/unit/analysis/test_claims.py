@@ -1,5 +1,6 @@
 """Claims, tested on the papers' own numbers and on made-up ones."""
 
+import itertools
 import math
 from dataclasses import replace
 from functools import cache
@@ -18,6 +19,13 @@ from subtune.analysis.claims import (
     UNDECIDED,
     Interval,
 )
+from subtune.analysis.intervals import (
+    JACKKNIFE_PARTS,
+    compute_pseudo_values,
+    estimate_study,
+    mean_interval,
+)
+from subtune.analysis.run_scores import PART_COLUMNS, ROW_COLUMNS
 from subtune.exhibits.finding_tables import claims_table
 from subtune.papers.layernorm import bias_minus_weight, rank_of_layers
 from tests.helpers.examples import scored
@@ -395,3 +403,58 @@ def test_units_are_seeds_where_there_are_three_and_otherwise_tasks(cells, unit, 
     table = pd.DataFrame(cells, columns=["model", "column", "seed", "value"])
     found = claims.average_by_unit(table.set_index(["model", "column", "seed"])["value"])
     assert found[0] == unit and found[1].tolist() == pytest.approx(means)
+
+
+ROWS = 100
+BETTER = claims.Claim("LayerNorm is better", "1", "", "more", of=("layernorm", "full"))
+
+
+@pytest.fixture
+def tables() -> dict[str, pd.DataFrame]:
+    """The accuracy of two methods with three seeds on 100 examples of each of two tasks."""
+    rng, chosen, row_scores = np.random.default_rng(0), [], []
+    part_of_row = np.arange(ROWS) % JACKKNIFE_PARTS
+    right_answers = {"layernorm": (72, 72, 72), "full": (70, 69, 68)}
+    for method, counts in right_answers.items():
+        for task, (seed, count) in itertools.product("ab", enumerate(counts)):
+            right = rng.permutation(ROWS) < count
+            run = f"{task}-{method}-{seed}"
+            chosen.append(scored((task, method, 1.0, None, 1e-3, seed, right.mean())))
+            chosen[-1]["run"] = run
+            values = compute_pseudo_values(
+                lambda mask, right=right: right[mask].mean(), part_of_row, JACKKNIFE_PARTS
+            )
+            row_scores.append([run, ROWS, "hash", *values])
+    return {
+        "chosen": pd.concat(chosen, ignore_index=True).assign(judges=True),
+        "row_scores": pd.DataFrame(row_scores, columns=[*ROW_COLUMNS]),
+    }
+
+
+def judge(tables):
+    printed = {"printed": pd.DataFrame()}
+    return claims.evaluate_claims([BETTER], tables, printed, printed)
+
+
+def test_the_interval_of_a_difference_of_scores_is_that_of_an_answer(tables):
+    [row] = judge(tables).to_dict("records")
+    values = tables["row_scores"].set_index("run")[PART_COLUMNS]
+    studies = []
+    for task in "ab":
+        runs = [[f"{task}-{method}-{seed}" for seed in range(3)] for method in BETTER.of]
+        of_layernorm, of_full = (values.loc[names].to_numpy() for names in runs)
+        studies.append(estimate_study([0.02, 0.03, 0.04], of_layernorm - of_full, ROWS))
+    found = row["mean"], row["low"], row["high"]
+    assert found == pytest.approx(tuple(mean_interval(studies)), abs=1e-12)
+
+
+def test_equal_differences_of_three_seeds_on_few_examples_are_not_certain(tables):
+    by_seeds, by_both = judge({"chosen": tables["chosen"]}), judge(tables)
+    assert [*by_seeds["is_certain"], *by_both["is_certain"]] == [True, False]
+    over = [claims_table(table).table["over"][0] for table in (by_seeds, by_both)]
+    assert over == ["3 seeds", "3 seeds × examples"]
+
+
+def test_without_the_examples_of_a_run_the_interval_is_over_seeds(tables):
+    tables["row_scores"] = tables["row_scores"].iloc[1:]
+    assert judge(tables)["unit"].tolist() == ["seed"]
