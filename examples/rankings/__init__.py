@@ -10,16 +10,18 @@ from subtune.papers.paper import Paper, read_claims
 
 
 def compare_with_random_entries(results: ExperimentResults) -> pd.DataFrame:
-    """Tabulate each method's difference in score from random entries, averaged over tasks."""
+    """Tabulate each method's difference in score from random entries, by task and on average."""
     runs = select_scored_runs(results["chosen"], results["row_scores"])
     is_random = runs["method"].str.startswith("random-")
     pairs = runs[~is_random].merge(runs[is_random], on=["task", "seed"], suffixes=("", "_random"))
+    tasks = [*pairs.groupby("task"), *([("all", pairs)] if pairs["task"].nunique() > 1 else [])]
     found = [
-        (method, *mean_interval([_compare_runs(rows) for _, rows in of_method.groupby("task")]))
-        for method, of_method in pairs.groupby("method")
+        (task, method, *mean_interval([_compare_runs(rows) for _, rows in runs.groupby("task")]))
+        for task, of_task in tasks
+        for method, runs in of_task.groupby("method")
     ]
-    table = pd.DataFrame(found, columns=["method", "minus random", "low", "high"])
-    return table.sort_values("minus random", ascending=False).round(4)
+    table = pd.DataFrame(found, columns=["task", "method", "minus random", "low", "high"])
+    return table.sort_values(["task", "minus random"], ascending=[True, False]).round(4)
 
 
 def _compare_runs(pairs: pd.DataFrame) -> Study:
