@@ -205,7 +205,9 @@ def _leave_undecided(
 def _chance_of_reference(compared: MethodComparison) -> float:
     """Compute a lower bound of the probability that no smaller method is within the margin."""
     key = compared.methods[compared.reference].sort_key
-    return 1 - sum(c.chance for c in compared.methods.values() if c.sort_key < key)
+    smaller = (c for c in compared.methods.values() if c.sort_key < key)
+    # Two methods that train the same entries have the same runs, and count once.
+    return 1 - sum({candidate.runs: candidate.chance for candidate in smaller}.values())
 
 
 def format_share(value: float) -> str:

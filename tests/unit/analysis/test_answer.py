@@ -242,6 +242,14 @@ def test_full_is_worth_it_only_if_every_smaller_method_is_surely_worse(
     assert row["next"].startswith(step)
 
 
+def test_two_methods_with_the_same_runs_count_once():
+    """As random controls of two rankings, which train the same random entries."""
+    table = of_chances(layernorm=0.03, bitfit=0.03)
+    is_bitfit = table["method"] == "bitfit"
+    table.loc[is_bitfit, "run"] = table.loc[table["method"] == "layernorm", "run"].to_list()
+    assert answer_of(table)["decision"] == "everything"
+
+
 def test_a_smaller_method_that_may_be_enough_is_named_with_its_size():
     row = answer_of(of_chances(layernorm=0.6, bitfit=0.93))
     assert row["answer"] == "BitFit is probably enough: 0.900 against 0.900 (93 %)."
