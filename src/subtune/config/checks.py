@@ -19,6 +19,7 @@ from subtune.core.errors import (
     SubtuneError,
     describe_pydantic_error,
     format_allowed,
+    join_names,
     key_path,
     shorten,
 )
@@ -163,24 +164,32 @@ def _check_tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[s
 
 
 def _check_methods(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    methods = {"by_method": [*experiment.by_method], "methods": [*experiment.methods]}
+    methods: dict[str, Mapping[str, Any]] = {
+        "by_method": dict.fromkeys(experiment.by_method),
+        "methods": experiment.methods,
+    }
     for model, settings in experiment.by_model.items():
-        methods[f"by_model.{model}.methods"] = [*settings.methods]
-    without_training = set()
-    for key, names in methods.items():
-        for method in names:
+        methods[f"by_model.{model}.methods"] = settings.methods
+    # The methods whose learning rates are not checked below.
+    others = set()
+    for key, rates_by_method in methods.items():
+        for method, rates in rates_by_method.items():
             try:
                 selection = config.selection(method)
                 if isinstance(selection, Baseline):
-                    without_training.add(method)
+                    others.add(method)
+                    if rates:
+                        expected = "expected none, because it is a baseline; remove them"
+                        yield f"{path}.{key}.{method}: found learning rates, {expected}"
                 if isinstance(selection, RankedEntries):
                     scopes = [selection.top.scope]
                     yield from _check_scopes(f"{path}.{key}.{method}", experiment, scopes)
             except SubtuneError as error:
+                others.add(method)
                 yield f"{path}.{key}: {error}"
     for model in experiment.models:
         for method in experiment.methods_for(model):
-            if method not in without_training:
+            if method not in others:
                 yield from _check_rates(path, experiment, method, model)
 
 
@@ -276,7 +285,11 @@ def _describe_errors(error: ValidationError) -> Iterator[str]:
         # also begin with "[", but such a key is always the last part.
         *above, last = place or ("[",)
         path = [step for step in above if not str(step).startswith("[")]
-        if problem["type"] == "extra_forbidden":
+        if problem["type"] == "invalid_key":
+            # In YAML 1.1, some words are truth values.
+            found = f"found the key {problem['input']!r}, as YAML reads `on`, `yes`, `off` and `no`"
+            yield f"{key_path(path)}: {found}; expected one of {join_names(_valid_keys(path))}"
+        elif problem["type"] == "extra_forbidden":
             key, valid = key_path([*path, last]), _valid_keys(path)
             if last in valid:
                 others = f"the other keys of {key_path(path)}"

@@ -42,6 +42,8 @@ TEXTS_TRIED = (
     "not bad",
     "so good",
 )
+# The size of the table to which estimators are fitted.
+ROWS_TRIED, FEATURES_TRIED = 200, 64
 # Calls the function of this module with a name in another process, where hashes of strings differ.
 COMMAND = "from subtune.config import code_checks as c; import sys; print(c.{}(*sys.argv[1:]))"
 
@@ -214,6 +216,8 @@ def _try_estimator(place: str) -> Iterator[Check]:
     has = [n for n in ("predict_proba", "decision_function") if hasattr(estimator, n)]
     without = "skipped: the predicted class has probability 1"
     yield Check("probabilities", f"passed: from {has[0]}" if has else without)
+    if has[:1] == ["predict_proba"]:
+        yield run_check("probabilities agree with classes", partial(_compare, place, fits[0]))
 
 
 def _make(place: str) -> Any:
@@ -227,22 +231,45 @@ def _make(place: str) -> Any:
     return make_estimator(selection, has_numbers=True, seed=0)
 
 
+def _compare(place: str, reads: str) -> None:
+    fitted, features = _fit(place, reads)
+    likeliest = fitted.classes_[np.argmax(fitted.predict_proba(features), axis=1)]
+    share = np.mean(likeliest != np.ravel(fitted.predict(features)))
+    if share > 0.5:
+        raise SubtuneError(f"in {share:.0%} of the rows, the predicted class is not the likeliest")
+
+
 def _fit_and_predict(place: str, reads: str) -> np.ndarray:
+    from sklearn.base import is_classifier
+
+    from subtune.training.estimators import compute_class_logits
+
+    try:
+        fitted, features = _fit(place, reads)
+        predicted = np.asarray(fitted.predict(features), float)
+        if is_classifier(fitted):
+            predicted = compute_class_logits(fitted, features, outputs=2)
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        raise SubtuneError(describe_user_error(error, None)) from error
+    if not np.isfinite(predicted).all():
+        raise SubtuneError("a prediction is not a finite number")
+    return predicted
+
+
+def _fit(place: str, reads: str) -> tuple[Any, Any]:
+    """Fit an estimator to a random table with two classes; return it, and its features."""
     from scipy import sparse
 
     rng, estimator = np.random.default_rng(0), _make(place)
-    labels = np.arange(60) % 2
+    labels = np.arange(ROWS_TRIED) % 2
     features: Any
     if reads == "texts":
-        features = [TEXTS_TRIED[number] for number in rng.integers(len(TEXTS_TRIED), size=60)]
+        features = [TEXTS_TRIED[n] for n in rng.integers(len(TEXTS_TRIED), size=ROWS_TRIED)]
     else:
-        features = rng.normal(size=(60, 8)) + labels[:, None]
+        features = rng.normal(size=(ROWS_TRIED, FEATURES_TRIED)) + labels[:, None]
         # TF-IDF is sparse, and has no negative numbers.
         features = sparse.csr_array(np.abs(features)) if reads == "tf-idf" else features
-    try:
-        return np.asarray(estimator.fit(features, labels).predict(features), float)
-    except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise SubtuneError(describe_user_error(error, None)) from error
+    return estimator.fit(features, labels), features
 
 
 def _try_metric(name: str) -> Iterator[Check]:
@@ -260,7 +287,7 @@ def _try_metric(name: str) -> Iterator[Check]:
             continue
         found.append(kind)
         wrong = f"failed: perfect predictions score {best:.3g}, random ones {chance:.3g}"
-        yield Check(kind, "passed" if best >= chance else wrong)
+        yield Check(kind, "passed" if best > chance else wrong)
         order = rng.permutation(80)
         again = compute_score(name, logits[order], labels[order])
         is_same = bool(np.isclose(again, chance, rtol=1e-9, atol=1e-12))

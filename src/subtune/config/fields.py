@@ -1,5 +1,6 @@
 """The types of the settings' values."""
 
+import difflib
 from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal
@@ -77,8 +78,12 @@ def _require_metric(name: str) -> str:
         from sklearn.metrics import get_scorer_names
 
         if name not in get_scorer_names():
-            known = format_allowed(name, TITLES)
-            raise ValueError(f"{known}; or a scorer of scikit-learn, such as roc_auc")
+            near = difflib.get_close_matches(name, [*TITLES, *get_scorer_names()], n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise ValueError(
+                f"found {name!r}, expected one of {', '.join(TITLES)}, or a scorer of "
+                f"scikit-learn, such as roc_auc{hint}"
+            )
     return name
 
 

@@ -153,6 +153,8 @@ def make_estimator(selection: Estimator, has_numbers: bool, seed: int | None) ->
         make = import_own_function(place).function
     else:
         module, _, name = place.rpartition(".")
+        if Path(f"{module}.py").is_file():
+            raise SubtuneError(f"found {place!r}, expected {module}.py:{name}")
         if not module or name == "py":
             raise SubtuneError(
                 f"found {place!r}, expected a class such as sklearn.naive_bayes.ComplementNB, or a "
@@ -206,7 +208,10 @@ def describe_baselines(given: Mapping[str, Any]) -> dict[str, Any]:
                 selection = Estimator.model_validate({**settings})
             except ValidationError as error:
                 first = error.errors()[0]
-                with locate_errors(str(first["loc"][0])):
+                key = str(first["loc"][0])
+                if first["type"] == "extra_forbidden":
+                    raise SubtuneError(format_allowed(key, Estimator.model_fields)) from None
+                with locate_errors(key):
                     raise SubtuneError(describe_pydantic_error(first)) from None
         places = (
             str(Path(place).resolve()) if ".py:" in place else place
@@ -268,10 +273,13 @@ def set_missing(estimator: Any, name: str, value: Any) -> bool:
 
 
 @contextmanager
-def locate_user_errors(place: str) -> Iterator[None]:
-    """Convert any exception of the code at ``place`` to a `SubtuneError` that begins with it."""
+def locate_user_errors(place: str, described: str = "") -> Iterator[None]:
+    """Convert any exception of the code at ``place`` to a `SubtuneError` that begins with it.
+
+    ``described`` follows the place.
+    """
     own = Path(place.rpartition(":")[0]) if OWN_FUNCTION.fullmatch(place) else None
     try:
         yield
     except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise SubtuneError(f"{place}: {describe_user_error(error, own)}") from error
+        raise SubtuneError(f"{place}{described}: {describe_user_error(error, own)}") from error

@@ -236,5 +236,8 @@ class WholeTensors(AbstractSelection):
 def require_whole(selection: AbstractSelection) -> WholeTensors:
     """Return a selection of whole tensors; raise a `SubtuneError` for another kind."""
     if not isinstance(selection, WholeTensors):
-        raise SubtuneError(f"found {selection.describe()}, expected whole parameters")
+        raise SubtuneError(
+            f"found a method that trains {selection.describe()}, expected one that trains whole "
+            "parameters"
+        )
     return selection

@@ -66,7 +66,8 @@ def find_scorer(name: str, code: str | None = None) -> Any:
             raise SubtuneError(format_allowed(name, get_scorer_names()))
         return get_scorer(name)
     scorer = import_own_function(name).function
-    if len(inspect.signature(scorer).parameters) < 3:
+    arguments = inspect.signature(scorer).parameters.values()
+    if len([each for each in arguments if each.kind is not inspect.Parameter.KEYWORD_ONLY]) < 3:
         function = name.rpartition(":")[2]
         raise SubtuneError(
             f"{name}: found a function without a direction, expected a scorer, such as "
@@ -104,7 +105,19 @@ def compute_score(
 
 
 def check_scorer(name: str, outputs: int) -> None:
-    """Raise a `SubtuneError` if a scorer does not exist, or fails on a few examples."""
-    labels = np.repeat(np.arange(max(outputs, 2)), 4)
-    logits = np.random.default_rng(0).normal(size=(len(labels), outputs))
-    compute_score(name, logits, labels, hash_own_code([name]))
+    """Try a scorer on a few examples.
+
+    Raises:
+        SubtuneError: the scorer does not exist or fails, or perfect predictions do not score higher
+            than random ones.
+    """
+    code, labels = hash_own_code([name]), np.repeat(np.arange(max(outputs, 2)), 4)
+    random = np.random.default_rng(0).normal(size=(len(labels), outputs))
+    perfect = 9 * np.eye(outputs)[labels] if outputs > 1 else labels[:, None]
+    chance, best = (compute_score(name, logits, labels, code) for logits in (random, perfect))
+    if best <= chance:
+        classes = "; it is given the numbers of classes, not their names" if outputs > 1 else ""
+        raise SubtuneError(
+            f"{name}: perfect predictions score {best:.3g}, random ones {chance:.3g}, expected "
+            f"larger scores for better predictions{classes}"
+        )

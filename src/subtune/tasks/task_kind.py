@@ -125,9 +125,14 @@ class TaskSpec(HashableModel):
         words = "label words" if kind.has_label_words else "none"
         each = f"one column or one for each of {self.outputs} labels"
         number = "1 or 2 columns" if 2 in kind.text_columns else "1 column"
-        scorers = {name for name in self.metrics if kind.has_scorers and metrics.is_scorer(name)}
-        has_metrics = bool(self.metrics) and {*self.metrics} <= {*kind.metrics} | scorers
         known = f"metrics for {kind.name!r} tasks: {', '.join(kind.metrics)}"
+        if kind.has_scorers:
+            known += "; or scorers of scikit-learn"
+        others = [
+            name
+            for name in self.metrics
+            if name not in kind.metrics and not (kind.has_scorers and metrics.is_scorer(name))
+        ]
         rules = [
             ("labels", kind.has_label_words == (self.labels is not None), words),
             ("label", has_one or kind.has_label_columns, "one column"),
@@ -135,11 +140,11 @@ class TaskSpec(HashableModel):
             ("text", kind.text in ((), self.text), f"{', '.join(kind.text)}, or no `text`"),
             ("label", not kind.text or self.label == kind.label, f"{kind.label!r}, or no `label`"),
             ("text", len(self.text) in kind.text_columns, number),
-            ("metrics", has_metrics, known),
+            ("metrics", bool(self.metrics) and not others, known),
         ]
         for key, is_valid, expected in rules:
             if not is_valid:
-                found = getattr(self, key)
+                found = others if key == "metrics" else getattr(self, key)
                 listed = repr(found) if isinstance(found, str) else ", ".join(found or ()) or "none"
                 raise ValueError(f"{key}: found {listed}, expected {expected}")
         if kind.has_label_words and "f1" in self.metrics and self.outputs > 2:

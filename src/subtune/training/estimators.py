@@ -66,10 +66,10 @@ class FittedEstimator:
             if self.task.of_kind.has_numbers:
                 logits = np.asarray(self.estimators[0].predict(features), float).reshape(-1, 1)
             elif self.task.of_kind.has_label_columns:
-                pairs = [_class_logits(each, features, 2) for each in self.estimators]
+                pairs = [compute_class_logits(each, features, 2) for each in self.estimators]
                 logits = np.stack([pair[:, 1] - pair[:, 0] for pair in pairs], axis=1)
             else:
-                logits = _class_logits(self.estimators[0], features, self.task.outputs)
+                logits = compute_class_logits(self.estimators[0], features, self.task.outputs)
         if not np.isfinite(logits).all():
             raise SubtuneError(f"{self.place}: a prediction is not a finite number")
         return logits.astype(np.float32)
@@ -129,9 +129,10 @@ def fit_estimator(
     labels = train.labels[index]
     columns = [*labels.T] if task.of_kind.has_label_columns else [labels]
     made = [make_estimator(selection, has_numbers, seed) for _ in columns]
-    pairs = f" (fitted to a table with the columns {join_names(task.text)})"
-    read = pairs if selection.reads == "texts" and len(task.text) > 1 else ""
-    with locate_user_errors(f"{place}{read}"), warnings.catch_warnings(action="ignore"):
+    read: str = selection.reads
+    if read == "texts" and len(task.text) > 1:
+        read = f"a table with the columns {join_names(task.text)}"
+    with locate_user_errors(place, f" on {read}"), warnings.catch_warnings(action="ignore"):
         estimators = [
             _fit(each, features, column, recipe) for each, column in zip(made, columns, strict=True)
         ]
@@ -150,8 +151,13 @@ def _fit(estimator: Any, features: Any, labels: np.ndarray, recipe: FitRecipe) -
     return estimator.fit(features, labels)
 
 
-def _class_logits(estimator: Any, features: Any, outputs: int) -> np.ndarray:
-    """Compute the logits of classes ``[n, outputs]``; `ABSENT` for classes that were not fitted."""
+def compute_class_logits(estimator: Any, features: Any, outputs: int) -> np.ndarray:
+    """Compute the logits of classes ``[n, outputs]``; `ABSENT` for classes that were not fitted.
+
+    A `SubtuneError` is raised if the classes or their probabilities cannot be used.
+    """
+    if not hasattr(estimator, "classes_"):
+        raise SubtuneError("after `fit`, it has no attribute `classes_`")
     classes = np.asarray(estimator.classes_, int)
     found = np.asarray(estimator.predict(features))
     predicted = found.reshape(-1, 1) == classes
@@ -164,7 +170,15 @@ def _class_logits(estimator: Any, features: Any, outputs: int) -> np.ndarray:
         )
     values = np.where(predicted, 0.0, ABSENT)
     if hasattr(estimator, "predict_proba"):
-        values = np.log(np.maximum(estimator.predict_proba(features), SMALLEST_PROBABILITY))
+        probabilities = np.asarray(estimator.predict_proba(features), float)
+        if probabilities.shape != predicted.shape:
+            raise SubtuneError(
+                f"`predict_proba` returned an array of shape {probabilities.shape}, expected "
+                f"{predicted.shape}: a probability for each row and class"
+            )
+        if (np.abs(probabilities.sum(axis=1) - 1) > 0.01).any():
+            raise SubtuneError("`predict_proba` returned a row whose sum is not 1")
+        values = np.log(np.maximum(probabilities, SMALLEST_PROBABILITY))
     elif hasattr(estimator, "decision_function"):
         decisions = np.asarray(estimator.decision_function(features))
         if decisions.ndim == 1:

@@ -11,6 +11,10 @@ CODE = """
 import random
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.decomposition import PCA
+from sklearn.dummy import DummyRegressor
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 from sklearn.metrics import accuracy_score, make_scorer
 
 def ratio(weight, gradient):
@@ -50,6 +54,27 @@ class Random(ClassifierMixin, BaseEstimator):
 
 def lucky():
     return Random()
+
+class Reversed(GaussianNB):
+    def predict_proba(self, features):
+        return super().predict_proba(features)[:, ::-1]
+
+class WithOneMore(GaussianNB):
+    def predict_proba(self, features):
+        return np.pad(super().predict_proba(features), [(0, 0), (0, 1)])
+
+class Doubled(GaussianNB):
+    def predict_proba(self, features):
+        return 2 * super().predict_proba(features)
+
+class Unbounded(DummyRegressor):
+    def predict(self, features):
+        return super().predict(features) + np.inf
+
+def reduced():
+    return make_pipeline(PCA(30), GaussianNB())
+
+names = make_scorer(lambda labels, predicted: float((predicted == "good").mean()))
 """
 
 
@@ -81,7 +106,9 @@ FAULTS = {
     "ordered": ("any order of the tensors", "the scores depend on the order of the tensors"),
     "first": ("any order of examples, numbers", " becomes "),
     "upside_down": ("two classes", "perfect predictions score -1, random ones -0."),
+    "names": ("two classes", "perfect predictions score 0, random ones 0"),
     "lucky": ("the same numbers twice", "they differ"),
+    "Reversed": ("probabilities agree with classes", "in 100% of the rows, the predicted class"),
 }
 
 
@@ -110,6 +137,24 @@ def test_a_rule_may_be_for_matrices_only_and_print(own):
     assert found.pop("vectors").startswith("not possible: ")
     assert found["zeros, as in untrained biases"] == "skipped"
     assert not [result for result in found.values() if result.startswith("failed")]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("WithOneMore", "`predict_proba` returned an array of shape (200, 3), expected (200, 2)"),
+        ("Doubled", "`predict_proba` returned a row whose sum is not 1"),
+        ("Unbounded", "a prediction is not a finite number"),
+    ],
+)
+def test_predictions_that_a_run_refuses_are_refused(name, reason, own):
+    found = dict(check_code(f"{own}:{name}"))
+    assert reason in found["reads: embeddings"]
+    assert found["fit and predict"] == "failed: with none of the inputs"
+
+
+def test_estimators_may_need_a_table_of_usual_size(own):
+    assert dict(check_code(f"{own}:reduced"))["reads: embeddings"] == "passed"
 
 
 def test_an_estimator_says_what_it_can_read():

@@ -166,12 +166,14 @@ MISTAKES = {
         ("E.tasks", ["rte"], "!experiments.layernorm.fractions.scopes", "found one task for 'cv'"),
         ("E.methods", {"layernorm": [1e-3], "random,b_q": [1e-3]}, "",
          "combine only methods that train whole parameters"),
-        ("E.fractions.of", "random", "", ", expected whole parameters"),
+        ("E.fractions.of", "random", "", ", expected one that trains whole parameters"),
         ("selections.mine", {"peft": {"type": "LORA", "r": math.nan}}, ".peft",
          "expected only strings, finite numbers, true, false, null and lists"),
         ("source", "tsv", "!glue_dir", "missing"),
     ],
     "no learning rates": [
+        ("E.methods", {"layernorm": [1e-3], "embeddings": [1e-3]}, ".embeddings",
+         "expected none, because it is a baseline; remove them"),
         ("E.by_model", {"minilm": {"methods": {"full": None}}}, "!experiments.layernorm",
          "no learning rates for task 'cola'; list them under methods.full, "
          "by_task.cola.learning_rates or learning_rates"),

@@ -50,6 +50,7 @@ def cost(labels, predictions):
 
 kappa = make_scorer(cohen_kappa_score, weights="quadratic")
 cheap = make_scorer(cost, greater_is_better=False)
+error = make_scorer(cost)
 broken = make_scorer(lambda labels, predictions: 1 / 0)
 nothing = make_scorer(lambda labels, predictions: float("nan"))
 """
@@ -124,8 +125,12 @@ PROBLEMS = {
     "my_metrics.py:broken": "my_metrics.py:broken: ZeroDivisionError: division by zero",
     "my_metrics.py:nothing": "my_metrics.py:nothing: found nan for 8 examples, expected a number",
     "metrics.py:cost": "cannot import metrics.py: no such file",
-    "roc_acu": "found 'roc_acu', expected one of ",
-    "rocauc": "or a scorer of scikit-learn, such as roc_auc",
+    "my_metrics.py:error": "perfect predictions score 0, random ones 1.38",
+    "sklearn.metrics:accuracy_score": "found a function without a direction, expected a scorer",
+    "roc_acu": "or a scorer of scikit-learn, such as roc_auc (did you mean 'roc_auc'?)",
+    "balanced_acuracy": "did you mean 'balanced_accuracy'?",
+    "log_loss": "did you mean 'neg_log_loss'?",
+    "rmse": "or a scorer of scikit-learn, such as roc_auc",
 }
 
 

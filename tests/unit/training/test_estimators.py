@@ -207,7 +207,7 @@ def test_large_decisions_keep_their_order():
         def predict(self, features):
             return np.array([1])
 
-    found = estimators._class_logits(Linear(), [0], 4)
+    found = estimators.compute_class_logits(Linear(), [0], 4)
     assert found.tolist() == [[-100, 0, -100, -100]]
 
 
@@ -265,7 +265,7 @@ PROBLEMS = {
     "{models}:Fails": "a prediction is not a finite number",
     "{models}:Numbers": "`predict` returned 60 values for 60 rows, such as 0.7, 0.7, 0.7; expected",
     "{models}:Short": "`predict` returned 2 values for 60 rows",
-    "sklearn.neighbors.KNeighborsClassifier": "KNeighborsClassifier: ValueError: ",
+    "sklearn.neighbors.KNeighborsClassifier": "KNeighborsClassifier on texts: ValueError: ",
 }
 
 
@@ -280,9 +280,7 @@ def test_an_estimator_that_cannot_be_used_says_why(place, message, models, tiny_
 
 def test_texts_of_pairs_are_named_if_an_estimator_expects_single_texts(models, tiny_bert):
     selection = Estimator(estimator=f"{models}:words", reads="texts")
-    with pytest.raises(
-        SubtuneError, match="fitted to a table with the columns sentence1, sentence2"
-    ):
+    with pytest.raises(SubtuneError, match="on a table with the columns sentence1, sentence2"):
         fit(selection, examples.TASKS["rte"], tiny_bert)
 
 
