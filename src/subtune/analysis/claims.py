@@ -244,7 +244,7 @@ def _build_claim_row(
     interval = claim_interval(units.tolist())
     if unit == "seed" and row_scores is not None:
         cells = cells[cells.index.isin(units.index, level="seed")]
-        if studies := _estimate_studies(claim, data, cells, row_scores):
+        if studies := _build_studies(claim, data, cells, row_scores):
             unit, interval = "seed × example", intervals.mean_interval(studies)
     if claim.measure == "rank correlation":
         interval = Interval(*np.clip(interval, -1, 1).tolist())
@@ -269,7 +269,7 @@ def _build_claim_row(
     }
 
 
-def _estimate_studies(
+def _build_studies(
     claim: Claim, data: Sequence[pd.DataFrame], cells: pd.Series, row_scores: pd.DataFrame
 ) -> list[Study]:
     """Estimate the variance of a difference of scores over seeds and examples, for each task.

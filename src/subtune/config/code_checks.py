@@ -232,7 +232,7 @@ def _make(place: str) -> Any:
 
 
 def _compare(place: str, reads: str) -> None:
-    fitted, features = _fit(place, reads)
+    fitted, features = _fit_to_random_table(place, reads)
     likeliest = fitted.classes_[np.argmax(fitted.predict_proba(features), axis=1)]
     share = np.mean(likeliest != np.ravel(fitted.predict(features)))
     if share > 0.5:
@@ -245,7 +245,7 @@ def _fit_and_predict(place: str, reads: str) -> np.ndarray:
     from subtune.training.estimators import compute_class_logits
 
     try:
-        fitted, features = _fit(place, reads)
+        fitted, features = _fit_to_random_table(place, reads)
         predicted = np.asarray(fitted.predict(features), float)
         if is_classifier(fitted):
             predicted = compute_class_logits(fitted, features, outputs=2)
@@ -256,7 +256,7 @@ def _fit_and_predict(place: str, reads: str) -> np.ndarray:
     return predicted
 
 
-def _fit(place: str, reads: str) -> tuple[Any, Any]:
+def _fit_to_random_table(place: str, reads: str) -> tuple[Any, Any]:
     """Fit an estimator to a random table with two classes; return it, and its features."""
     from scipy import sparse
 
