@@ -44,6 +44,7 @@ from subtune.core.errors import (
 from subtune.core.files import Layout, hash_text, remove_old_drafts, write_text
 from subtune.core.ids import content_id
 from subtune.core.process import end_late_process
+from subtune.core.user_code import require_no_import
 from subtune.data.sources import task_reader
 from subtune.data.table_files import is_directory
 from subtune.methods.baselines import describe_baselines
@@ -121,6 +122,7 @@ def compare(
     def say_with_argument_names(line: str) -> None:
         (say or partial(print, flush=True))(name_arguments(line))
 
+    require_no_import("compare")
     try:
         if unknown := [*options.keys() - Options.__dataclass_fields__.keys()]:
             names = inspect.signature(compare).parameters

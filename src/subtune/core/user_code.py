@@ -20,6 +20,10 @@ from subtune.core.files import hash_bytes
 OWN_FUNCTION = re.compile(r"(?P<place>.+):(?P<function>[^\W\d]\w*)")
 
 
+# The files and modules that are being imported now.
+_imported_now: list[str] = []
+
+
 class OwnFunction(NamedTuple):
     """A function of the user, and the files with its code."""
 
@@ -107,6 +111,7 @@ def import_user_code(place: str) -> ModuleType:
     """
     path = Path(place)
     path = path / "__init__.py" if path.is_dir() else path
+    _imported_now.append(place)
     try:
         # What the user's code prints does not belong to the output of a command.
         with redirect_stdout(sys.stderr):
@@ -118,6 +123,20 @@ def import_user_code(place: str) -> ModuleType:
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         reason = describe_user_error(error, path)
         raise SubtuneError(f"cannot import {place}: {reason}") from error
+    finally:
+        _imported_now.pop()
+
+
+def require_no_import(function: str) -> None:
+    """Raise a `SubtuneError` if the user's code calls a function of subtune when it is imported.
+
+    A script with an estimator of its own is imported, and would start itself again.
+    """
+    if _imported_now:
+        raise SubtuneError(
+            f"it calls {function} when it is imported; put the call under "
+            '`if __name__ == "__main__":`'
+        )
 
 
 def _import_file(path: Path) -> ModuleType:

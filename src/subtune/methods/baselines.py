@@ -248,8 +248,10 @@ def describe_estimator(estimator: Any) -> dict[str, Any]:
         made = make_estimator(described, not is_classifier(estimator), None)
         if type(made).__qualname__ == kind.__qualname__:
             return described.json_types
-    except (Exception, SystemExit):  # any class may raise anything
-        pass
+    except (Exception, SystemExit) as error:  # any class may raise anything
+        # The import of a script explains itself.
+        if kind.__module__ == "__main__" and isinstance(error, SubtuneError):
+            raise
     raise SubtuneError(
         f"found an estimator of type {kind.__name__} that cannot be written to a configuration; "
         "write a function that returns it, and pass its place, such as {'estimator': "

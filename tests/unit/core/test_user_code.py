@@ -1,5 +1,6 @@
 """Rankings and papers of a user: folders, and entry points of installed packages."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from subtune.core.errors import SubtuneError
 from subtune.core.user_code import hash_own_code, import_own_function, list_code_files
 from subtune.methods.rules import find_rule
 from subtune.papers.paper import Paper
+from tests.helpers.project import ROOT
 
 PAPER = """from subtune.papers.paper import Paper, read_claims
 
@@ -19,6 +21,7 @@ PAPER = Paper(name="any", citation=f"Toys {WIDTH}", claims=read_claims(__package
 """
 
 
+TABLE = ROOT / "examples" / "packages.csv"
 ANSWERS = '(Table("answers", "Answers", "All.", make=print),)'
 
 
@@ -135,3 +138,21 @@ def test_what_imported_code_prints_is_no_output_of_a_command(tmp_path, capsys):
     path.write_text("print('hello')\ndef make(): return 1\n")
     assert import_own_function(f"{path}:make").function() == 1
     assert capsys.readouterr() == ("", "hello\n")
+
+
+def test_a_script_does_not_start_itself_again(tmp_path):
+    """A script with an estimator of its own is imported, so that jobs can fit the estimator."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import subtune\n"
+        "from sklearn.naive_bayes import GaussianNB\n"
+        "class Mine(GaussianNB): pass\n"
+        "print('started')\n"
+        f"subtune.compare({str(TABLE)!r}, baselines={{'mine': Mine()}})\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == "started\n" and done.stderr.count("started") == 1
+    assert done.stderr.endswith(
+        f"baselines: mine: cannot import {script}: it calls compare when it is imported; put the "
+        'call under `if __name__ == "__main__":`\n'
+    )
