@@ -56,7 +56,7 @@ def words():
 
 
 def pairs():
-    columns = ((HashingVectorizer(), "sentence1"), (HashingVectorizer(), "sentence2"))
+    columns = ((HashingVectorizer(n_features=512), name) for name in ("sentence1", "sentence2"))
     return make_pipeline(make_column_transformer(*columns), LinearRegression())
 
 
@@ -164,7 +164,8 @@ def test_pairs_are_a_table_with_the_columns_of_the_task(models, tiny_bert):
 
     def hashed(split):
         columns = (rows[split].column(name) for name in TEXT_COLUMNS)
-        return np.hstack([HashingVectorizer().transform(texts).toarray() for texts in columns])
+        vectorizer = HashingVectorizer(n_features=512)
+        return np.hstack([vectorizer.transform(texts).toarray() for texts in columns])
 
     plain = LinearRegression().fit(hashed("train"), rows["train"].labels)
     expected = plain.predict(hashed("validation"))
