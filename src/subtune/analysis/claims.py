@@ -278,7 +278,8 @@ def _build_studies(
     values, and ``row_scores`` are the pseudo-values of runs.
 
     Returns:
-        One study per task (and model), or [] if the examples of a score are unknown.
+        One study per task (and model), or [] if the examples of all scores are unknown. A study
+        without examples, such as that of MNLI's second dev set, is over seeds only.
     """
     if claim.measure != "score" or "chosen" not in claim.reads:
         return []
@@ -297,10 +298,9 @@ def _build_studies(
     studies = []
     for _, of_task in values.groupby(level=[name for name in values.index.names if name != "seed"]):
         known = of_task.dropna(axis="columns").to_numpy()
-        if known.shape[1] < 2:
-            return []
-        studies.append(intervals.estimate_study(cells[of_task.index].tolist(), known, rows=0))
-    return studies
+        parts = known if known.shape[1] > 1 else None
+        studies.append(intervals.estimate_study(cells[of_task.index].tolist(), parts, rows=0))
+    return studies if any(study.parts for study in studies) else []
 
 
 def _count_one_answer(claim: Claim, data: Sequence[pd.DataFrame]) -> int:

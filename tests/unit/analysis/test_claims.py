@@ -455,6 +455,11 @@ def test_equal_differences_of_three_seeds_on_few_examples_are_not_certain(tables
     assert over == ["3 seeds", "3 seeds × examples"]
 
 
-def test_without_the_examples_of_a_run_the_interval_is_over_seeds(tables):
-    tables["row_scores"] = tables["row_scores"].iloc[1:]
-    assert judge(tables)["unit"].tolist() == ["seed"]
+def test_a_task_without_examples_counts_by_seeds_only(tables):
+    scores = tables["row_scores"]
+    of_b = scores[scores["run"].str.startswith("b")]
+    units = [judge(tables | {"row_scores": known})["unit"][0] for known in (of_b, of_b.iloc[:0])]
+    assert units == ["seed × example", "seed"]
+    [row] = judge(tables | {"row_scores": of_b}).to_dict("records")
+    [both] = judge(tables).to_dict("records")
+    assert row["mean"] == both["mean"] and row["high"] - row["low"] < both["high"] - both["low"]
