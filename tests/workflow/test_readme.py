@@ -124,12 +124,13 @@ def test_a_command_works(command, request, tmp_path, monkeypatch):
         command += f" --to {tmp_path / 'new.yaml'}"
     if "glue_dir=" in command:
         placeholders[command.rpartition("glue_dir=")[2]] = str(request.getfixturevalue("glue_dir"))
-    if "words-and-spans" in command:
+    of_pages = {"words-and-spans": ("ud_ewt", "squad"), "rankings": ("glue", "ud_ewt")}
+    for names in (names for example, names in of_pages.items() if f"{example}.yaml" in command):
         # The page asks for the reader's two directories.
         monkeypatch.chdir(tmp_path)
         (tmp_path / "examples").symlink_to(ROOT / "examples")
         (tmp_path / "data").mkdir()
-        for name in ("ud_ewt", "squad"):
+        for name in names:
             (tmp_path / "data" / name).symlink_to(request.getfixturevalue(f"{name}_dir"))
     check(command, **placeholders)
 
