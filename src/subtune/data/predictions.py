@@ -20,14 +20,13 @@ from subtune.core.errors import (
 )
 from subtune.data.sources import task_reader
 from subtune.data.table_files import read_rows
+from subtune.methods.baselines import SMALLEST_PROBABILITY
 from subtune.tasks import TaskSpec
 from subtune.tasks.sentences import Regression, parse_labels, parse_number, plain_label
 from subtune.tasks.task_kind import Cells, PlacedRow
 
 # A label of a multi-label task is predicted if its probability is above this threshold.
 THRESHOLD = 0.5
-# Probabilities are at least this large, so that their logarithms are finite.
-SMALLEST_PROBABILITY = 1e-12
 # Names of the column with predictions, and other usual names, which may also be names of labels.
 PREDICTION_NAMES = ("prediction", "predictions", "predicted", "pred")
 OTHER_NAMES = ("answer", "output", "label", "score")

@@ -10,12 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import BeforeValidator, ValidationError
 
 from subtune.core.errors import (
     SubtuneError,
     describe_pydantic_error,
     format_allowed,
+    join_names,
     locate_errors,
 )
 from subtune.core.ids import HashableModel, canonical_json
@@ -29,6 +31,11 @@ from subtune.methods.selection import AbstractSelection, Entries, Mask, Shapes, 
 
 # The method that always makes the same prediction.
 CONSTANT = "constant"
+# Probabilities are at least this large, so that their logarithms are finite.
+SMALLEST_PROBABILITY = 1e-12
+# The logit of a class without training examples. It is never the largest, because the largest logit
+# of the other classes is at least 0.
+ABSENT = -100.0
 
 
 def _read_places(given: Any) -> Any:
@@ -272,6 +279,49 @@ def set_missing(estimator: Any, name: str, value: Any) -> bool:
     names = [key for key in found if key == name or key.endswith(f"__{name}")]
     estimator.set_params(**{key: value for key in names if found[key] is None})
     return bool(names)
+
+
+def compute_class_logits(estimator: Any, features: Any, outputs: int) -> np.ndarray:
+    """Compute the logits of classes ``[n, outputs]``; `ABSENT` for classes that were not fitted.
+
+    ``n`` is the number of rows. A `SubtuneError` is raised if the predicted classes or their
+    probabilities cannot be used.
+    """
+    if not hasattr(estimator, "classes_"):
+        raise SubtuneError("after `fit`, it has no attribute `classes_`")
+    classes = np.asarray(estimator.classes_, int)
+    found = np.asarray(estimator.predict(features))
+    predicted = found.reshape(-1, 1) == classes
+    rows = np.shape(features)[0] if hasattr(features, "shape") else len(features)
+    if len(predicted) != rows or not predicted.any(axis=1).all():
+        some = ", ".join(map(str, found.ravel()[:3]))
+        raise SubtuneError(
+            f"`predict` returned {len(predicted):,} values for {rows:,} rows, such as {some}; "
+            f"expected one of the classes {join_names(map(str, classes), 5)} for each row"
+        )
+    values = np.where(predicted, 0.0, ABSENT)
+    if hasattr(estimator, "predict_proba"):
+        probabilities = np.asarray(estimator.predict_proba(features), float)
+        if probabilities.shape != predicted.shape:
+            raise SubtuneError(
+                f"`predict_proba` returned an array of shape {probabilities.shape}, expected "
+                f"{predicted.shape}: a probability for each row and class"
+            )
+        if (np.abs(probabilities.sum(axis=1) - 1) > 0.01).any():
+            raise SubtuneError("`predict_proba` returned a row whose sum is not 1")
+        values = np.log(np.maximum(probabilities, SMALLEST_PROBABILITY))
+    elif hasattr(estimator, "decision_function"):
+        decisions = np.asarray(estimator.decision_function(features))
+        if decisions.ndim == 1:
+            decisions = np.stack([-decisions / 2, decisions / 2], axis=1)
+        # Some estimators have a decision for each pair of classes.
+        values = decisions if decisions.shape == predicted.shape else values
+    # The predicted class may have another threshold than the largest probability.
+    largest = values.max(axis=1, keepdims=True)
+    values = np.where(predicted, largest, np.minimum(values, np.nextafter(largest, -np.inf)))
+    logits = np.full((len(values), outputs), ABSENT)
+    logits[:, classes] = np.maximum(values - largest, ABSENT)
+    return logits
 
 
 @contextmanager

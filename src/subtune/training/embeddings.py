@@ -19,6 +19,7 @@ from torch.nn.functional import normalize
 from subtune.core.errors import SubtuneError
 from subtune.core.process import log_line
 from subtune.data.subsets import divide_rows
+from subtune.methods.baselines import ABSENT
 from subtune.models.encoder import Encoder
 from subtune.models.forward import compute_hidden_states
 from subtune.models.packing import pack_micro_batches
@@ -41,9 +42,6 @@ LEAST_SEARCHED, MOST_SEARCHED = 1000, 8e6
 # The maximum numbers of iterations of logistic regression, for comparing penalties and for the
 # final fit. If the penalty is small, the solver needs more than scikit-learn's default of 100.
 SEARCH_STEPS, SOLVER_STEPS = 200, 1000
-# The logit of a class without training examples. It is never the largest, because the largest logit
-# of the other classes is at least 0.
-ABSENT = -100.0
 
 
 def pooled_tokens(spec: ModelSpec, model: Encoder) -> Reads:

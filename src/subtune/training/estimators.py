@@ -16,9 +16,9 @@ import pandas as pd
 from subtune.core.errors import SubtuneError, join_names
 from subtune.core.process import log_line
 from subtune.core.user_code import require_planned_code
-from subtune.data.predictions import SMALLEST_PROBABILITY
 from subtune.methods.baselines import (
     Estimator,
+    compute_class_logits,
     locate_user_errors,
     make_estimator,
     set_missing,
@@ -29,7 +29,6 @@ from subtune.runs.spec import FitRecipe, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.embeddings import (
-    ABSENT,
     compute_all_features,
     compute_features,
     evaluate_baseline,
@@ -149,48 +148,6 @@ def _fit(estimator: Any, features: Any, labels: np.ndarray, recipe: FitRecipe) -
     elif recipe.class_weights and not set_missing(estimator, "class_weight", recipe.class_weights):
         log_line(f"{type(estimator).__name__} has no class weights, so it is fitted without")
     return estimator.fit(features, labels)
-
-
-def compute_class_logits(estimator: Any, features: Any, outputs: int) -> np.ndarray:
-    """Compute the logits of classes ``[n, outputs]``; `ABSENT` for classes that were not fitted.
-
-    A `SubtuneError` is raised if the classes or their probabilities cannot be used.
-    """
-    if not hasattr(estimator, "classes_"):
-        raise SubtuneError("after `fit`, it has no attribute `classes_`")
-    classes = np.asarray(estimator.classes_, int)
-    found = np.asarray(estimator.predict(features))
-    predicted = found.reshape(-1, 1) == classes
-    rows = np.shape(features)[0] if hasattr(features, "shape") else len(features)
-    if len(predicted) != rows or not predicted.any(axis=1).all():
-        some = ", ".join(map(str, found.ravel()[:3]))
-        raise SubtuneError(
-            f"`predict` returned {len(predicted):,} values for {rows:,} rows, such as {some}; "
-            f"expected one of the classes {join_names(map(str, classes), 5)} for each row"
-        )
-    values = np.where(predicted, 0.0, ABSENT)
-    if hasattr(estimator, "predict_proba"):
-        probabilities = np.asarray(estimator.predict_proba(features), float)
-        if probabilities.shape != predicted.shape:
-            raise SubtuneError(
-                f"`predict_proba` returned an array of shape {probabilities.shape}, expected "
-                f"{predicted.shape}: a probability for each row and class"
-            )
-        if (np.abs(probabilities.sum(axis=1) - 1) > 0.01).any():
-            raise SubtuneError("`predict_proba` returned a row whose sum is not 1")
-        values = np.log(np.maximum(probabilities, SMALLEST_PROBABILITY))
-    elif hasattr(estimator, "decision_function"):
-        decisions = np.asarray(estimator.decision_function(features))
-        if decisions.ndim == 1:
-            decisions = np.stack([-decisions / 2, decisions / 2], axis=1)
-        # Some estimators have a decision for each pair of classes.
-        values = decisions if decisions.shape == predicted.shape else values
-    # The predicted class may have another threshold than the largest probability.
-    largest = values.max(axis=1, keepdims=True)
-    values = np.where(predicted, largest, np.minimum(values, np.nextafter(largest, -np.inf)))
-    logits = np.full((len(values), outputs), ABSENT)
-    logits[:, classes] = np.maximum(values - largest, ABSENT)
-    return logits
 
 
 def _arrange_texts(task: TaskSpec, texts: Texts) -> Any:

@@ -108,7 +108,6 @@ FAULTS = {
     "upside_down": ("two classes", "perfect predictions score -1, random ones -0."),
     "names": ("two classes", "perfect predictions score 0, random ones 0"),
     "lucky": ("the same numbers twice", "they differ"),
-    "Reversed": ("probabilities agree with classes", "in 100% of the rows, the predicted class"),
 }
 
 
@@ -144,6 +143,7 @@ def test_a_rule_may_be_for_matrices_only_and_print(own):
     [
         ("WithOneMore", "`predict_proba` returned an array of shape (200, 3), expected (200, 2)"),
         ("Doubled", "`predict_proba` returned a row whose sum is not 1"),
+        ("Reversed", "`predict` and `predict_proba` name different classes in 100% of the rows"),
         ("Unbounded", "a prediction is not a finite number"),
     ],
 )

@@ -15,7 +15,7 @@ from sklearn.svm import LinearSVC
 
 from subtune.core.errors import SubtuneError
 from subtune.methods import METHODS
-from subtune.methods.baselines import Estimator
+from subtune.methods.baselines import Estimator, compute_class_logits
 from subtune.models.encoder import load_encoder
 from subtune.runs.spec import FitRecipe
 from subtune.tasks.sentences import TEXT_COLUMNS
@@ -208,7 +208,7 @@ def test_large_decisions_keep_their_order():
         def predict(self, features):
             return np.array([1])
 
-    found = estimators.compute_class_logits(Linear(), [0], 4)
+    found = compute_class_logits(Linear(), [0], 4)
     assert found.tolist() == [[-100, 0, -100, -100]]
 
 
