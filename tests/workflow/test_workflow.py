@@ -174,6 +174,7 @@ def test_corrected_test_scores_are_shown_though_their_file_is_older(finished_pro
     assert copied.planned(copied.config) == {"exhibits": 1, "report_page": 1}
 
 
+@pytest.mark.nightly
 def test_tables_have_the_order_of_the_configuration_and_nothing_trains(finished_project, tmp_path):
     copied = finished_project.copy(tmp_path / "project")
     methods = dict(reversed(copied.config["experiments"]["layernorm"]["methods"].items()))
@@ -374,10 +375,15 @@ def test_a_duplicate_key_is_found_in_every_file_that_snakemake_reads(tmp_path, t
     ("profiles", "given"),
     [
         (["settings"], ["--config", "results=results/x"]),
-        (["settings"], ["--config"]),
-        (["settings", "container"], ["--config", "results=results/x"]),
-        (["file"], ["--configfile", "part.yaml"]),
-        (["file"], ["--config", "results=results/x"]),
+        *(
+            pytest.param(*case, marks=pytest.mark.nightly)
+            for case in (
+                (["settings"], ["--config"]),
+                (["settings", "container"], ["--config", "results=results/x"]),
+                (["file"], ["--configfile", "part.yaml"]),
+                (["file"], ["--config", "results=results/x"]),
+            )
+        ),
     ],
 )
 @pytest.mark.fault(

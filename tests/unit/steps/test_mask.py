@@ -98,7 +98,7 @@ def test_the_entries_are_those_of_a_few_lines_of_plain_torch(planned, tiny_bert)
     assert trainable == [9 + classifier] * 2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_comment_another_order_and_a_moved_file_train_nothing(planned, monkeypatch):
     before = list_records(planned())
     for code in (f"{GEM}# A comment.\n", f"def first(weight):\n    return weight\n\n\n{GEM}"):

@@ -65,7 +65,7 @@ def is_tried_every_time(family, task, kind, runs):
         is_first = family == "bert"
         often = kind in ("full", "layernorm", "lora-II") and (is_first or runs == 3)
         return often or (is_first and task == "sst2")
-    return kind == ("full" if task == "sst2" else "layernorm")
+    return runs == 3 and kind == ("full" if task == "sst2" else "layernorm")
 
 
 OF_PACKED_MODELS = [
