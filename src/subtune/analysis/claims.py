@@ -289,17 +289,17 @@ def _build_studies(
     pseudo_values = row_scores.set_index("run").reindex(runs)[PART_COLUMNS].to_numpy(float)
     parts = np.isfinite(pseudo_values).sum(1, keepdims=True)
     without = (parts * chosen[["value"]].to_numpy() - pseudo_values) / (parts - 1)
-    left_out = pd.DataFrame(index=cells.index)
+    without_part = pd.DataFrame(index=cells.index)
     for part, scores in zip(PART_COLUMNS, without.T, strict=True):
         tables = [t.assign(value=scores) if t is chosen else t for t in data]
-        left_out[part] = _compute_cells(claim, tables)
-    number = left_out.notna().sum(axis=1)
-    values = left_out.mul(1 - number, axis=0).add(number * cells, axis=0)
+        without_part[part] = _compute_cells(claim, tables)
+    number = without_part.notna().sum(axis=1)
+    values = without_part.mul(1 - number, axis=0).add(number * cells, axis=0)
     studies = []
     for _, of_task in values.groupby(level=[name for name in values.index.names if name != "seed"]):
         known = of_task.dropna(axis="columns").to_numpy()
-        parts = known if known.shape[1] > 1 else None
-        studies.append(intervals.estimate_study(cells[of_task.index].tolist(), parts, rows=0))
+        differences, is_known = cells[of_task.index].tolist(), known.shape[1] > 1
+        studies.append(intervals.estimate_study(differences, known if is_known else None, rows=0))
     return studies if any(study.parts for study in studies) else []
 
 

@@ -1,6 +1,5 @@
 """The types of the settings' values."""
 
-import difflib
 from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal
@@ -16,7 +15,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from subtune.core.errors import format_allowed, shorten
+from subtune.core.errors import format_allowed, shorten, suggest_name
 from subtune.core.hub import PAPERS_MODELS
 from subtune.core.user_code import OWN_FUNCTION
 from subtune.data.sources import OFFICIAL_NAMES
@@ -78,8 +77,7 @@ def _require_metric(name: str) -> str:
         from sklearn.metrics import get_scorer_names
 
         if name not in get_scorer_names():
-            near = difflib.get_close_matches(name, [*TITLES, *get_scorer_names()], n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            hint = suggest_name(name, [*TITLES, *get_scorer_names()], cutoff=0.6)
             raise ValueError(
                 f"found {name!r}, expected one of {', '.join(TITLES)}, or a scorer of "
                 f"scikit-learn, such as roc_auc{hint}"

@@ -2,7 +2,7 @@
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -95,11 +95,15 @@ def format_missing_column(column: str, columns: Iterable[str]) -> str:
 
 def _format_choices(found: object, allowed: Iterable[str]) -> str:
     names = list(allowed)
+    return join_names(names) + suggest_name(str(found), names)
+
+
+def suggest_name(found: str, names: Sequence[str], cutoff: float = 0.5) -> str:
+    """Format the end of a message: the closest of the names, or nothing below a similarity."""
     # Case is ignored. If names differ only in case, the first of them is suggested.
     by_folded = {name.casefold(): name for name in reversed(names)}
-    near = difflib.get_close_matches(str(found).casefold(), by_folded, n=1, cutoff=0.5)
-    hint = f" (did you mean {shorten(by_folded[near[0]])!r}?)" if near else ""
-    return join_names(names) + hint
+    near = difflib.get_close_matches(found.casefold(), by_folded, n=1, cutoff=cutoff)
+    return f" (did you mean {shorten(by_folded[near[0]])!r}?)" if near else ""
 
 
 def describe_pydantic_error(problem: "ErrorDetails") -> str:

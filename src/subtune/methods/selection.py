@@ -3,7 +3,6 @@
 The classifier is always trained. A selection therefore names only parameters of the encoder.
 """
 
-import difflib
 import math
 import re
 from abc import abstractmethod
@@ -16,7 +15,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, suggest_name
 from subtune.core.ids import HashableModel
 from subtune.methods.roles import is_classifier, is_norm
 
@@ -171,9 +170,8 @@ def _suggest_names(pattern: str, shapes: Shapes) -> str:
     if any(map(_compile_pattern(in_any_layer).fullmatch, shapes)):
         return ""
     dimensions = {LAYER_NUMBER.sub(".*.", name): len(shape) for name, shape in shapes.items()}
-    if near := difflib.get_close_matches(in_any_layer, dimensions, n=1, cutoff=0.8):
-        return f"; did you mean {near[0]!r}?"
-    return f", whose vectors are {', '.join(name for name in dimensions if dimensions[name] == 1)}"
+    vectors = ", ".join(name for name in dimensions if dimensions[name] == 1)
+    return suggest_name(in_any_layer, [*dimensions], cutoff=0.8) or f", whose vectors are {vectors}"
 
 
 def format_patterns(patterns: Iterable[str] | None, names: Collection[str] | None = None) -> str:

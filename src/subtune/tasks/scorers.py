@@ -111,13 +111,22 @@ def check_scorer(name: str, outputs: int) -> None:
         SubtuneError: the scorer does not exist or fails, or perfect predictions do not score higher
             than random ones.
     """
-    code, labels = hash_own_code([name]), np.repeat(np.arange(max(outputs, 2)), 4)
+    labels = np.repeat(np.arange(max(outputs, 2)), 4)
     random = np.random.default_rng(0).normal(size=(len(labels), outputs))
-    perfect = 9 * np.eye(outputs)[labels] if outputs > 1 else labels[:, None]
-    chance, best = (compute_score(name, logits, labels, code) for logits in (random, perfect))
+    chance, best = score_random_and_perfect(name, random, labels, hash_own_code([name]))
     if best <= chance:
         classes = "; it is given the numbers of classes, not their names" if outputs > 1 else ""
         raise SubtuneError(
             f"{name}: perfect predictions score {best:.3g}, random ones {chance:.3g}, expected "
             f"larger scores for better predictions{classes}"
         )
+
+
+def score_random_and_perfect(
+    name: str, random: np.ndarray, labels: np.ndarray, code: str | None = None
+) -> tuple[float, float]:
+    """Compute a scorer's scores of random logits ``[n, o]``, and of perfect predictions."""
+    outputs = random.shape[1]
+    perfect = 9 * np.eye(outputs)[labels] if outputs > 1 else labels[:, None]
+    chance, best = (compute_score(name, logits, labels, code) for logits in (random, perfect))
+    return chance, best
