@@ -232,6 +232,7 @@ def test_a_second_call_on_the_same_results_is_refused(results, completed):
             subtune.compare(FILE, results=results)
 
 
+@pytest.mark.nightly
 @pytest.mark.fault(
     "interruptions",
     "a second `compare` or Snakemake on the same results",

@@ -13,6 +13,7 @@ from subtune.analysis.tables import read_table
 from tests.helpers import pages
 from tests.helpers.project import ROOT, Project
 
+pytestmark = pytest.mark.nightly
 SETTINGS = {"models": ["tiny"], "epochs": 1, "batch_size": 8, "max_length": 16, "train_rows": 16}
 RATES = [1e-3]
 EXPERIMENTS = {

@@ -1,10 +1,12 @@
 """The commands and configurations that the pages show, checked instead of run for hours."""
 
+import json
 import re
 import shlex
 import subprocess
 import sys
 import textwrap
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -90,10 +92,17 @@ def _check_snakemake(arguments: list[str]) -> None:
         if "config" in yaml.safe_load(Path(path).read_text()):
             configured = [path]
     data = yaml.safe_load(Path(configured[0]).read_text())
-    checked = check_config(data.get("config", data) | parse_config(options.config))
-    plan_and_check(checked)
+    written = json.dumps(data.get("config", data) | parse_config(options.config))
     asked = {*options.targets, *options.until, *options.forcerun}
-    assert asked <= RULES | checked.experiments.keys()
+    assert asked <= RULES | _plan_experiments(written, Path.cwd())
+
+
+@cache
+def _plan_experiments(written: str, folder: Path) -> set[str]:
+    """Plan a configuration in a folder, once for several commands; return its experiments."""
+    checked = check_config(json.loads(written))
+    plan_and_check(checked)
+    return {*checked.experiments}
 
 
 COMMANDS = dict.fromkeys(

@@ -86,6 +86,7 @@ def test_jobs_import_only_what_they_need(finished_project):
     assert all(names <= IMPORTS[step] for step, names in imported.items()), imported
 
 
+@pytest.mark.nightly
 def test_snakemakes_report_has_tables_figures_and_the_page(finished_project, tmp_path):
     report = tmp_path / "report.zip"
     finished_project.run(finished_project.config, "--report", str(report))
@@ -116,6 +117,7 @@ def test_nothing_is_to_be_done_after_a_run_even_if_the_clock_was_ahead(finished_
     assert "Nothing to be done" in copied.run(copied.config, "-n")
 
 
+@pytest.mark.nightly
 @pytest.mark.fault(
     "files",
     "results are copied, moved or restored without time stamps",
@@ -135,6 +137,7 @@ def test_copied_results_with_other_times_only_remake_what_is_made_of_records(
     assert {*copied.planned(copied.config)} <= made_of_records | {"test_predictions", "submission"}
 
 
+@pytest.mark.nightly
 @pytest.mark.fault(
     "interruptions",
     "settings change after a run",
@@ -147,6 +150,7 @@ def test_a_changed_setting_remakes_what_depends_on_it(project):
     assert project.planned(config) == numbers | {"test_predictions": 1, "submission": 1}
 
 
+@pytest.mark.nightly
 def test_a_changed_caption_remakes_its_exhibits_only(finished_project, tmp_path):
     copied = finished_project.copy(tmp_path / "project")
     shutil.copytree(ROOT / "src", copied.directory / "src")
@@ -156,6 +160,7 @@ def test_a_changed_caption_remakes_its_exhibits_only(finished_project, tmp_path)
     assert copied.planned(copied.config) == {"exhibits": 1, "report_page": 1}
 
 
+@pytest.mark.nightly
 def test_changed_numbers_remake_only_what_reads_them(project):
     path = project.directory / "results" / "data" / "layernorm" / "parameter_changes.parquet"
     before = path.read_bytes()
@@ -166,6 +171,7 @@ def test_changed_numbers_remake_only_what_reads_them(project):
         path.write_bytes(before)
 
 
+@pytest.mark.nightly
 def test_corrected_test_scores_are_shown_though_their_file_is_older(finished_project, tmp_path):
     copied = finished_project.copy(tmp_path / "project")
     returned = copied.directory / "returned.csv"
@@ -186,6 +192,7 @@ def test_tables_have_the_order_of_the_configuration_and_nothing_trains(finished_
     assert copied.records() == finished_project.records()
 
 
+@pytest.mark.nightly
 def test_a_new_learning_rate_trains_its_runs_only(project):
     before = project.records()
     methods = {"full": [1e-3], "bitfit": [1e-2, 3e-2], "layernorm": [1e-2]}
@@ -198,6 +205,7 @@ def test_a_new_learning_rate_trains_its_runs_only(project):
     assert {run: after[run] for run in before} == before
 
 
+@pytest.mark.nightly
 @pytest.mark.fault(
     "data", "a table or model is edited after planning", "the job is rejected and writes nothing"
 )
@@ -250,6 +258,7 @@ def waiting_call(project, output):
     assert (project.directory / output).exists()
 
 
+@pytest.mark.nightly
 def test_a_second_call_on_the_same_results_is_refused_and_the_first_goes_on(
     finished_project, tmp_path
 ):
@@ -261,6 +270,7 @@ def test_a_second_call_on_the_same_results_is_refused_and_the_first_goes_on(
         copied.run(copied.config, "--", "results/runs.csv")
 
 
+@pytest.mark.nightly
 def test_a_comparison_is_refused_while_a_call_runs(finished_project, tmp_path):
     """Though no comparison has been in these results before."""
     copied = finished_project.copy(tmp_path / "project")
@@ -273,6 +283,7 @@ def test_a_comparison_is_refused_while_a_call_runs(finished_project, tmp_path):
         subtune.compare(table, results=copied.directory / "results")
 
 
+@pytest.mark.nightly
 def test_a_dry_run_beside_a_call_changes_nothing_for_it(finished_project, tmp_path):
     copied = finished_project.copy(tmp_path / "project")
     [sweep, *_] = copied.directory.glob(f"results/sweeps/{TASK}-*.csv")
@@ -424,6 +435,7 @@ with SnakemakeApi(OutputSettings(dryrun=True)) as api:
 """
 
 
+@pytest.mark.nightly
 def test_a_program_with_arguments_of_its_own_can_call_the_workflow(tmp_path, tiny_bert):
     unrun = Project(tmp_path / "project", tiny_bert)
     own = unrun.changed(fractions={"values": [0.25], "scopes": ["individual"]})
@@ -457,6 +469,7 @@ def test_returned_scores_become_table_3_and_the_combined_test(folder):
     assert sorted(beside["ours"].dropna()) == [0.0, 0.125, 0.2]
 
 
+@pytest.mark.nightly
 def test_giving_returned_scores_trains_nothing(finished_project, tmp_path):
     copied = finished_project.copy(tmp_path / "project")
     planned = copied.planned(copied.config | {"test_scores": None})

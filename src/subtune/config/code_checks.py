@@ -15,9 +15,9 @@ import numpy as np
 from subtune.core.errors import SubtuneError, locate_errors
 from subtune.core.files import hash_bytes
 from subtune.core.user_code import OWN_FUNCTION, describe_user_error, import_own_function
-from subtune.methods.baselines import Estimator, compute_class_logits, make_estimator
+from subtune.methods.baselines import build_estimator, compute_class_logits
 from subtune.methods.roles import LAYERS
-from subtune.methods.rules import ALLOWED, BUILT_IN, OF_TENSOR, Rule, find_rule, score_entries
+from subtune.methods.rules import ALLOWED, BUILT_IN, Rule, draw_arrays, find_rule, score_entries
 
 # The shapes of the tensors on which rules are called: vectors, and matrices of three forms.
 IN_LAYER_TRIED = {
@@ -89,7 +89,7 @@ def find_kind(place: str) -> str:
                 "sklearn.naive_bayes.ComplementNB"
             )
         return "baseline"
-    function = import_own_function(place).function
+    function = import_own_function(place)
     parameters = inspect.signature(function).parameters.values()
     needed = [p.name for p in parameters if p.default is inspect.Parameter.empty]
     if not needed:
@@ -128,11 +128,13 @@ def _repeat(function: Callable[..., str], *arguments: str) -> Iterator[Check]:
 
 def hash_scores(place: str) -> str:
     """Return a hash of the scores of a rule on random matrices."""
-    return _hash_arrays(_score(find_rule(place), _draw_tensors(MATRICES)))
+    rule = find_rule(place)
+    return _hash_arrays(_score(rule, draw_arrays(rule, MATRICES)))
 
 
 def _try_ranking(place: str) -> Iterator[Check]:
-    rule, tensors = find_rule(place), _draw_tensors(MATRICES)
+    rule = find_rule(place)
+    tensors = draw_arrays(rule, MATRICES)
 
     def require_any_order() -> None:
         turned = {need: dict(reversed(of.items())) for need, of in tensors.items()}
@@ -151,11 +153,11 @@ def _try_ranking(place: str) -> Iterator[Check]:
     if finite.result != "passed":
         return
     # A rule can be for matrices only.
-    vectors = run_check("vectors", lambda: _score(rule, _draw_tensors(TENSORS)))
+    vectors = run_check("vectors", lambda: _score(rule, draw_arrays(rule, TENSORS)))
     yield vectors._replace(result=vectors.result.replace("failed", "not possible", 1))
     zeros = {
         need: {name: array * (array.ndim > 1) for name, array in of.items()}
-        for need, of in _draw_tensors(TENSORS).items()
+        for need, of in draw_arrays(rule, TENSORS).items()
     }
     in_vectors = run_check("zeros, as in untrained biases", lambda: _score(rule, zeros))
     is_for_matrices = vectors.result != "passed"
@@ -166,35 +168,21 @@ def _try_ranking(place: str) -> Iterator[Check]:
         yield run_check("any order of the tensors", require_any_order)
     else:
         yield Check("any order of the tensors", "skipped: it is called for one tensor at a time")
-    drawn = _draw_tensors({f"{LAYERS}0.intermediate.dense.weight": LARGEST_MATRIX})
-    started = time.perf_counter()
-    timed = run_check("time", lambda: _score(rule, drawn))
-    seconds, (rows, columns) = time.perf_counter() - started, LARGEST_MATRIX
-    yield timed._replace(result=f"{timed.result}, {seconds:.2f} s for a matrix {rows} × {columns}")
+    drawn = draw_arrays(rule, {f"{LAYERS}0.intermediate.dense.weight": LARGEST_MATRIX})
     tracemalloc.start()
-    measured = run_check("memory", lambda: _score(rule, drawn))
-    megabytes = tracemalloc.get_traced_memory()[1] / 1e6
+    started = time.perf_counter()
+    costs = run_check("time and memory", lambda: _score(rule, drawn))
+    seconds, megabytes = time.perf_counter() - started, tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
-    found = f"{measured.result}, {megabytes:.0f} MB of NumPy arrays for this matrix"
-    yield measured._replace(result=found)
+    (rows, columns), spent = LARGEST_MATRIX, f"{seconds:.2f} s and {megabytes:.0f} MB"
+    yield costs._replace(result=f"{costs.result}, {spent} for a matrix {rows} × {columns}")
     control = "; an experiment also trains as many random entries" if rule.files else ""
     yield Check("better than random entries", f"skipped: this needs training{control}")
 
 
-def _draw_tensors(shapes: dict[str, tuple[int, ...]]) -> dict[str, dict[str, np.ndarray]]:
-    rng = np.random.default_rng(0)
-    drawn = {
-        need: {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
-        for need in OF_TENSOR
-    }
-    drawn["fisher"] = {name: array**2 for name, array in drawn["fisher"].items()}
-    return drawn
-
-
 def _score(rule: Rule, tensors: dict[str, dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    needed = {need: tensors[need] for need in OF_TENSOR if need in rule.needs}
     with locate_errors(rule.title):
-        return score_entries(rule, needed, np.random.default_rng(0))
+        return score_entries(rule, tensors, np.random.default_rng(0))
 
 
 def hash_predictions(place: str, reads: str) -> str:
@@ -219,14 +207,14 @@ def _try_estimator(place: str) -> Iterator[Check]:
 
 
 def _make(place: str) -> Any:
-    """Build an estimator of classes or, if it predicts none, of numbers, with seed 0."""
-    selection = Estimator(estimator=(place,), reads="texts")
-    try:
-        return make_estimator(selection, has_numbers=False, seed=0)
-    except SubtuneError as error:
-        if "that predicts classes" not in str(error):
-            raise
-    return make_estimator(selection, has_numbers=True, seed=0)
+    """Build an estimator of classes or of numbers, with seed 0."""
+    from sklearn.base import is_classifier, is_regressor
+
+    estimator = build_estimator(place, {}, seed=0)
+    if not is_classifier(estimator) and not is_regressor(estimator):
+        kind = type(estimator).__name__
+        raise SubtuneError(f"{place}: found {kind}, expected one that predicts classes or numbers")
+    return estimator
 
 
 def _fit_and_predict(place: str, reads: str) -> np.ndarray:

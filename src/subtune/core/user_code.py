@@ -5,13 +5,13 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from subtune.core.errors import SubtuneError, error_reason, format_allowed
 from subtune.core.files import hash_bytes
@@ -24,15 +24,7 @@ OWN_FUNCTION = re.compile(r"(?P<place>.+):(?P<function>[^\W\d]\w*)")
 _imported_now: list[str] = []
 
 
-class OwnFunction(NamedTuple):
-    """A function of the user, and the files with its code."""
-
-    name: str
-    function: Callable[..., Any]
-    files: Sequence[Path]
-
-
-def import_own_function(place: str) -> OwnFunction:
+def import_own_function(place: str) -> Callable[..., Any]:
     """Import a function by its place, which matches `OWN_FUNCTION`.
 
     Raises:
@@ -42,7 +34,7 @@ def import_own_function(place: str) -> OwnFunction:
     return function
 
 
-def import_own_functions(places: Sequence[str]) -> list[OwnFunction]:
+def import_own_functions(places: Sequence[str]) -> list[Callable[..., Any]]:
     """Import functions or classes, as `import_own_function` does, and each file only once."""
     modules, found = dict[str, ModuleType](), []
     for place in places:
@@ -54,7 +46,7 @@ def import_own_functions(places: Sequence[str]) -> list[OwnFunction]:
             values = vars(modules[where]).items()
             known = [n for n, value in values if callable(value) and n[0] != "_"]
             raise SubtuneError(f"{where}: {format_allowed(name, known)}")
-        found.append(OwnFunction(name, function, list_code_files(place)))
+        found.append(function)
     return found
 
 
@@ -94,10 +86,14 @@ def hash_own_code(names: Iterable[str]) -> str | None:
 
 
 def require_planned_code(places: Sequence[str], planned: str | None) -> None:
-    """Raise a `SubtuneError` if the code of functions differs from the hash ``planned``, if any."""
+    """Raise a `SubtuneError` if the code of functions differs from the hash ``planned``, if any.
+
+    Names that are no places of functions are left out.
+    """
     if planned and hash_own_code(places) != planned:
+        own = [*filter(OWN_FUNCTION.fullmatch, places)]
         raise SubtuneError(
-            f"{places[-1]} has changed since the run was planned; restore it, or train again"
+            f"{own[-1]} has changed since the run was planned; restore it, or train again"
         )
 
 
@@ -152,6 +148,19 @@ def _import_file(path: Path) -> ModuleType:
     # A loader would write bytecode next to the user's file.
     exec(compile(path.read_bytes(), path, "exec"), vars(module))
     return module
+
+
+@contextmanager
+def locate_user_errors(place: str, described: str = "") -> Iterator[None]:
+    """Convert any exception of the code at ``place`` to a `SubtuneError` that begins with it.
+
+    ``described`` follows the place.
+    """
+    own = Path(place.rpartition(":")[0]) if OWN_FUNCTION.fullmatch(place) else None
+    try:
+        yield
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        raise SubtuneError(f"{place}{described}: {describe_user_error(error, own)}") from error
 
 
 def describe_user_error(error: BaseException, place: Path | None) -> str:

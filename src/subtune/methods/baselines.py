@@ -4,18 +4,17 @@ import inspect
 import itertools
 import json
 import sys
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, ValidationError
+from pydantic import BeforeValidator
 
 from subtune.core.errors import (
     SubtuneError,
-    describe_pydantic_error,
+    explain_pydantic_errors,
     format_allowed,
     join_names,
     locate_errors,
@@ -23,9 +22,8 @@ from subtune.core.errors import (
 from subtune.core.ids import HashableModel, canonical_json
 from subtune.core.user_code import (
     OWN_FUNCTION,
-    describe_user_error,
     import_own_function,
-    import_user_code,
+    locate_user_errors,
 )
 from subtune.methods.selection import AbstractSelection, Entries, Mask, Shapes, TrainingCost
 
@@ -155,9 +153,20 @@ def make_estimator(selection: Estimator, has_numbers: bool, seed: int | None) ->
     from sklearn.base import is_classifier, is_regressor
 
     place = selection.place(has_numbers)
-    make: Any
+    estimator = build_estimator(place, selection.arguments, seed)
+    if not (is_regressor if has_numbers else is_classifier)(estimator):
+        raise SubtuneError(
+            f"{place}: found {type(estimator).__name__}, expected an estimator that predicts "
+            f"{'numbers' if has_numbers else 'classes'}; a list of two has one for classes, and "
+            "one for numbers"
+        )
+    return estimator
+
+
+def build_estimator(place: str, arguments: Mapping[str, Any], seed: int | None) -> Any:
+    """Build an unfitted estimator that predicts classes or numbers, as `make_estimator` does."""
     if OWN_FUNCTION.fullmatch(place):
-        make = import_own_function(place).function
+        make = import_own_function(place)
     else:
         module, _, name = place.rpartition(".")
         if Path(f"{module}.py").is_file():
@@ -167,27 +176,18 @@ def make_estimator(selection: Estimator, has_numbers: bool, seed: int | None) ->
                 f"found {place!r}, expected a class such as sklearn.naive_bayes.ComplementNB, or a "
                 "function such as my_models.py:make"
             )
-        known = vars(import_user_code(module))
-        if not callable(make := known.get(name)):
-            classes = [n for n, value in known.items() if isinstance(value, type)]
-            raise SubtuneError(f"{module}: {format_allowed(name, classes)}")
+        make = import_own_function(f"{module}:{name}")
         if not _is_installed(make):
             raise SubtuneError(
                 f"found {place!r}, which is not installed; write {module}:{name}, so that a change "
                 "of its code is noticed"
             )
     with locate_user_errors(place):
-        estimator = make(**selection.arguments)
+        estimator = make(**arguments)
         kind = type(estimator).__name__
         for name in ("fit", "predict", "get_params"):
             if not hasattr(estimator, name):
                 raise SubtuneError(f"found {kind}, which has no method {name!r}")
-        if not (is_regressor if has_numbers else is_classifier)(estimator):
-            raise SubtuneError(
-                f"found {kind}, expected an estimator that predicts "
-                f"{'numbers' if has_numbers else 'classes'}; a list of two has one for classes, "
-                "and one for numbers"
-            )
         if seed is not None:
             set_missing(estimator, "random_state", seed)
     return estimator
@@ -211,15 +211,10 @@ def describe_baselines(given: Mapping[str, Any]) -> dict[str, Any]:
             if not isinstance(estimator, str | list | tuple | None):
                 others = {key: each for key, each in settings.items() if key != "estimator"}
                 settings = describe_estimator(estimator) | others
-            try:
+            if unknown := [key for key in settings if key not in Estimator.model_fields]:
+                raise SubtuneError(format_allowed(str(unknown[0]), Estimator.model_fields))
+            with explain_pydantic_errors(""):
                 selection = Estimator.model_validate({**settings})
-            except ValidationError as error:
-                first = error.errors()[0]
-                key = str(first["loc"][0])
-                if first["type"] == "extra_forbidden":
-                    raise SubtuneError(format_allowed(key, Estimator.model_fields)) from None
-                with locate_errors(key):
-                    raise SubtuneError(describe_pydantic_error(first)) from None
         places = (
             str(Path(place).resolve()) if ".py:" in place else place
             for place in selection.estimator
@@ -322,16 +317,3 @@ def compute_class_logits(estimator: Any, features: Any, outputs: int) -> np.ndar
     logits = np.full((len(values), outputs), ABSENT)
     logits[:, classes] = np.maximum(values - largest, ABSENT)
     return logits
-
-
-@contextmanager
-def locate_user_errors(place: str, described: str = "") -> Iterator[None]:
-    """Convert any exception of the code at ``place`` to a `SubtuneError` that begins with it.
-
-    ``described`` follows the place.
-    """
-    own = Path(place.rpartition(":")[0]) if OWN_FUNCTION.fullmatch(place) else None
-    try:
-        yield
-    except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise SubtuneError(f"{place}{described}: {describe_user_error(error, own)}") from error

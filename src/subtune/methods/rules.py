@@ -27,7 +27,6 @@ import numpy as np
 
 from subtune.core.errors import (
     SubtuneError,
-    convert_errors,
     format_allowed,
     join_names,
     locate_errors,
@@ -38,7 +37,9 @@ from subtune.core.user_code import (
     find_entry_points,
     hash_own_code,
     import_own_function,
+    list_code_files,
 )
+from subtune.methods.roles import Shape
 from subtune.methods.single_entries import split_by_tensor
 
 # Maps the name of a tensor to an array of its shape.
@@ -64,7 +65,6 @@ class Rule(NamedTuple):
     Attributes:
         name: the name of the function.
         files: the files with the code of the function, its own file first; empty if it is built in.
-        code: the text of its own file, or the source of a built-in function.
         code_hash: the hash of all files; None for a built-in function, whose code has a version.
         needs: the names of `OF_TENSOR`, and `RNG`, that are arguments of the function.
     """
@@ -72,12 +72,18 @@ class Rule(NamedTuple):
     name: str
     function: Callable[..., Any]
     files: Sequence[Path]
-    code: str
     code_hash: str | None = None
 
     @property
     def title(self) -> str:
         return f"{self.files[0]}:{self.name}" if self.files else self.name
+
+    @property
+    def code(self) -> bytes:
+        """the text of its own file, or the source of a built-in function"""
+        if self.files:
+            return self.files[0].read_bytes()
+        return inspect.getsource(self.function).encode()
 
     @property
     def arguments(self) -> list[str]:
@@ -174,17 +180,15 @@ def find_rule(by: str) -> Rule:
             no rule has.
     """
     if by in BUILT_IN:
-        return Rule(by, BUILT_IN[by], (), inspect.getsource(BUILT_IN[by]))
+        return Rule(by, BUILT_IN[by], ())
     with locate_errors("by"):
         registered = find_entry_points(RULES, BUILT_IN)
         place = registered.get(by, by)
         if not OWN_FUNCTION.fullmatch(place):
             known = format_allowed(by, [*BUILT_IN, *registered])
             raise SubtuneError(f"{known}, or a function such as my_rules.py:gem")
-        own = import_own_function(place)
-        with convert_errors(f"{own.files[0]}: cannot read the file as UTF-8"):
-            code = own.files[0].read_text("utf-8")
-        rule = Rule(own.name, own.function, own.files, code, hash_own_code([place]))
+        function, name = import_own_function(place), place.rpartition(":")[2]
+        rule = Rule(name, function, list_code_files(place), hash_own_code([place]))
         if unknown := [name for name in rule.arguments if name not in ALLOWED]:
             raise SubtuneError(f"{by}: argument {format_allowed(unknown[0], ALLOWED)}")
         is_mixed = rule.scores_all_at_once and not rule.needs.isdisjoint({*rule.arguments} - {RNG})
@@ -261,12 +265,24 @@ def try_rule(rule: Rule) -> None:
     rules are not called, because planning does not need NumPy.
     """
     if rule.files and not rule.scores_all_at_once:
-        rng = np.random.default_rng(0)
-        tried = {name: {"matrix": rng.normal(size=(256, 128))} for name in OF_TENSOR}
-        tried["fisher"] = {"matrix": tried["fisher"]["matrix"] ** 2}
-        arrays = {name: tried[name] for name in OF_TENSOR if name in rule.needs}
         with locate_errors(f"by: {rule.title}"):
-            score_entries(rule, arrays, rng)
+            arrays = draw_arrays(rule, {"matrix": (256, 128)})
+            score_entries(rule, arrays, np.random.default_rng(0))
+
+
+def draw_arrays(rule: Rule, shapes: Mapping[str, Shape]) -> dict[str, dict[str, np.ndarray]]:
+    """Draw random arrays of the tensors with the given shapes, as `score_entries` needs them."""
+    rng = np.random.default_rng(0)
+
+    def draw(need: str, shape: Shape) -> np.ndarray:
+        array = rng.normal(size=shape).astype(np.float32)
+        return array**2 if need == FISHER else array
+
+    return {
+        need: {name: draw(need, shape) for name, shape in shapes.items()}
+        for need in OF_TENSOR
+        if need in rule.needs
+    }
 
 
 def sum_scores(per_task: Iterable[Arrays]) -> dict[str, np.ndarray]:

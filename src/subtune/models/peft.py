@@ -120,7 +120,7 @@ def _find_config_class(settings: PeftSettings) -> type[peft.PeftConfig]:
     require_planned_code(settings.places, settings.code)
     with locate_errors("peft"):
         # The classes may be in one file, which is imported once.
-        found: list[Any] = [own.function for own in import_own_functions(settings.places)]
+        found: list[Any] = import_own_functions(settings.places)
         config_class, tuner = found
         _require_class(settings.config, config_class, peft.PeftConfig)
         _require_class(settings.model, tuner, BaseTuner)

@@ -58,7 +58,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     if rule.name == FISHER and spec.top.share:
         also["top"] = spec.as_top.mask_name
     write_mask(Path(outputs["mask"]), chosen, **also)
-    Path(outputs["code"]).write_text(rule.code, encoding="utf-8")
+    Path(outputs["code"]).write_bytes(rule.code)
 
 
 def _read_shapes(spec: "MaskSpec", head: str, inputs: Paths) -> "Mapping[str, Shape]":

@@ -14,13 +14,8 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names, log_loss, make_scorer
 
-from subtune.core.errors import SubtuneError, format_allowed, locate_errors
-from subtune.core.user_code import (
-    OWN_FUNCTION,
-    describe_user_error,
-    hash_own_code,
-    import_own_function,
-)
+from subtune.core.errors import SubtuneError, format_allowed
+from subtune.core.user_code import OWN_FUNCTION, import_own_function, locate_user_errors
 
 LOG_LOSS = "neg_log_loss"
 
@@ -53,10 +48,8 @@ class _RecordedRegressor(RegressorMixin, BaseEstimator):
 
 
 @cache
-def find_scorer(name: str, code: str | None = None) -> Any:
+def find_scorer(name: str) -> Any:
     """Find a scorer of scikit-learn by its name, or one in a file, such as ``my_metrics.py:cost``.
-
-    With another hash of its ``code``, it is imported again.
 
     Raises:
         SubtuneError: there is no such scorer, its code cannot be imported, or it has no direction.
@@ -65,7 +58,7 @@ def find_scorer(name: str, code: str | None = None) -> Any:
         if name not in get_scorer_names():
             raise SubtuneError(format_allowed(name, get_scorer_names()))
         return get_scorer(name)
-    scorer = import_own_function(name).function
+    scorer = import_own_function(name)
     arguments = inspect.signature(scorer).parameters.values()
     if len([each for each in arguments if each.kind is not inspect.Parameter.KEYWORD_ONLY]) < 3:
         function = name.rpartition(":")[2]
@@ -76,44 +69,40 @@ def find_scorer(name: str, code: str | None = None) -> Any:
     return scorer
 
 
-def compute_score(
-    name: str, logits: np.ndarray, labels: np.ndarray, code: str | None = None
-) -> float:
+def compute_score(name: str, logits: np.ndarray, labels: np.ndarray) -> float:
     """Compute a scorer's score from logits ``[n, o]`` and labels ``[n]``.
 
-    With one output, the logits are predicted numbers. ``code`` is the hash of the user's own code.
+    With one output, the logits are predicted numbers.
 
     Raises:
         SubtuneError: the scorer fails on these examples, for example because a class is missing, or
             the score is not finite.
     """
-    scorer, outputs = find_scorer(name, code), logits.shape[1]
+    scorer, outputs = find_scorer(name), logits.shape[1]
     estimator = _RecordedRegressor(logits) if outputs == 1 else _RecordedClassifier(logits)
     if name == LOG_LOSS:
         # A class may be missing in the labels.
         how = {"greater_is_better": False, "response_method": "predict_proba"}
         scorer = make_scorer(log_loss, labels=range(outputs), **how)
-    with locate_errors(name):
-        try:
-            with warnings.catch_warnings(action="ignore"):
-                score = float(scorer(estimator, np.arange(len(logits)), labels))
-        except (Exception, SystemExit) as error:  # the user's code may raise anything
-            raise SubtuneError(describe_user_error(error, None)) from error
+    with locate_user_errors(name):
+        with warnings.catch_warnings(action="ignore"):
+            score = float(scorer(estimator, np.arange(len(logits)), labels))
         if not np.isfinite(score):
             raise SubtuneError(f"found {score} for {len(labels):,} examples, expected a number")
     return score
 
 
 def check_scorer(name: str, outputs: int) -> None:
-    """Try a scorer on a few examples.
+    """Import a scorer again, and try it on a few examples.
 
     Raises:
         SubtuneError: the scorer does not exist or fails, or perfect predictions do not score higher
             than random ones.
     """
+    find_scorer.cache_clear()
     labels = np.repeat(np.arange(max(outputs, 2)), 4)
     random = np.random.default_rng(0).normal(size=(len(labels), outputs))
-    chance, best = score_random_and_perfect(name, random, labels, hash_own_code([name]))
+    chance, best = score_random_and_perfect(name, random, labels)
     if best <= chance:
         classes = "; it is given the numbers of classes, not their names" if outputs > 1 else ""
         raise SubtuneError(
@@ -123,10 +112,10 @@ def check_scorer(name: str, outputs: int) -> None:
 
 
 def score_random_and_perfect(
-    name: str, random: np.ndarray, labels: np.ndarray, code: str | None = None
+    name: str, random: np.ndarray, labels: np.ndarray
 ) -> tuple[float, float]:
     """Compute a scorer's scores of random logits ``[n, o]``, and of perfect predictions."""
     outputs = random.shape[1]
     perfect = 9 * np.eye(outputs)[labels] if outputs > 1 else labels[:, None]
-    chance, best = (compute_score(name, logits, labels, code) for logits in (random, perfect))
+    chance, best = (compute_score(name, logits, labels) for logits in (random, perfect))
     return chance, best

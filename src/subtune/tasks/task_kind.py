@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, locate_errors, quote, shorten
 from subtune.core.ids import HashableModel
-from subtune.core.user_code import hash_own_code
+from subtune.core.user_code import require_planned_code
 from subtune.tasks import metrics
 from subtune.tasks.examples import IGNORED, Examples
 
@@ -300,16 +300,11 @@ class TaskKind(ABC):
             # Importing scikit-learn takes a second.
             from subtune.tasks.scorers import compute_score
 
-            if task.metric_code and hash_own_code(task.metrics) != task.metric_code:
-                raise SubtuneError(
-                    "metrics: the code of your metrics has changed since the run was planned; "
-                    "restore it, or train again"
-                )
+            others = [name for name in task.metrics if name not in built_in]
             logits, labels = table.filter(like="logit_").to_numpy(), table["label"].to_numpy()
-            for name in task.metrics:
-                if name not in built_in:
-                    with locate_errors("metrics"):
-                        scores[name] = compute_score(name, logits, labels, task.metric_code)
+            with locate_errors("metrics"):
+                require_planned_code(others, task.metric_code)
+                scores |= {name: compute_score(name, logits, labels) for name in others}
         return {name: scores[name] for name in task.metrics}
 
     def is_built_in_metric(self, name: str) -> bool:

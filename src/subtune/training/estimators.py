@@ -15,11 +15,10 @@ import pandas as pd
 
 from subtune.core.errors import SubtuneError, join_names
 from subtune.core.process import log_line
-from subtune.core.user_code import require_planned_code
+from subtune.core.user_code import locate_user_errors, require_planned_code
 from subtune.methods.baselines import (
     Estimator,
     compute_class_logits,
-    locate_user_errors,
     make_estimator,
     set_missing,
 )

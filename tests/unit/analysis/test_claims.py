@@ -37,9 +37,14 @@ CLAIMS = [
 ]
 
 
+@cache
+def read_printed(name, averages):
+    return papers.find_paper(name).printed_tables(averages=averages)
+
+
 def claims_of(paper, **tables):
     """The claims of a paper, tested on these tables and on the printed ones."""
-    printed = [paper.printed_tables(averages=averages) for averages in (False, True)]
+    printed = [read_printed(paper.name, averages) for averages in (False, True)]
     return claims.evaluate_claims(paper.claims, tables, *printed, paper.tasks_apart)
 
 

@@ -4,7 +4,6 @@ import json
 import shlex
 import shutil
 from functools import partial
-from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -204,6 +203,7 @@ def test_settings_fit_into_the_minutes_that_are_asked(here, written, glue_dir, m
     assert "one fixed learning rate per method" in said
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_long_texts_have_a_shorter_window_before_methods_are_dropped(here, written, monkeypatch):
     usual = MeasuredPace("usual", {"matrices": Pace(per_layer=0, per_teraflop=10)})
@@ -227,7 +227,7 @@ def test_the_order_of_models_changes_nothing(here, written, directory_of, dev, c
     models = [directory_of(family) for family in ("bert", "distilbert", "llama")]
     capsys.readouterr()
     found = []
-    for order in permutations(models):
+    for order in (models, models[::-1]):
         names = "".join(f" --model {model}" for model in order)
         _, plan, said = written(f"--train films-train.csv{dev}{names}")
         found.append((MINE.read_text(), [*plan.runs], said))

@@ -5,11 +5,12 @@ import fcntl
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
-from subtune.comparison import loop, pace
+from subtune.comparison import loop, pace, question
 from subtune.comparison.pace import MeasuredPace
 from subtune.comparison.question import compare
 from subtune.config.checks import read_config
@@ -32,6 +33,7 @@ def out(tmp_path) -> Path:
 @pytest.fixture
 def call(out, monkeypatch):
     """A function that calls `compare`, which neither measures nor trains, and returns its lines."""
+    monkeypatch.setattr(question, "Workers", lambda *_: SimpleNamespace(close=lambda: None))
     vectors = {"vectors": Pace(per_layer=0, per_teraflop=1)}
     monkeypatch.setattr(pace, "measure_pace", lambda *of: MeasuredPace("a machine", vectors))
     monkeypatch.setattr(

@@ -136,10 +136,11 @@ def test_the_files_of_code_are_found_without_importing_it(tmp_path, monkeypatch)
 def test_what_imported_code_prints_is_no_output_of_a_command(tmp_path, capsys):
     path = tmp_path / "own.py"
     path.write_text("print('hello')\ndef make(): return 1\n")
-    assert import_own_function(f"{path}:make").function() == 1
+    assert import_own_function(f"{path}:make")() == 1
     assert capsys.readouterr() == ("", "hello\n")
 
 
+@pytest.mark.nightly
 def test_a_script_does_not_start_itself_again(tmp_path):
     """A script with an estimator of its own is imported, so that jobs can fit the estimator."""
     script = tmp_path / "script.py"

@@ -129,6 +129,7 @@ def test_compiled_operations_give_the_plain_logits_and_gradients(kind, runs, mod
     assert compiler.frame_count
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_other_numbers_of_tokens_and_runs_are_not_compiled_again(model, compiler):
     compiled = with_fused(model)

@@ -122,7 +122,7 @@ def test_the_score_of_some_examples_is_that_of_their_logits():
 PROBLEMS = {
     "my_metrics.py:cost": "found a function without a direction, expected a scorer, such as make_",
     "my_metrics.py:cots": "found 'cots', expected one of ",
-    "my_metrics.py:broken": "my_metrics.py:broken: ZeroDivisionError: division by zero",
+    "my_metrics.py:broken": "my_metrics.py:broken: line 10: ZeroDivisionError: division by zero",
     "my_metrics.py:nothing": "my_metrics.py:nothing: found nan for 8 examples, expected a number",
     "metrics.py:cost": "cannot import metrics.py: no such file",
     "my_metrics.py:error": "perfect predictions score 0, random ones 1.38",

@@ -60,12 +60,9 @@ OF_OTHERS = [
 
 
 def is_tried_every_time(family, task, kind, runs):
-    """One kind of each sort, and all kinds for BERT and sentences. All cases run every week."""
-    if family in PACKED:
-        is_first = family == "bert"
-        often = kind in ("full", "layernorm", "lora-II") and (is_first or runs == 3)
-        return often or (is_first and task == "sst2")
-    return runs == 3 and kind == ("full" if task == "sst2" else "layernorm")
+    """Full fine-tuning, LayerNorm and LoRA of BERT, RoBERTa, and LayerNorm of other families."""
+    of_packed = kind in ("full", "layernorm", "lora-II") and family in PACKED
+    return (runs == 3 and (kind == "layernorm" or of_packed)) or (family, task) == ("bert", "sst2")
 
 
 OF_PACKED_MODELS = [
