@@ -148,6 +148,8 @@ class Claim:
         for counts in filter(None, (self.at_least, self.at_most)):
             if not 0 < counts[0] <= counts[1]:
                 raise ValueError(f"found {[*counts]}, expected a number of cells and the total")
+        if self.measure == "score" and not 0 <= self.equivalence_margin() < 1:
+            raise ValueError(f"margin: found {self.margin}, expected a share of a perfect score")
 
     def equivalence_margin(self) -> float:
         """Return the claim's equivalence margin. For ratios, it is on the log scale."""

@@ -164,13 +164,22 @@ def locate_user_errors(place: str, described: str = "") -> Iterator[None]:
 
 
 def describe_user_error(error: BaseException, place: Path | None) -> str:
-    """Describe an exception of the user's code, with the line of the user's file, if known."""
+    """Describe an exception of the user's code, with the line of the user's file, if known.
+
+    ``place`` is a file. For the ``__init__.py`` of a package, the line may be in another file.
+    """
     if isinstance(error, SubtuneError):
         return str(error)
-    frames = traceback.extract_tb(error.__traceback__)
-    own = place.resolve() if place else None
-    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == own]
-    line = f"line {lines[-1]}: " if lines else ""
+    own, line = place.resolve() if place else None, ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        path = Path(frame.filename).resolve()
+        if path == own:
+            line = f"line {frame.lineno}: "
+        elif own and own.name == "__init__.py" and path.is_relative_to(own.parent):
+            line = f"{path.relative_to(own.parent)}, line {frame.lineno}: "
+    if isinstance(error, SyntaxError):
+        # Its text has the line.
+        line = ""
     # `error_reason` says that a key is a name of the configuration.
     reason: object = error
     if isinstance(error, Exception) and not isinstance(error, KeyError):

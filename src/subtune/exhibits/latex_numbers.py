@@ -35,6 +35,7 @@ def format_latex_numbers(tables: Mapping[str, pd.DataFrame]) -> str:
 
 
 def _name_rows(cells: pd.DataFrame) -> list[str]:
+    names = [""] * len(cells)
     for number in range(1, len(cells.columns) + 1):
         first = cells.iloc[:, :number].map(_format_name)
         names = [", ".join(row) for row in first.to_numpy()]

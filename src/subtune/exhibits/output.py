@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pandas as pd
 
 from subtune.analysis.candidates import summarise_methods
+from subtune.core.errors import SubtuneError, format_allowed
 from subtune.tasks.sentences import parse_number
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class ExperimentResults:
     selections: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> pd.DataFrame:
+        if name not in self.tables:
+            raise SubtuneError(f"results: {format_allowed(name, self.tables)}")
         return self.tables[name]
 
     @property

@@ -1,16 +1,20 @@
 """The papers, one package each, and the settings that experiments take from their papers."""
 
+import inspect
 import pkgutil
 from collections import Counter
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from subtune.analysis.claims import Claim
 from subtune.config.schema import Config
 from subtune.core.errors import SubtuneError, convert_errors, format_allowed, locate_errors
-from subtune.core.user_code import find_entry_points, import_user_code
-from subtune.exhibits.output import Table
+from subtune.core.user_code import find_entry_points, import_user_code, locate_user_errors
+from subtune.exhibits.output import ExperimentResults, Figure, StyledTable, Table
 from subtune.papers.paper import Paper
 from subtune.plan.plan import Plan
 
@@ -43,21 +47,48 @@ def find_paper(name: str | None) -> Paper:
     packages = {paper: f"{__name__}.{paper}" for paper in built_in}
     if name not in packages:
         packages |= find_entry_points(PAPERS, built_in)
-    if name not in packages and not Path(name, "__init__.py").is_file():
+    is_folder = Path(name, "__init__.py").is_file()
+    if name in packages and is_folder:
+        raise SubtuneError(
+            f"found {name!r}, which is a folder and the name of another paper; write ./{name} for "
+            "the folder, or rename it"
+        )
+    if name not in packages and not is_folder:
         known = format_allowed(name, packages)
-        raise SubtuneError(f"{known}, or a folder with the file __init__.py")
-    module = import_user_code(packages.get(name, name))
+        raise SubtuneError(
+            f"{known}, or a folder with the file __init__.py; its path is relative to {Path.cwd()}"
+        )
+    module = import_user_code(packages.get(name, name).removesuffix(":PAPER"))
     paper = getattr(module, "PAPER", None)
     if not isinstance(paper, Paper):
         found = f"PAPER of the type {type(paper).__name__}" if paper is not None else "no PAPER"
         raise SubtuneError(f"{name}: found {found}, expected one of the type Paper")
     with locate_errors(name):
         require_fields(paper)
-    return replace(paper, name=name, package=Path(str(module.__file__)).parent)
+    paper = replace(paper, name=name, package=Path(str(module.__file__)).parent)
+    if paper.is_built_in:
+        return paper
+    located = [
+        replace(exhibit, make=partial(_make_exhibit, exhibit, f"{module.__file__}:{exhibit.name}"))
+        for exhibit in paper.exhibits
+    ]
+    return replace(paper, exhibits=located)
+
+
+def _make_exhibit(exhibit: Table, place: str, results: ExperimentResults) -> Any:
+    """Make a table or figure of the user's paper; a `SubtuneError` names it by its place."""
+    with locate_user_errors(place):
+        made, is_figure = exhibit.make(results), isinstance(exhibit, Figure)
+        if not (
+            hasattr(made, "savefig") if is_figure else isinstance(made, pd.DataFrame | StyledTable)
+        ):
+            kind, expected = type(made).__name__, "figure" if is_figure else "DataFrame"
+            raise SubtuneError(f"found a result of the type {kind}, expected a {expected}")
+    return made
 
 
 def require_fields(paper: Paper) -> None:
-    """Check the types of a paper's fields, and that no name of a table or figure is taken."""
+    """Raise a `SubtuneError` if fields have wrong types, or a table's or figure's name is taken."""
     if not isinstance(paper.citation, str):
         raise SubtuneError(f"PAPER: citation: found {paper.citation!r}, expected text")
     if not isinstance(paper.exhibits, list | tuple) or not all(
@@ -66,9 +97,23 @@ def require_fields(paper: Paper) -> None:
         raise SubtuneError("PAPER: exhibits: expected a list of Table and Figure")
     if not all(isinstance(claim, Claim) for claim in paper.claims):
         raise SubtuneError("PAPER: claims: expected those that `read_claims` returns")
+    for exhibit in paper.exhibits:
+        with locate_errors(f"PAPER: exhibits: {exhibit.name}"):
+            require_usable(exhibit)
     names = Counter(exhibit.name for exhibit in replace(paper, name="own").all_exhibits())
     if repeated := [name for name, number in names.items() if number > 1]:
         raise SubtuneError(f"PAPER: exhibits: the name {repeated[0]!r} is taken; choose another")
+
+
+def require_usable(exhibit: Table) -> None:
+    """Raise a `SubtuneError` if a table's or figure's function or needs cannot be used."""
+    try:
+        inspect.signature(exhibit.make).bind("results")
+    except (TypeError, ValueError) as error:
+        raise SubtuneError(f"make: {error}; expected a function of the results") from None
+    for name in ("methods", "tables"):
+        if isinstance(found := getattr(exhibit.needs, name), str):
+            raise SubtuneError(f"needs: {name}: found {found!r}, expected a tuple of names")
 
 
 def assign_papers(config: Config) -> Config:

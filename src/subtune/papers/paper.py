@@ -61,6 +61,8 @@ PRINTED_COLUMNS = {
     "parameter_counts": COUNTS,
 }  # fmt: skip
 
+# The splits of printed scores.
+SPLITS = ("validation", "test")
 # Maps each score column of the built-in tasks to its task, and to whether it decides.
 _KNOWN_COLUMNS = {c.key: (c.task, c.decides) for c in list_score_columns([*TASKS.values()], {})}
 
@@ -215,6 +217,8 @@ class Paper:
         seen = set[tuple[str, ...]]()
         for place, row in self._list_printed_rows("scores"):
             value, scale = (parse_number(row[name] or "") for name in ("value", "scale"))
+            if row["split"] not in SPLITS:
+                raise SubtuneError(f"{place}: split: {format_allowed(row['split'], SPLITS)}")
             score = tuple(row[name] for name in ("exhibit", "model", "split", "method", "task"))
             if value is None or scale is None or abs(value) > scale:
                 raise SubtuneError(
@@ -353,7 +357,7 @@ def read_claims(package: str, *own: Callable[..., pd.Series]) -> tuple[Claim, ..
 
 def _read_claim(entry: Any, functions: Mapping[str, Callable[..., pd.Series]]) -> Claim:
     row = dict(entry)
-    known = [*functions, *Claim.__dataclass_fields__]
+    known = [*functions, *(Claim.__dataclass_fields__.keys() - {"units", "of"})]
     for key in [key for key in row if key not in known]:
         raise SubtuneError(format_allowed(key, known))
     names = [name for name in functions if name in row]
@@ -364,6 +368,8 @@ def _read_claim(entry: Any, functions: Mapping[str, Callable[..., pd.Series]]) -
     function, given = functions[name], row.pop(name)
     if not isinstance(given, list):
         raise SubtuneError(f"{name}: found {given!r}, expected a list of arguments")
+    if len(given) > 1 and given[0] == given[1]:
+        raise SubtuneError(f"{name}: found {given[0]!r} twice, expected two families of methods")
     claim = TypeAdapter(Claim).validate_python(row | {"units": function, "of": given})
     try:
         inspect.signature(function).bind(*claim.reads, *claim.of)

@@ -137,6 +137,10 @@ def plan_and_check(config: Config) -> Context:
         if paper.claims and tasks and not {*experiment.tasks} & (tasks | {*paper.tasks_apart}):
             why = f"none is about its tasks (the paper's tasks: {join_names(sorted(tasks))})"
             notes.append(f"experiments.{name}: no claim is tested, because {why}")
+        for exhibit in paper.exhibits:
+            for method in {*exhibit.needs.methods} - {*experiment.all_methods}:
+                why = f"the experiment has no method {method!r}"
+                notes.append(f"experiments.{name}: {exhibit.name} is omitted, because {why}")
     if config.test_scores:
         read_test_scores(Path(config.test_scores), expected_server_scores(config))
     for experiment in config.experiments.values():

@@ -9,6 +9,7 @@ import pytest
 from subtune import papers
 from subtune.core.errors import SubtuneError
 from subtune.core.user_code import hash_own_code, import_own_function, list_code_files
+from subtune.exhibits.output import ExperimentResults
 from subtune.methods.rules import find_rule
 from subtune.papers.paper import Paper
 from tests.helpers.project import ROOT
@@ -22,12 +23,19 @@ PAPER = Paper(name="any", citation=f"Toys {WIDTH}", claims=read_claims(__package
 
 
 TABLE = ROOT / "examples" / "packages.csv"
-ANSWERS = '(Table("answers", "Answers", "All.", make=print),)'
+
+
+def table(name, fields):
+    return f'(Table("{name}", "Title", "Caption.", {fields}),)'
+
+
+ANSWERS = table("answers", "make=print")
 
 
 def with_field(name, value):
     """Return the code of a paper, in which a field is replaced."""
-    lines = ["from dataclasses import replace", "from subtune.exhibits.output import Table", PAPER]
+    imported = "from subtune.exhibits.output import Figure, Needs, Table"
+    lines = ["from dataclasses import replace", imported, PAPER]
     return "\n".join([*lines, f"PAPER = replace(PAPER, {name}={value})"])
 
 
@@ -80,13 +88,22 @@ def test_every_file_of_the_folder_decides_its_tables(folder, changed):
 @pytest.mark.parametrize(
     ("name", "code", "said"),
     [
-        ("toy", PAPER, "found 'toy', expected one of beft, bitfit, .*or a folder with the file"),
+        ("toy", PAPER, "found 'toy', expected one of beft, bitfit, .*or a folder with the fil"),
         ("toys", "PAPER = 3", "toys: found PAPER of the type int, expected one of the type Paper"),
         ("toys", "other = 3", "toys: found no PAPER, expected one of the type Paper"),
         ("toys", with_field("exhibits", "'t'"), "toys: PAPER: exhibits: expected a list of Table"),
         ("toys", with_field("exhibits", ANSWERS), "toys: PAPER: exhibits: the name 'answers' is t"),
+        *(
+            ("toys", with_field("exhibits", table("table1", fields)), f"exhibits: table1: {said}")
+            for fields, said in {
+                "make='bars'": "make: 'bars' is not a callable object; expected a function",
+                "make=lambda: 1": "make: too many positional arguments; expected a function",
+                "make=print, needs=Needs(methods='full')": "needs: methods: found 'full', expected",
+            }.items()
+        ),
         ("toys", with_field("citation", "3"), "toys: PAPER: citation: found 3, expected text"),
         ("toys", "import nothing_here", "cannot import toys: line 1: ModuleNotFoundError"),
+        ("toys", "def", r"cannot import toys: SyntaxError: invalid syntax \(__init__.py, line 1\)"),
     ],
 )
 def test_a_paper_that_cannot_be_used_gets_one_line(folder, name, code, said):
@@ -95,9 +112,42 @@ def test_a_paper_that_cannot_be_used_gets_one_line(folder, name, code, said):
         papers.find_paper(name)
 
 
+def test_an_error_names_the_file_of_the_package_and_the_line(folder):
+    (folder / "figures.py").write_text("\nWIDTH = 1 / 0\n")
+    with pytest.raises(SubtuneError, match=r"cannot import toys: figures.py, line 2: ZeroDivi"):
+        papers.find_paper("toys")
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("results['chozen']", "results: found 'chozen', expected one of chosen"),
+        ("results['chosen'] / 0", "figures.py, line 4: TypeError: "),
+        ("{}", "found a result of the type dict, expected a DataFrame"),
+    ],
+)
+def test_a_table_that_cannot_be_made_is_named(folder, function, said):
+    code = f"WIDTH = 3\n\ndef make(results):\n    return {function}\n"
+    (folder / "figures.py").write_text(code)
+    code = with_field("exhibits", table("table1", "make=make"))
+    (folder / "__init__.py").write_text(f"from .figures import make\n{code}")
+    [exhibit] = papers.find_paper("toys").exhibits
+    results = ExperimentResults({"chosen": "text"}, {}, print)
+    with pytest.raises(SubtuneError) as caught:
+        exhibit.make(results)
+    assert str(caught.value).startswith(f"{(folder / '__init__.py').resolve()}:table1: {said}")
+
+
+def test_a_folder_does_not_hide_a_paper(folder):
+    folder.rename("bitfit")
+    with pytest.raises(SubtuneError, match=r"write ./bitfit for the folder, or rename it"):
+        papers.find_paper("bitfit")
+    assert papers.find_paper("./bitfit").citation == "Toys 3"
+
+
 def test_an_installed_package_registers_a_paper(folder, install):
     code = "from subtune.papers.paper import Paper\nPAPER = Paper(name='x', citation='Installed')"
-    install("subtune.papers", "mine", "mine_code", code)
+    install("subtune.papers", "mine", "mine_code:PAPER", code)
     assert papers.find_paper("mine").citation == "Installed"
     assert isinstance(papers.find_paper("bitfit"), Paper)
 

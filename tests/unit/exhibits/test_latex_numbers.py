@@ -55,3 +55,7 @@ def test_latex_prints_a_cell_and_refuses_an_unknown_name(tmp_path, row, is_known
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode == 0) == is_known, done.stdout
     assert (r"found 97 \%" if is_known else f"row {row}") in done.stdout
+
+
+def test_a_table_without_rows_or_columns_has_no_numbers():
+    assert not names_in(format_latex_numbers({"a": pd.DataFrame()}))

@@ -5,7 +5,6 @@ import pytest
 from subtune import cli
 from subtune.config.checks import check_config
 from subtune.core.errors import SubtuneError
-from subtune.papers import paper_names
 from subtune.papers.checks import check_paper
 from subtune.steps.context import plan_and_check
 from tests.helpers.plans import BASE
@@ -144,7 +143,26 @@ def test_a_plan_names_a_mistake_in_the_printed_numbers(tmp_path, file, text, mes
         plan_and_check(check_config({**BASE, "experiments": own}))
 
 
-@pytest.mark.parametrize("name", paper_names())
-def test_the_papers_of_subtune_pass(name):
-    failed = [check for check in check_paper(name) if check.result.startswith("failed")]
-    assert not failed
+WITH_TABLE = """
+from subtune.exhibits.output import Needs, Table
+from subtune.papers.paper import Paper
+TABLE = Table("table1", "Title", "Caption.", make=print, needs=Needs(methods=("ful",)))
+PAPER = Paper(name="toys", citation="Toys", exhibits=(TABLE,))
+"""
+
+
+def test_a_plan_says_which_table_needs_a_method_that_no_run_has(tmp_path):
+    (tmp_path / "toys").mkdir()
+    (tmp_path / "toys" / "__init__.py").write_text(WITH_TABLE)
+    methods = {"full": [1e-4]}
+    own = PLANNED | {"paper": str(tmp_path / "toys"), "tasks": ["rte"], "methods": methods}
+    notes = plan_and_check(check_config({**BASE, "experiments": {"own": own}})).notes
+    why = "because the experiment has no method 'ful'"
+    assert notes == [f"experiments.own: table1 is omitted, {why}"]
+
+
+def test_a_paper_may_have_no_printed_scores(tmp_path, capsys):
+    place = write_paper(tmp_path / "toys", claim("equal", "no less", "[bitfit, full]"))
+    (tmp_path / "toys" / "printed" / "scores.csv").unlink()
+    assert cli.main(["check", place]) == 1
+    assert "failed: found no printed numbers; check the names" in capsys.readouterr().out

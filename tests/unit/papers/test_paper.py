@@ -127,6 +127,9 @@ def test_printed_counts_are_numbers_however_they_are_written(toys, counts, train
         ("minus: [a]", 6, "missing a required argument: 'second'; its arguments are chosen, fi"),
         ("minus: [a, b, c]", 6, "minus: too many positional arguments; its arguments are chosen,"),
         ("minus: a", 6, "minus: found 'a', expected a list of arguments"),
+        ("minus: [a, a]", 6, "minus: found 'a' twice, expected two families of methods"),
+        ("minus: [a, b]\n  of: [a, b]", 6, "found 'of', expected one of"),
+        ("minus: [a, b]\n  margin: 2", 6, "margin: found 2.0, expected a share of a perfect score"),
         ("minus: [a, b]\n  measure: points", 6, "measure"),
         ("minus: [a, b]\n  tasks: rte", 6, "tasks"),
         ("minus: [a, b", 11, "expected ',' or ']'"),
@@ -163,6 +166,7 @@ SCORE = "table1,m,validation,full,1%,rte,accuracy,80.0,100"
         ([SCORE, SCORE.replace("80.0", "8O.0")], "scores.csv, line 3: value: found '8O.0'"),
         ([SCORE.replace("80.0", "")], "scores.csv, line 2: value: found ''"),
         ([SCORE.replace("80.0", "800")], "scores.csv, line 2: value: found '800'"),
+        ([SCORE.replace("validation", "valid")], "scores.csv, line 2: split: found 'valid', exp"),
         ([SCORE, SCORE], "scores.csv, line 3: this score repeats an earlier line"),
     ],
 )
