@@ -113,7 +113,7 @@ def killed(interrupted, results, tiny_bert):
 def completed(results, tiny_bert):
     """The lines of the last call, whose first worker that trained was killed.
 
-    It goes on where the calls of the nightly tests, which come first, have ended.
+    It goes on where the calls of the nightly tests before it have ended.
     """
     lines, start, found, before = [], Workers.start, [], recorded(results)
 

@@ -148,7 +148,10 @@ class Claim:
         for counts in filter(None, (self.at_least, self.at_most)):
             if not 0 < counts[0] <= counts[1]:
                 raise ValueError(f"found {[*counts]}, expected a number of cells and the total")
-        if self.measure == "score" and not 0 <= self.equivalence_margin() < 1:
+        if self.margin is not None and self.margin < 0:
+            raise ValueError(f"margin: found {self.margin}, expected 0 or more")
+        # Scores that are not printed can be those of scorers, which have no perfect score.
+        if self.is_printed and self.measure == "score" and self.equivalence_margin() >= 1:
             raise ValueError(f"margin: found {self.margin}, expected a share of a perfect score")
 
     def equivalence_margin(self) -> float:

@@ -142,7 +142,7 @@ def _score_masked(
     selected = table if mask is None else table[mask]
     logits, labels = selected.filter(like="logit_").to_numpy(), selected["label"].to_numpy()
     try:
-        return compute_score(metric, logits, labels)
+        return compute_score(metric, logits, labels, task.metric_code)
     except SubtuneError:
         if mask is None:
             raise

@@ -14,7 +14,12 @@ import numpy as np
 
 from subtune.core.errors import SubtuneError, locate_errors
 from subtune.core.files import hash_bytes
-from subtune.core.user_code import OWN_FUNCTION, describe_user_error, import_own_function
+from subtune.core.user_code import (
+    OWN_FUNCTION,
+    describe_user_error,
+    import_own_function,
+    locate_user_errors,
+)
 from subtune.methods.baselines import build_estimator, compute_class_logits
 from subtune.methods.roles import LAYERS
 from subtune.methods.rules import ALLOWED, BUILT_IN, Rule, draw_arrays, find_rule, score_entries
@@ -169,10 +174,13 @@ def _try_ranking(place: str) -> Iterator[Check]:
     else:
         yield Check("any order of the tensors", "skipped: it is called for one tensor at a time")
     drawn = draw_arrays(rule, {f"{LAYERS}0.intermediate.dense.weight": LARGEST_MATRIX})
-    tracemalloc.start()
     started = time.perf_counter()
     costs = run_check("time and memory", lambda: _score(rule, drawn))
-    seconds, megabytes = time.perf_counter() - started, tracemalloc.get_traced_memory()[1] / 1e6
+    seconds = time.perf_counter() - started
+    # Tracing takes time, so the memory is that of a second call.
+    tracemalloc.start()
+    run_check("memory", lambda: _score(rule, drawn))
+    megabytes = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
     (rows, columns), spent = LARGEST_MATRIX, f"{seconds:.2f} s and {megabytes:.0f} MB"
     yield costs._replace(result=f"{costs.result}, {spent} for a matrix {rows} × {columns}")
@@ -211,9 +219,10 @@ def _make(place: str) -> Any:
     from sklearn.base import is_classifier, is_regressor
 
     estimator = build_estimator(place, {}, seed=0)
-    if not is_classifier(estimator) and not is_regressor(estimator):
-        kind = type(estimator).__name__
-        raise SubtuneError(f"{place}: found {kind}, expected one that predicts classes or numbers")
+    with locate_user_errors(place):
+        if not is_classifier(estimator) and not is_regressor(estimator):
+            kind = type(estimator).__name__
+            raise SubtuneError(f"found {kind}, expected one that predicts classes or numbers")
     return estimator
 
 

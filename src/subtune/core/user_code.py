@@ -93,7 +93,7 @@ def require_planned_code(places: Sequence[str], planned: str | None) -> None:
     if planned and hash_own_code(places) != planned:
         own = [*filter(OWN_FUNCTION.fullmatch, places)]
         raise SubtuneError(
-            f"{own[-1]} has changed since the run was planned; restore it, or train again"
+            f"{' or '.join(own)} has changed since the run was planned; restore it, or train again"
         )
 
 
@@ -151,40 +151,40 @@ def _import_file(path: Path) -> ModuleType:
 
 
 @contextmanager
-def locate_user_errors(place: str, described: str = "") -> Iterator[None]:
+def locate_user_errors(place: str, described: str = "", file: Path | None = None) -> Iterator[None]:
     """Convert any exception of the code at ``place`` to a `SubtuneError` that begins with it.
 
-    ``described`` follows the place.
+    ``described`` follows the place. ``file`` has the code, if ``place`` does not name its file.
     """
-    own = Path(place.rpartition(":")[0]) if OWN_FUNCTION.fullmatch(place) else None
+    own = Path(place.rpartition(":")[0]) if OWN_FUNCTION.fullmatch(place) else file
     try:
         yield
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise SubtuneError(f"{place}{described}: {describe_user_error(error, own)}") from error
 
 
-def describe_user_error(error: BaseException, place: Path | None) -> str:
-    """Describe an exception of the user's code, with the line of the user's file, if known.
+def describe_user_error(error: BaseException, file: Path | None) -> str:
+    """Describe an exception of the user's code, with the line of the user's ``file``, if known.
 
-    ``place`` is a file. For the ``__init__.py`` of a package, the line may be in another file.
+    For the ``__init__.py`` of a package, the line may be in another file of the package.
     """
     if isinstance(error, SubtuneError):
         return str(error)
-    own, line = place.resolve() if place else None, ""
+    own, line = file.resolve() if file else None, ""
+    own = own / "__init__.py" if own and own.is_dir() else own
     for frame in traceback.extract_tb(error.__traceback__):
         path = Path(frame.filename).resolve()
         if path == own:
             line = f"line {frame.lineno}: "
         elif own and own.name == "__init__.py" and path.is_relative_to(own.parent):
             line = f"{path.relative_to(own.parent)}, line {frame.lineno}: "
-    if isinstance(error, SyntaxError):
-        # Its text has the line.
+    if isinstance(error, SyntaxError) and error.lineno and "line" in str(error):
         line = ""
     # `error_reason` says that a key is a name of the configuration.
     reason: object = error
     if isinstance(error, Exception) and not isinstance(error, KeyError):
         reason = error_reason(error)
-    if isinstance(error, ModuleNotFoundError) and _is_neighbour(error.name, place):
+    if isinstance(error, ModuleNotFoundError) and _is_neighbour(error.name, file):
         reason = f"{reason}; a file cannot import the files next to it"
     return f"{line}{type(error).__name__}: {reason}"
 

@@ -154,17 +154,18 @@ def make_estimator(selection: Estimator, has_numbers: bool, seed: int | None) ->
 
     place = selection.place(has_numbers)
     estimator = build_estimator(place, selection.arguments, seed)
-    if not (is_regressor if has_numbers else is_classifier)(estimator):
-        raise SubtuneError(
-            f"{place}: found {type(estimator).__name__}, expected an estimator that predicts "
-            f"{'numbers' if has_numbers else 'classes'}; a list of two has one for classes, and "
-            "one for numbers"
-        )
+    with locate_user_errors(place):
+        if not (is_regressor if has_numbers else is_classifier)(estimator):
+            raise SubtuneError(
+                f"found {type(estimator).__name__}, expected an estimator that predicts "
+                f"{'numbers' if has_numbers else 'classes'}; a list of two has one for classes, "
+                "and one for numbers"
+            )
     return estimator
 
 
 def build_estimator(place: str, arguments: Mapping[str, Any], seed: int | None) -> Any:
-    """Build an unfitted estimator that predicts classes or numbers, as `make_estimator` does."""
+    """Build an unfitted estimator of any kind, as `make_estimator` does for one kind."""
     if OWN_FUNCTION.fullmatch(place):
         make = import_own_function(place)
     else:

@@ -74,16 +74,15 @@ class Rule(NamedTuple):
     files: Sequence[Path]
     code_hash: str | None = None
 
-    @property
-    def title(self) -> str:
-        return f"{self.files[0]}:{self.name}" if self.files else self.name
-
-    @property
-    def code(self) -> bytes:
-        """the text of its own file, or the source of a built-in function"""
+    def read_code(self) -> bytes:
+        """Read its own file, or the source of a built-in function."""
         if self.files:
             return self.files[0].read_bytes()
         return inspect.getsource(self.function).encode()
+
+    @property
+    def title(self) -> str:
+        return f"{self.files[0]}:{self.name}" if self.files else self.name
 
     @property
     def arguments(self) -> list[str]:

@@ -14,7 +14,7 @@ from subtune.analysis.claims import Claim
 from subtune.config.schema import Config
 from subtune.core.errors import SubtuneError, convert_errors, format_allowed, locate_errors
 from subtune.core.user_code import find_entry_points, import_user_code, locate_user_errors
-from subtune.exhibits.output import ExperimentResults, Figure, StyledTable, Table
+from subtune.exhibits.output import ExperimentResults, Figure, Needs, StyledTable, Table
 from subtune.papers.paper import Paper
 from subtune.plan.plan import Plan
 
@@ -56,7 +56,7 @@ def find_paper(name: str | None) -> Paper:
     if name not in packages and not is_folder:
         known = format_allowed(name, packages)
         raise SubtuneError(
-            f"{known}, or a folder with the file __init__.py; its path is relative to {Path.cwd()}"
+            f"{known}, or a folder with the file __init__.py; relative paths begin at {Path.cwd()}"
         )
     module = import_user_code(packages.get(name, name).removesuffix(":PAPER"))
     paper = getattr(module, "PAPER", None)
@@ -69,15 +69,15 @@ def find_paper(name: str | None) -> Paper:
     if paper.is_built_in:
         return paper
     located = [
-        replace(exhibit, make=partial(_make_exhibit, exhibit, f"{module.__file__}:{exhibit.name}"))
-        for exhibit in paper.exhibits
+        replace(exhibit, make=partial(_make_exhibit, exhibit, paper)) for exhibit in paper.exhibits
     ]
     return replace(paper, exhibits=located)
 
 
-def _make_exhibit(exhibit: Table, place: str, results: ExperimentResults) -> Any:
-    """Make a table or figure of the user's paper; a `SubtuneError` names it by its place."""
-    with locate_user_errors(place):
+def _make_exhibit(exhibit: Table, paper: Paper, results: ExperimentResults) -> Any:
+    """Make a table or figure of the user's paper. A `SubtuneError` names it."""
+    place, file = f"{paper.name}: exhibits: {exhibit.name}", paper.package / "__init__.py"
+    with locate_user_errors(place, file=file):
         made, is_figure = exhibit.make(results), isinstance(exhibit, Figure)
         if not (
             hasattr(made, "savefig") if is_figure else isinstance(made, pd.DataFrame | StyledTable)
@@ -111,6 +111,8 @@ def require_usable(exhibit: Table) -> None:
         inspect.signature(exhibit.make).bind("results")
     except (TypeError, ValueError) as error:
         raise SubtuneError(f"make: {error}; expected a function of the results") from None
+    if not isinstance(exhibit.needs, Needs):
+        raise SubtuneError(f"needs: found {exhibit.needs!r}, expected Needs(methods=(...), ...)")
     for name in ("methods", "tables"):
         if isinstance(found := getattr(exhibit.needs, name), str):
             raise SubtuneError(f"needs: {name}: found {found!r}, expected a tuple of names")

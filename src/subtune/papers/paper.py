@@ -357,7 +357,8 @@ def read_claims(package: str, *own: Callable[..., pd.Series]) -> tuple[Claim, ..
 
 def _read_claim(entry: Any, functions: Mapping[str, Callable[..., pd.Series]]) -> Claim:
     row = dict(entry)
-    known = [*functions, *(Claim.__dataclass_fields__.keys() - {"units", "of"})]
+    fields = [name for name in Claim.__dataclass_fields__ if name not in ("units", "of")]
+    known = [*functions, *fields]
     for key in [key for key in row if key not in known]:
         raise SubtuneError(format_allowed(key, known))
     names = [name for name in functions if name in row]
@@ -368,13 +369,14 @@ def _read_claim(entry: Any, functions: Mapping[str, Callable[..., pd.Series]]) -
     function, given = functions[name], row.pop(name)
     if not isinstance(given, list):
         raise SubtuneError(f"{name}: found {given!r}, expected a list of arguments")
-    if len(given) > 1 and given[0] == given[1]:
-        raise SubtuneError(f"{name}: found {given[0]!r} twice, expected two families of methods")
     claim = TypeAdapter(Claim).validate_python(row | {"units": function, "of": given})
     try:
-        inspect.signature(function).bind(*claim.reads, *claim.of)
+        arguments = inspect.signature(function).bind(*claim.reads, *claim.of).arguments
     except TypeError as error:
         has = f"its arguments are {join_names(inspect.signature(function).parameters)}"
         first = f"of which `reads` gives the first {len(claim.reads)}"
         raise SubtuneError(f"{name}: {error}; {has}, {first}") from None
+    if "second" in arguments and arguments.get("first") == arguments["second"]:
+        family = arguments["second"]
+        raise SubtuneError(f"{name}: found {family!r} twice, expected two families of methods")
     return claim

@@ -137,8 +137,12 @@ def plan_and_check(config: Config) -> Context:
         if paper.claims and tasks and not {*experiment.tasks} & (tasks | {*paper.tasks_apart}):
             why = f"none is about its tasks (the paper's tasks: {join_names(sorted(tasks))})"
             notes.append(f"experiments.{name}: no claim is tested, because {why}")
+        predicted = (dict(config.all_tasks()[task].predictions) for task in experiment.tasks)
+        known = {*experiment.all_methods}.union(*predicted)
         for exhibit in paper.exhibits:
-            for method in {*exhibit.needs.methods} - {*experiment.all_methods}:
+            if exhibit.tasks and not {*exhibit.tasks} & {*experiment.tasks}:
+                continue
+            for method in [method for method in exhibit.needs.methods if method not in known]:
                 why = f"the experiment has no method {method!r}"
                 notes.append(f"experiments.{name}: {exhibit.name} is omitted, because {why}")
     if config.test_scores:

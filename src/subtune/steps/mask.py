@@ -49,6 +49,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     rule = find_rule(by)
     if rule.code_hash != spec.code:
         raise SubtuneError(f"{rule.files[0]} has changed since the plan; run the command again")
+    code = rule.read_code()
     with locate_errors(rule.title):
         scores = sum_scores(_score_tasks(spec, job.inputs, rule))
     shapes = _read_shapes(spec, spec.head, job.inputs)
@@ -58,7 +59,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     if rule.name == FISHER and spec.top.share:
         also["top"] = spec.as_top.mask_name
     write_mask(Path(outputs["mask"]), chosen, **also)
-    Path(outputs["code"]).write_bytes(rule.code)
+    Path(outputs["code"]).write_bytes(code)
 
 
 def _read_shapes(spec: "MaskSpec", head: str, inputs: Paths) -> "Mapping[str, Shape]":

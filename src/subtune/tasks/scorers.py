@@ -15,7 +15,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names, log_loss, make_scorer
 
 from subtune.core.errors import SubtuneError, format_allowed
-from subtune.core.user_code import OWN_FUNCTION, import_own_function, locate_user_errors
+from subtune.core.user_code import (
+    OWN_FUNCTION,
+    hash_own_code,
+    import_own_function,
+    locate_user_errors,
+)
 
 LOG_LOSS = "neg_log_loss"
 
@@ -48,8 +53,10 @@ class _RecordedRegressor(RegressorMixin, BaseEstimator):
 
 
 @cache
-def find_scorer(name: str) -> Any:
+def find_scorer(name: str, code: str | None = None) -> Any:
     """Find a scorer of scikit-learn by its name, or one in a file, such as ``my_metrics.py:cost``.
+
+    With another hash of its ``code``, it is imported again.
 
     Raises:
         SubtuneError: there is no such scorer, its code cannot be imported, or it has no direction.
@@ -69,16 +76,18 @@ def find_scorer(name: str) -> Any:
     return scorer
 
 
-def compute_score(name: str, logits: np.ndarray, labels: np.ndarray) -> float:
+def compute_score(
+    name: str, logits: np.ndarray, labels: np.ndarray, code: str | None = None
+) -> float:
     """Compute a scorer's score from logits ``[n, o]`` and labels ``[n]``.
 
-    With one output, the logits are predicted numbers.
+    With one output, the logits are predicted numbers. ``code`` is the hash of the user's own code.
 
     Raises:
         SubtuneError: the scorer fails on these examples, for example because a class is missing, or
             the score is not finite.
     """
-    scorer, outputs = find_scorer(name), logits.shape[1]
+    scorer, outputs = find_scorer(name, code), logits.shape[1]
     estimator = _RecordedRegressor(logits) if outputs == 1 else _RecordedClassifier(logits)
     if name == LOG_LOSS:
         # A class may be missing in the labels.
@@ -93,16 +102,15 @@ def compute_score(name: str, logits: np.ndarray, labels: np.ndarray) -> float:
 
 
 def check_scorer(name: str, outputs: int) -> None:
-    """Import a scorer again, and try it on a few examples.
+    """Try a scorer on a few examples.
 
     Raises:
         SubtuneError: the scorer does not exist or fails, or perfect predictions do not score higher
             than random ones.
     """
-    find_scorer.cache_clear()
     labels = np.repeat(np.arange(max(outputs, 2)), 4)
     random = np.random.default_rng(0).normal(size=(len(labels), outputs))
-    chance, best = score_random_and_perfect(name, random, labels)
+    chance, best = score_random_and_perfect(name, random, labels, hash_own_code([name]))
     if best <= chance:
         classes = "; it is given the numbers of classes, not their names" if outputs > 1 else ""
         raise SubtuneError(
@@ -112,10 +120,10 @@ def check_scorer(name: str, outputs: int) -> None:
 
 
 def score_random_and_perfect(
-    name: str, random: np.ndarray, labels: np.ndarray
+    name: str, random: np.ndarray, labels: np.ndarray, code: str | None = None
 ) -> tuple[float, float]:
     """Compute a scorer's scores of random logits ``[n, o]``, and of perfect predictions."""
     outputs = random.shape[1]
     perfect = 9 * np.eye(outputs)[labels] if outputs > 1 else labels[:, None]
-    chance, best = (compute_score(name, logits, labels) for logits in (random, perfect))
+    chance, best = (compute_score(name, logits, labels, code) for logits in (random, perfect))
     return chance, best

@@ -304,7 +304,8 @@ class TaskKind(ABC):
             logits, labels = table.filter(like="logit_").to_numpy(), table["label"].to_numpy()
             with locate_errors("metrics"):
                 require_planned_code(others, task.metric_code)
-                scores |= {name: compute_score(name, logits, labels) for name in others}
+                for name in others:
+                    scores[name] = compute_score(name, logits, labels, task.metric_code)
         return {name: scores[name] for name in task.metrics}
 
     def is_built_in_metric(self, name: str) -> bool:

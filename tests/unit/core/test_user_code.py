@@ -34,7 +34,7 @@ ANSWERS = table("answers", "make=print")
 
 def with_field(name, value):
     """Return the code of a paper, in which a field is replaced."""
-    imported = "from subtune.exhibits.output import Figure, Needs, Table"
+    imported = "from subtune.exhibits.output import Needs, Table"
     lines = ["from dataclasses import replace", imported, PAPER]
     return "\n".join([*lines, f"PAPER = replace(PAPER, {name}={value})"])
 
@@ -99,6 +99,7 @@ def test_every_file_of_the_folder_decides_its_tables(folder, changed):
                 "make='bars'": "make: 'bars' is not a callable object; expected a function",
                 "make=lambda: 1": "make: too many positional arguments; expected a function",
                 "make=print, needs=Needs(methods='full')": "needs: methods: found 'full', expected",
+                "make=print, needs=('full',)": r"needs: found \('full',\), expected Needs",
             }.items()
         ),
         ("toys", with_field("citation", "3"), "toys: PAPER: citation: found 3, expected text"),
@@ -135,7 +136,7 @@ def test_a_table_that_cannot_be_made_is_named(folder, function, said):
     results = ExperimentResults({"chosen": "text"}, {}, print)
     with pytest.raises(SubtuneError) as caught:
         exhibit.make(results)
-    assert str(caught.value).startswith(f"{(folder / '__init__.py').resolve()}:table1: {said}")
+    assert str(caught.value).startswith(f"toys: exhibits: table1: {said}")
 
 
 def test_a_folder_does_not_hide_a_paper(folder):
@@ -145,9 +146,10 @@ def test_a_folder_does_not_hide_a_paper(folder):
     assert papers.find_paper("./bitfit").citation == "Toys 3"
 
 
-def test_an_installed_package_registers_a_paper(folder, install):
+@pytest.mark.parametrize("value", ["mine_code", "mine_code:PAPER"])
+def test_an_installed_package_registers_a_paper(folder, install, value):
     code = "from subtune.papers.paper import Paper\nPAPER = Paper(name='x', citation='Installed')"
-    install("subtune.papers", "mine", "mine_code:PAPER", code)
+    install("subtune.papers", "mine", value, code)
     assert papers.find_paper("mine").citation == "Installed"
     assert isinstance(papers.find_paper("bitfit"), Paper)
 

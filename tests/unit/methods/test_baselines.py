@@ -23,6 +23,15 @@ from tests.helpers.plans import plan
 FOREST = "sklearn.ensemble.RandomForestClassifier"
 TREES = {"estimator": FOREST, "reads": "embeddings"}
 OF_FILE = "from sklearn.naive_bayes import ComplementNB\n\ndef make():\n    return ComplementNB()\n"
+NO_ESTIMATORS = """
+def give_class():
+    return ComplementNB
+
+class Plain:
+    def fit(self, features, labels): ...
+    def predict(self, features): ...
+    def get_params(self): ...
+"""
 
 
 def plan_baseline(settings, tasks=("sst2",), **experiment):
@@ -73,6 +82,8 @@ def test_one_estimator_is_for_classes_and_one_for_numbers():
 PROBLEMS = {
     "a missing file": ({"estimator": "m.py:make"}, "estimator: cannot import m.py: no such file"),
     "an unknown class": ({"estimator": f"{FOREST}s"}, "(did you mean 'RandomForestClassifier'?)"),
+    "a class": ({"estimator": "my_models.py:give_class"}, "my_models.py:give_class: "),
+    "no estimator": ({"estimator": "my_models.py:Plain"}, "my_models.py:Plain: "),
     "an unknown setting": ({"settings": {"trees": 3}}, "unexpected keyword argument 'trees'"),
     "an unknown input": ({"reads": "words"}, "reads: found 'words', expected "),
     "no input": ({"reads": None}, "reads: found None, expected "),
@@ -83,6 +94,7 @@ PROBLEMS = {
 
 @pytest.mark.parametrize(("changes", "message"), PROBLEMS.values(), ids=PROBLEMS)
 def test_a_mistake_is_named_before_anything_is_trained(changes, message, models):
+    models.write_text(OF_FILE + NO_ESTIMATORS)
     with pytest.raises(SubtuneError) as caught:
         plan_baseline(TREES | changes)
     assert str(caught.value).startswith("baselines.own.")

@@ -161,7 +161,7 @@ def test_a_plan_says_which_table_needs_a_method_that_no_run_has(tmp_path):
     assert notes == [f"experiments.own: table1 is omitted, {why}"]
 
 
-def test_a_paper_may_have_no_printed_scores(tmp_path, capsys):
+def test_a_claim_without_printed_scores_fails_in_one_line(tmp_path, capsys):
     place = write_paper(tmp_path / "toys", claim("equal", "no less", "[bitfit, full]"))
     (tmp_path / "toys" / "printed" / "scores.csv").unlink()
     assert cli.main(["check", place]) == 1

@@ -170,6 +170,16 @@ def test_code_that_has_changed_since_the_plan_scores_nothing(own):
         task.of_kind.score(task, table)
 
 
+def test_a_plan_of_a_changed_file_uses_it_in_a_process_that_has_imported_the_former_one(own):
+    for unit in ("10", "20"):
+        own.write_text(OWN.replace("10", unit))
+        task = examples.TASKS["sst2"].replace(metrics=("my_metrics.py:cheap",)).spec()
+        table = pd.DataFrame({"idx": range(50), "label": LABELS, "logit_0": LOGITS[:, 0]})
+        [score] = task.of_kind.score(task, table.assign(logit_1=LOGITS[:, 1])).values()
+        missed, false = (LOGITS.argmax(1) < LABELS).mean(), (LOGITS.argmax(1) > LABELS).mean()
+        assert score == pytest.approx(-float(unit) * missed - false)
+
+
 def test_records_of_runs_can_be_read_without_the_file(own):
     task = examples.TASKS["sst2"].replace(metrics=("my_metrics.py:kappa",)).spec()
     own.unlink()
