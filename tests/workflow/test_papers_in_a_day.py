@@ -45,4 +45,4 @@ def test_its_smallest_task_is_trained_and_its_claims_are_judged(glue_dir, minilm
     claims = pd.read_csv(folder / "claims.csv").set_index("claim")
     over = claims.loc["Biases score better than the same number of random parameters", "over"]
     # A model with random weights learns nothing.
-    assert over == "3 seeds (one answer in 3 of the compared numbers)"
+    assert over == "3 seeds × examples (one answer in 3 of the compared numbers)"
