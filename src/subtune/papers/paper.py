@@ -33,7 +33,7 @@ from subtune.exhibits.failure_exhibits import (
     PREDICTED,
     SUSPECTS,
 )
-from subtune.exhibits.figures import LEARNING_CURVES, REPRODUCTION, TRAINING_SIZES
+from subtune.exhibits.figures import LEARNING_CURVES, REPRODUCTION, SPLITS, TRAINING_SIZES
 from subtune.exhibits.finding_tables import CHOICES, CLAIMS, PAIRED_TESTS
 from subtune.exhibits.forest_plot import FRONT
 from subtune.exhibits.output import ExperimentResults, Table
@@ -61,8 +61,6 @@ PRINTED_COLUMNS = {
     "parameter_counts": COUNTS,
 }  # fmt: skip
 
-# The splits of printed scores.
-SPLITS = ("validation", "test")
 # Maps each score column of the built-in tasks to its task, and to whether it decides.
 _KNOWN_COLUMNS = {c.key: (c.task, c.decides) for c in list_score_columns([*TASKS.values()], {})}
 
