@@ -178,7 +178,8 @@ def describe_user_error(error: BaseException, file: Path | None) -> str:
             line = f"line {frame.lineno}: "
         elif own and own.name == "__init__.py" and path.is_relative_to(own.parent):
             line = f"{path.relative_to(own.parent)}, line {frame.lineno}: "
-    if isinstance(error, SyntaxError) and error.lineno and "line" in str(error):
+    if isinstance(error, SyntaxError) and Path(error.filename or "").is_file():
+        # Its text names the file and the line.
         line = ""
     # `error_reason` says that a key is a name of the configuration.
     reason: object = error

@@ -3,6 +3,7 @@
 import inspect
 import pkgutil
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -12,7 +13,13 @@ import pandas as pd
 
 from subtune.analysis.claims import Claim
 from subtune.config.schema import Config
-from subtune.core.errors import SubtuneError, convert_errors, format_allowed, locate_errors
+from subtune.core.errors import (
+    SubtuneError,
+    convert_errors,
+    format_allowed,
+    join_names,
+    locate_errors,
+)
 from subtune.core.user_code import find_entry_points, import_user_code, locate_user_errors
 from subtune.exhibits.output import ExperimentResults, Figure, Needs, StyledTable, Table
 from subtune.papers.paper import Paper
@@ -78,12 +85,12 @@ def _make_exhibit(exhibit: Table, paper: Paper, results: ExperimentResults) -> A
     """Make a table or figure of the user's paper. A `SubtuneError` names it."""
     place, file = f"{paper.name}: exhibits: {exhibit.name}", paper.package / "__init__.py"
     with locate_user_errors(place, file=file):
-        made, is_figure = exhibit.make(results), isinstance(exhibit, Figure)
-        if not (
-            hasattr(made, "savefig") if is_figure else isinstance(made, pd.DataFrame | StyledTable)
-        ):
-            kind, expected = type(made).__name__, "figure" if is_figure else "DataFrame"
-            raise SubtuneError(f"found a result of the type {kind}, expected a {expected}")
+        made, found = exhibit.make(results), "found a result of the type"
+        if isinstance(exhibit, Figure):
+            if not hasattr(made, "savefig"):
+                raise SubtuneError(f"{found} {type(made).__name__}, expected a figure")
+        elif not isinstance(made, pd.DataFrame | StyledTable):
+            raise SubtuneError(f"{found} {type(made).__name__}, expected a DataFrame")
     return made
 
 
@@ -147,6 +154,24 @@ def assign_papers(config: Config) -> Config:
     if problems:
         raise SubtuneError("\n".join(problems))
     return config.model_copy(update={"experiments": named})
+
+
+def list_omissions(config: Config) -> Iterator[str]:
+    """Yield a line for an experiment that tests no claim, and for each method an exhibit lacks."""
+    for name, experiment in config.experiments.items():
+        paper, given = find_paper(experiment.paper), {*experiment.tasks}
+        tasks = paper.list_printed_tasks()
+        if paper.claims and tasks and not given & (tasks | {*paper.tasks_apart}):
+            why = f"none is about its tasks (the paper's tasks: {join_names(sorted(tasks))})"
+            yield f"experiments.{name}: no claim is tested, because {why}"
+        predicted = (dict(config.all_tasks()[task].predictions) for task in experiment.tasks)
+        known = {*experiment.all_methods}.union(*predicted)
+        for exhibit in paper.exhibits:
+            is_shown = not exhibit.tasks or given & {*exhibit.tasks}
+            for method in exhibit.needs.methods:
+                if is_shown and method not in known:
+                    why = f"the experiment has no method {method!r}"
+                    yield f"experiments.{name}: {exhibit.name} is omitted, because {why}"
 
 
 def experiments_showing_fisher_information(config: Config) -> set[str]:

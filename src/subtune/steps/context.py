@@ -8,7 +8,7 @@ from typing import Any
 
 from subtune import papers
 from subtune.config.schema import Config
-from subtune.core.errors import join_names, locate_errors
+from subtune.core.errors import locate_errors
 from subtune.core.files import Layout
 from subtune.core.user_code import OWN_FUNCTION, list_code_files
 from subtune.data.predictions import read_external_predictions
@@ -130,21 +130,7 @@ def plan_and_check(config: Config) -> Context:
     Files, models and tokenizers that cannot be used raise a `SubtuneError`.
     """
     config = papers.assign_papers(config).with_random_controls()
-    plan, notes = make_plan(config), list[str]()
-    for name, experiment in config.experiments.items():
-        paper = papers.find_paper(experiment.paper)
-        tasks = paper.list_printed_tasks()
-        if paper.claims and tasks and not {*experiment.tasks} & (tasks | {*paper.tasks_apart}):
-            why = f"none is about its tasks (the paper's tasks: {join_names(sorted(tasks))})"
-            notes.append(f"experiments.{name}: no claim is tested, because {why}")
-        predicted = (dict(config.all_tasks()[task].predictions) for task in experiment.tasks)
-        known = {*experiment.all_methods}.union(*predicted)
-        for exhibit in paper.exhibits:
-            if exhibit.tasks and not {*exhibit.tasks} & {*experiment.tasks}:
-                continue
-            for method in [method for method in exhibit.needs.methods if method not in known]:
-                why = f"the experiment has no method {method!r}"
-                notes.append(f"experiments.{name}: {exhibit.name} is omitted, because {why}")
+    plan, notes = make_plan(config), [*papers.list_omissions(config)]
     if config.test_scores:
         read_test_scores(Path(config.test_scores), expected_server_scores(config))
     for experiment in config.experiments.values():

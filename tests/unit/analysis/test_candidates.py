@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.analysis import candidates, run_scores
@@ -53,7 +53,6 @@ def test_a_difference_to_full_is_paired_by_seed_and_has_students_distribution():
     assert rows.loc["full", names].isna().all()
 
 
-@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([0.1, 0.2, 0.3, None])), min_size=1))
 def test_on_the_front_is_what_nothing_beats_in_both_score_and_parameters(points):
     table = pd.DataFrame(points, columns=["trained", "score"]).astype({"score": float})

@@ -87,6 +87,10 @@ def own(tmp_path):
 
 GOOD = [
     *("examples/my_models.py:make", "examples/my_metrics.py:cost", "random", "roc_auc"),
+    *(
+        pytest.param(place, marks=pytest.mark.nightly)
+        for place in ("examples/my_rules.py:gem", "fisher", "sklearn.naive_bayes.ComplementNB")
+    ),
 ]
 
 
@@ -121,6 +125,11 @@ def test_a_fault_is_found(name, fault, own):
     result = find_result(f"{own}:{name}", check)
     assert result.startswith("failed: ")
     assert reason in result
+
+
+def test_a_fault_is_an_exit_status(own, capsys):
+    assert cli.main(["check", f"{own}:upside_down"]) == 1
+    assert capsys.readouterr().err == f"{own}:upside_down: not all checks passed\n"
 
 
 def test_a_rule_may_be_for_matrices_only_and_print(own):

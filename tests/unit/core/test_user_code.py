@@ -88,7 +88,7 @@ def test_every_file_of_the_folder_decides_its_tables(folder, changed):
 @pytest.mark.parametrize(
     ("name", "code", "said"),
     [
-        ("toy", PAPER, "found 'toy', expected one of beft, bitfit, .*or a folder with the fil"),
+        ("toy", PAPER, "found 'toy', expected one of beft, bitfit, .*or a folder with the file"),
         ("toys", "PAPER = 3", "toys: found PAPER of the type int, expected one of the type Paper"),
         ("toys", "other = 3", "toys: found no PAPER, expected one of the type Paper"),
         ("toys", with_field("exhibits", "'t'"), "toys: PAPER: exhibits: expected a list of Table"),
@@ -124,6 +124,7 @@ def test_an_error_names_the_file_of_the_package_and_the_line(folder):
     [
         ("results['chozen']", "results: found 'chozen', expected one of chosen"),
         ("results['chosen'] / 0", "figures.py, line 4: TypeError: "),
+        ("__import__('ast').literal_eval('(')", "figures.py, line 4: SyntaxError: "),
         ("{}", "found a result of the type dict, expected a DataFrame"),
     ],
 )
@@ -137,6 +138,15 @@ def test_a_table_that_cannot_be_made_is_named(folder, function, said):
     with pytest.raises(SubtuneError) as caught:
         exhibit.make(results)
     assert str(caught.value).startswith(f"toys: exhibits: table1: {said}")
+
+
+def test_a_figure_is_one_of_matplotlib(folder):
+    drawn = 'Figure("figure1", "Title", "Caption.", make=lambda results: None)'
+    code = f"from subtune.exhibits.output import Figure\n{with_field('exhibits', f'({drawn},)')}"
+    (folder / "__init__.py").write_text(code)
+    [exhibit] = papers.find_paper("toys").exhibits
+    with pytest.raises(SubtuneError, match="figure1: found a result of the type NoneType, expe"):
+        exhibit.make(ExperimentResults({}, {}, print))
 
 
 def test_a_folder_does_not_hide_a_paper(folder):

@@ -105,6 +105,13 @@ def test_a_rule_is_anything_that_can_be_called(write_rule, code):
     np.testing.assert_array_equal(score(by), 2 * WEIGHT)
 
 
+def test_the_code_of_a_file_in_any_encoding_is_read_as_it_is(write_rule):
+    code = "# coding: latin-1\n# ä\ndef mine(weight): return weight"
+    rule = find_rule(write_rule(code))
+    assert rule.read_code() == code.encode("latin-1")
+    assert find_rule("snip").read_code().startswith(b"def snip(weight")
+
+
 def test_the_hash_depends_on_the_whole_file_and_nothing_is_written_beside_it(write_rule):
     first = find_rule(write_rule("A = 1\ndef mine(weight):\n    return A * weight\n"))
     other = find_rule(write_rule("A = 2\ndef mine(weight):\n    return A * weight\n"))

@@ -5,6 +5,7 @@ import pytest
 from subtune import cli
 from subtune.config.checks import check_config
 from subtune.core.errors import SubtuneError
+from subtune.papers import paper_names
 from subtune.papers.checks import check_paper
 from subtune.steps.context import plan_and_check
 from tests.helpers.plans import BASE
@@ -166,3 +167,10 @@ def test_a_claim_without_printed_scores_fails_in_one_line(tmp_path, capsys):
     (tmp_path / "toys" / "printed" / "scores.csv").unlink()
     assert cli.main(["check", place]) == 1
     assert "failed: found no printed numbers; check the names" in capsys.readouterr().out
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", paper_names())
+def test_the_papers_of_subtune_pass(name):
+    failed = [check for check in check_paper(name) if check.result.startswith("failed")]
+    assert not failed
