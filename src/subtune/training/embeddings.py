@@ -6,6 +6,7 @@ size, ``f`` features, ``o`` outputs.
 """
 
 import contextlib
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from torch.nn.functional import normalize
 from subtune.core.errors import SubtuneError
 from subtune.core.process import log_line
 from subtune.data.subsets import divide_rows
-from subtune.methods.baselines import ABSENT
+from subtune.methods.baselines import ABSENT, compute_class_logits
 from subtune.models.encoder import Encoder
 from subtune.models.forward import compute_hidden_states
 from subtune.models.packing import pack_micro_batches
@@ -70,8 +71,6 @@ def fit_embedding_regression(
     Raises:
         SubtuneError: an embedding is not finite.
     """
-    from sklearn.exceptions import ConvergenceWarning
-
     started = time.monotonic()
     model = check_padding(model, examples.values(), compute_hidden_states)
     train = examples["train"]
@@ -80,7 +79,7 @@ def fit_embedding_regression(
     first_texts = index[:: len(index) // len(features)]
     sets = train.row_sets[np.searchsorted(train.row_indices, train.row[first_texts])]
     choose = partial(_tune_regression, features, sets, task, recipe, seed)
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+    with warnings.catch_warnings(action="ignore"):
         found = fit_regression(choose, features, train.labels[first_texts], task.outputs)
     weight, bias = (values.astype("f") for values in found)
     predict = partial(predict_embedded, model, weight, bias)
@@ -243,7 +242,8 @@ def _tune_regression(
     If there are too few rows, the penalty is scikit-learn's default. For one label of a multi-label
     task, labels are 0 and 1. The rows of a set (``sets``) are in the same fold.
 
-    The score is the task's first metric; for one label of a multi-label task, F1 or accuracy. The
+    The score is the task's first metric; for one label of a multi-label task, F1 or accuracy. Folds
+    on which it is undefined, for example because a class is missing, are left out. The
     strongest penalty is chosen among those whose mean score is at most one standard error of the
     difference below the best, because scores on small folds vary (Breiman et al., "Classification
     and Regression Trees", 1984, section 3.4.3).
@@ -255,8 +255,6 @@ def _tune_regression(
     value_type, several = kind.value_type, kind.has_label_columns
     if several:
         value_type, first = "classes", "accuracy" if first == "accuracy" else "f1"
-    elif not kind.is_built_in_metric(first):
-        first = kind.metrics[0]
 
     def make(steps: int, **penalty: float) -> Any:
         if kind.has_numbers:
@@ -265,7 +263,16 @@ def _tune_regression(
 
     def score(fitted: Any, features: np.ndarray, labels: Any) -> float:
         predicted = fitted.predict(features)
-        return metrics.compute_metrics(value_type, [first], predicted, labels)[first]
+        if not metrics.is_scorer(first):
+            return metrics.compute_metrics(value_type, [first], predicted, labels)[first]
+        from subtune.tasks.scorers import compute_score
+
+        logits = predicted[:, None]
+        if not kind.has_numbers:
+            logits = compute_class_logits(fitted, features, task.outputs)
+        with contextlib.suppress(SubtuneError):
+            return compute_score(first, logits, labels, task.metric_code)
+        return math.nan
 
     work = features.shape[1] * (1 if kind.has_numbers or several else task.outputs)
     rows = max(LEAST_SEARCHED, int(MOST_SEARCHED / work))
@@ -287,8 +294,11 @@ def _tune_regression(
     search = GridSearchCV(make(SEARCH_STEPS), {name: values}, scoring=score, cv=pairs, refit=False)
     results = search.fit(features, labels).cv_results_
     scores = np.stack([results[f"split{number}_test_score"] for number in range(len(pairs))])
+    scores = scores[np.isfinite(scores).all(axis=1)]
+    if len(scores) < 2:
+        return make(SOLVER_STEPS)
     below = scores[:, [scores.mean(0).argmax()]] - scores
-    errors = below.std(0, ddof=1) / np.sqrt(len(pairs))
+    errors = below.std(0, ddof=1) / np.sqrt(len(scores))
     chosen = (below.mean(0) <= errors).argmax()
     end = ", the smallest value that was tried" if chosen == len(PENALTIES) - 1 else ""
     log_line(f"embeddings: the regression's penalty is {PENALTIES[chosen]:g}{end}")

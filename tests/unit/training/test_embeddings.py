@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset, concatenate_datasets
-from scipy.stats import sem, spearmanr
+from scipy.stats import pearsonr, sem, spearmanr
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss, make_scorer
 from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold
@@ -70,9 +70,10 @@ def test_features_are_transformers_mean_of_one_text_at_a_time(name, tiny_bert):
     np.testing.assert_allclose(found, plain_features(task, tiny_bert, rows["train"]), atol=1e-5)
 
 
-def fitted(name, directory, **recipe):
+def fitted(name, directory, metric=None, **recipe):
     """Features of shuffled training rows and of dev rows, labels and sets, and our result."""
     task = examples.TASKS[name].spec()
+    task = task.replace(metrics=(metric,)) if metric else task
     model, rows = read(task, directory)
     order = np.random.default_rng(SEED).permutation(60)
     train = embeddings.compute_features(model, rows["train"], rows["train"].indices_of_rows(order))
@@ -125,6 +126,31 @@ def test_predictions_of_numbers_are_scikit_learns(tiny_bert):
     expected = scikit_learns(Ridge(), "alpha", train, labels, sets, spearman)
     np.testing.assert_allclose(predicted[:, 0], expected.predict(dev), atol=1e-5)
     assert loss == pytest.approx(np.mean((expected.predict(train) - labels) ** 2), abs=1e-5)
+
+
+def test_penalties_are_compared_by_a_scorer_of_the_task(tiny_bert):
+    metric = "neg_mean_absolute_error"
+    train, dev, labels, sets, predicted, _ = fitted("stsb", tiny_bert, metric)
+    expected = scikit_learns(Ridge(), "alpha", train, labels, sets, metric)
+    np.testing.assert_allclose(predicted[:, 0], expected.predict(dev), atol=1e-5)
+    pearson = make_scorer(lambda labels, found: pearsonr(labels, found)[0])
+    other = scikit_learns(Ridge(), "alpha", train, labels, sets, pearson)
+    assert other.best_params_ != expected.best_params_
+    train, dev, labels, sets, predicted, _ = fitted("sst2", tiny_bert, "neg_log_loss")
+    regression = LogisticRegression(max_iter=1000)
+    expected = scikit_learns(regression, "C", train, labels, sets, "neg_log_loss")
+    np.testing.assert_allclose(predicted.softmax(-1), expected.predict_proba(dev), atol=1e-5)
+
+
+def test_folds_on_which_a_scorer_is_undefined_compare_no_penalties(tiny_bert):
+    task = TASKS["sst2"].spec().replace(metrics=("roc_auc",))
+    rows = examples.rows_of(task, rows=40)
+    # All rows of a class are in one set, so the other two of three folds have one class.
+    labels = [1, 1, 1] + [0] * 37
+    rows["train"] = rows["train"].remove_columns("label").add_column("label", labels)
+    rows["train"] = rows["train"].remove_columns(SET).add_column(SET, [0, 0, 0, *range(1, 38)])
+    result = fit("embeddings", task, tiny_bert, rows)
+    assert np.isfinite(result.best.predictions["validation"]).all()
 
 
 def test_any_number_of_labels_is_a_logistic_regression_for_each(tiny_bert):
