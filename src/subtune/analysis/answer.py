@@ -19,7 +19,7 @@ from subtune.analysis.candidates import (
     compare_with_reference,
     select_scored_runs,
 )
-from subtune.analysis.chosen_runs import STILL_RISING
+from subtune.analysis.chosen_runs import STILL_RISING, have_same_unit
 from subtune.analysis.intervals import Study
 from subtune.methods import FULL, RANKED_BY, method_title
 from subtune.methods.baselines import CONSTANT
@@ -76,13 +76,14 @@ class Answer:
 def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> list[Answer]:
     """Find the method to train for each task, and for all tasks together if there are several.
 
+    There is no answer for all tasks if their scores have different units.
     In an experiment that reproduces a paper, each model has separate answers.
     """
     found, scored = [], select_scored_runs(chosen, row_scores)
     for models, runs_of_models in scored.groupby("models", sort=False):
         questions = [*runs_of_models.groupby(QUESTION, sort=False)]
         found += [build_answer(question, runs) for question, runs in questions]
-        if len(questions) > 1:
+        if len(questions) > 1 and have_same_unit(runs_of_models):
             together = build_answer((models, ALL_TASKS, "mean"), runs_of_models)
             found += [together] if together.candidate else []
     return found
@@ -306,7 +307,7 @@ def next_step(answer: Answer) -> str:
 def _describe_control(answer: Answer) -> str:
     """Describe the random control of a ranking: ``As many random entries score 0.812.``
 
-    It is not described if it has other seeds than the ranking.
+    It is not described if it has other seeds than the ranking, or is the same runs, at fraction 1.
     """
     candidate, runs = answer.candidate, answer.runs
     assert candidate
@@ -316,6 +317,8 @@ def _describe_control(answer: Answer) -> str:
     titles = runs.loc[is_control & (runs["fraction"] == own["fraction"]), "title"].unique()
     found = [answer.compared.methods.get(title) for title in titles if title != candidate.title]
     if not found or not found[0] or found[0].seeds != candidate.seeds:
+        return ""
+    if found[0].runs == candidate.runs:
         return ""
     return f"As many random entries score {found[0].score:.3f}."
 

@@ -64,6 +64,15 @@ def select_largest_training_set(chosen: pd.DataFrame) -> pd.DataFrame:
     return chosen[chosen["train_rows"] == largest]
 
 
+def have_same_unit(scores: pd.DataFrame) -> bool:
+    """Return whether scores of several tasks have the same unit, so that they can be averaged.
+
+    The built-in metrics have; scorers may not, unless all tasks have the same metric and margin.
+    """
+    is_any_scorer = scores["metric"].map(is_scorer).any()
+    return not is_any_scorer or len(scores[["metric", "margin"]].drop_duplicates()) == 1
+
+
 def drop_runs_with_mask(chosen: pd.DataFrame) -> pd.DataFrame:
     """Select the rows of methods without a mask."""
     return chosen[chosen["scope"].isna()]

@@ -24,9 +24,11 @@ import pandas as pd
 from subtune.analysis.chosen_runs import (
     count_encoder_parameters,
     drop_runs_with_mask,
+    have_same_unit,
     pivot_methods,
 )
 from subtune.core.errors import convert_errors
+from subtune.tasks.metrics import is_scorer
 
 # Scores of two methods are paired if they have equal values in these columns.
 PAIR_KEYS = ["model", "column", "seed"]
@@ -247,10 +249,13 @@ def kruskal_wallis_p(*tables_and_methods: Any) -> pd.Series:
 def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
     """Test each pair of methods for a difference between their scores.
 
-    The scores are means over seeds, and are paired by model and score column. ``pairs`` is the
+    The scores are means over seeds, and are paired by model and score column. If scores have
+    different units, those of scorers are left out. ``pairs`` is the
     number of pairs, ``mean_difference`` is the mean of ``first - second``, ``p_value`` is from
     `wilcoxon`, and ``p_holm`` is corrected by `holm` for the number of pairs of methods.
     """
+    if not have_same_unit(chosen):
+        chosen = chosen[~chosen["metric"].map(is_scorer)]
     means = pivot_methods(chosen)
     rows = []
     for first, second in itertools.combinations(chosen["method"].drop_duplicates(), 2):

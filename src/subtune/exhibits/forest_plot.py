@@ -9,6 +9,7 @@ import pandas as pd
 
 from subtune.analysis.candidates import FROM_SMALLEST, QUESTION, sort_methods
 from subtune.analysis.chosen_runs import title_with_mask
+from subtune.core.user_code import OWN_FUNCTION
 from subtune.exhibits.output import EMPTY, Figure, empty_figure, format_with_unit, new_figure
 from subtune.tasks.metrics import metric_title
 
@@ -251,8 +252,10 @@ def _x_limits(rows: pd.DataFrame) -> tuple[float, float]:
     span = high - low
     near = rows.loc[rows["score"] >= low - span, "score"]
     low, high = min([low, *near]), max([high, *near])
-    # No score is higher than 1, although an interval may end above.
-    highest = (rows["reference_score"] + rows["high"]).clip(upper=max(1, high))
+    highest = rows["reference_score"] + rows["high"]
+    # No score is higher than 1, although an interval may end above; except by the user's metrics.
+    if not OWN_FUNCTION.fullmatch(rows["metric"].iloc[0]):
+        highest = highest.clip(upper=max(1, high))
     ends = (rows["reference_score"] + rows["low"]).dropna(), highest.dropna()
     low = min(low, max(low - 0.4 * span, ends[0].min())) if len(ends[0]) else low
     high = max(high, min(high + 0.4 * span, ends[1].max())) if len(ends[1]) else high

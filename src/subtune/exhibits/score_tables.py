@@ -142,7 +142,7 @@ def comparison_table(
     of_printed_models = runs["model"].isin(printed["model"])
     runs = runs[of_printed_models] if of_printed_models.any() else runs
     runs = runs[~runs["method"].isin(_methods_printed_elsewhere(every, printed, [*tasks]))]
-    means = _map_averages_to_columns(averaged_tasks(printed), [*tasks])
+    means = _map_averages_to_columns(averaged_tasks(printed), tasks)
     titles = {method: method_title(method) for method in printed["method"]} | dict(quoted or {})
     printed = printed.assign(
         title=printed["method"].map(titles),
@@ -218,13 +218,19 @@ def _methods_printed_elsewhere(
     return set(every.loc[on_tasks, "method"]) - set(shown["method"])
 
 
-def _map_averages_to_columns(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
-    """Map the headings of the averages over the paper's tasks and over the run tasks to columns."""
+def _map_averages_to_columns(
+    averaged: list[str], titles: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Map the headings of the averages over the paper's tasks and over the run tasks to columns.
+
+    ``titles`` has the titles of the run tasks' columns.
+    """
     if not averaged:
         return {}
-    means = {f"average of {', '.join(TASKS[task].title for task in averaged)}": averaged}
-    if not set(averaged) <= set(keys):
-        means["average of this run"] = keys
+    known = {**titles} | {name: task.title for name, task in TASKS.items()}
+    means = {f"average of {', '.join(known.get(task, task) for task in averaged)}": averaged}
+    if not set(averaged) <= set(titles):
+        means["average of this run"] = [*titles]
     return means
 
 

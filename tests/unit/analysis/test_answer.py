@@ -166,6 +166,21 @@ def test_the_control_of_a_mask_is_that_of_the_same_fraction():
     assert answer_of(table)["next"].startswith("As many random entries score 0.790. ")
 
 
+def test_a_whole_method_has_no_control():
+    masks = {"layernorm by mine": [0.81, 0.8, 0.81], "layernorm by random": [0.81, 0.8, 0.81]}
+    table = pd.concat(
+        [
+            runs({"full": [0.8, 0.81, 0.8]}),
+            *(runs({name: scores}, scope="individual") for name, scores in masks.items()),
+        ],
+        ignore_index=True,
+    )
+    is_mask = table["method"] != "full"
+    # At fraction 1, both masks are the same runs.
+    table["run"] = table["seed"].astype(str).where(is_mask, table.index.astype(str) + "full")
+    assert "As many random" not in answer_of(table)["next"]
+
+
 def test_a_method_that_is_unsure_is_named_with_the_seeds_that_would_tell():
     row = answer_of(runs({"full": 0.9, "layernorm": [0.93, 0.87, 0.9]}))
     assert (row["decision"], row["method"]) == ("probably", "LayerNorm")
@@ -542,6 +557,19 @@ def test_methods_on_all_tasks_are_compared_by_their_mean_over_tasks():
     row = answer_of(table, ALL_TASKS)
     assert (row["method"], row["over"]) == ("BitFit", "3 seeds")
     assert row["difference"] == pytest.approx(np.mean([-0.05, 0.02, 0.01]))
+
+
+def test_scores_in_different_units_have_no_answer_for_all_tasks():
+    tables = [
+        runs({"full": value, "bitfit": value}, task=task)
+        for task, value in (("rte", 0.9), ("cost", -250.0), ("price", -180.0))
+    ]
+    of_cost = [table.assign(metric="neg_max_error", margin=50.0) for table in tables[1:]]
+    answers = answers_table(
+        results({name: name for name in ("rte", "cost")}, chosen=pd.concat([tables[0], of_cost[0]]))
+    ).table
+    assert answers["task"].tolist() == ["rte", "cost"]
+    assert answer_of(pd.concat(of_cost), ALL_TASKS)["method"] == "BitFit"
 
 
 NO_FULL = "Full fine-tuning has no score: add `full`, or more minutes."

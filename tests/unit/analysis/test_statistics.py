@@ -219,6 +219,16 @@ def test_methods_are_paired_by_task_and_equal_groups_do_not_differ():
     assert kruskal_wallis([0.5, 0.5], [0.5, 0.5]) == 1.0
 
 
+def test_scores_of_scorers_in_another_unit_are_not_tested_together():
+    rows = [(t, m, 0.5) for t in ("rte", "cola", "mrpc") for m in ("full", "bitfit")]
+    table = scores(rows)
+    of_cost = table["task"] == "mrpc"
+    mixed = table.assign(metric=table["metric"].mask(of_cost, "neg_max_error"))
+    assert [row["pairs"] for row in paired_tests(mixed).to_dict("records")] == [2]
+    same = table.assign(metric="balanced_accuracy")
+    assert [row["pairs"] for row in paired_tests(same).to_dict("records")] == [3]
+
+
 def test_holm_multiplies_p_values_and_keeps_their_order():
     p_values = pd.Series([0.04, 0.01, math.nan, 0.03, 0.5])
     # 4 × 0.01, 3 × 0.03, 2 × 0.04 (not below the one before), 1 × 0.5.

@@ -96,6 +96,16 @@ def test_a_bar_is_the_interval_of_the_paired_difference_placed_at_the_references
     assert points(panel)["Full"][1] == []
 
 
+def test_limits_do_not_depend_on_the_unit_of_a_scorer():
+    limits = []
+    for unit in (0.5, 100):
+        scores = {"full": [unit, 0.9 * unit, unit], "bitfit": [0.9 * unit, unit, unit]}
+        table = runs(scores).assign(metric="mine.py:score", margin=0.02 * unit)
+        [panel] = panels_of(table)
+        limits.append(np.array(panel.get_xlim()) / unit)
+    np.testing.assert_allclose(*limits)
+
+
 def test_the_band_is_the_margin_below_the_reference():
     [panel] = panels_of(runs(SCORES))
     [band] = panel.patches

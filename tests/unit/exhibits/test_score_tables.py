@@ -8,6 +8,7 @@ import pytest
 from subtune import papers
 from subtune.exhibits import output
 from subtune.exhibits.score_tables import (
+    _map_averages_to_columns,
     compare_with_printed,
     mark_differences,
     scores_by_train_size_table,
@@ -106,6 +107,12 @@ def test_an_average_over_other_tasks_is_not_beside_the_papers():
     assert table.iloc[0]["average of this run"] == "75.00"
     assert table.iloc[-1]["average of this run"] == "–"
     assert reproduced.query("task == 'average'")["ours"].isna().all()
+
+
+def test_an_average_over_tasks_of_ones_own_has_their_titles():
+    titles = {"weather": "Weather", "rte": "RTE"}
+    found = _map_averages_to_columns(["weather", "cola", "tides"], titles)
+    assert [*found] == ["average of Weather, CoLA, tides", "average of this run"]
 
 
 def test_the_best_score_is_bold_and_full_does_not_compete_in_spafit():
