@@ -107,16 +107,20 @@ class Context:
                 found |= {Path(str(official)), *(path.parent for path in paths)}
         for task in self.config.tasks.values():
             found |= {*map(Path, task.predictions.values())}
-        found |= {path for rule in self.rules.values() for path in rule.files}
         own = [place for each in self.config.baselines.values() for place in each.estimator]
         own += [metric for task in self.config.tasks.values() for metric in task.metrics]
         for selection in self.config.selections.values():
             own += selection.peft.places if isinstance(selection, Peft) else ()
-        places = filter(OWN_FUNCTION.fullmatch, own)
-        found |= {path for place in places for path in list_code_files(place)}
+        codes = [rule.files for rule in self.rules.values()]
+        for files in (*codes, *map(list_code_files, filter(OWN_FUNCTION.fullmatch, own))):
+            found |= {*files}
+            if len(files) > 1:
+                # The modification time of a folder changes if a file is added.
+                found |= {path.parent for path in files}
         for experiment in self.config.experiments.values():
             paper = papers.find_paper(experiment.paper)
-            found |= {*([] if paper.is_built_in else paper.package.rglob("*"))}
+            if not paper.is_built_in:
+                found |= {paper.package, *paper.package.rglob("*")}
         for model, spec in self.plan.models.items():
             if spec.source == "files":
                 directory = Path(self.plan.locations[model])

@@ -87,6 +87,39 @@ def test_a_plan_is_made_again_if_something_changed(settings, tables_read, minilm
     assert read_plan(plan.path) == plan
 
 
+ADDED = {
+    "pkg/plots.py": "",
+    "toys/data.csv": "",
+    "toys/printed/scores.csv": "exhibit,model,split,method,params,task,metric,value,scale\n",
+}
+
+
+@pytest.mark.parametrize("added", ADDED)
+def test_a_plan_is_made_again_if_a_package_has_another_file(
+    settings, tables_read, added, monkeypatch
+):
+    for name in ("pkg", "toys/printed"):
+        Path(name).mkdir(parents=True)
+    Path("pkg/__init__.py").touch()
+    Path("pkg/rules.py").write_text("def mine(weight):\n    return abs(weight)\n")
+    Path("toys/__init__.py").write_text(
+        "from subtune.exhibits.score_tables import dev_score_table\n"
+        "from subtune.papers.paper import Paper\n\n"
+        "TABLE = dev_score_table('table1', 'Scores', ['table1'])\n"
+        "PAPER = Paper(name='toys', citation='Toys', exhibits=[TABLE])\n"
+    )
+    top = {"share": 0.1, "of": ["encoder.layer.**.weight"], "by": "pkg.rules:mine"}
+    settings["selections"] = {"mine": {"top": top}}
+    paper = str(Path("toys").resolve())
+    settings["experiments"]["first"] |= {"methods": {"mine": [1e-3]}, "paper": paper}
+    monkeypatch.syspath_prepend(Path.cwd())
+    write_plan(settings)
+    assert write_plan(settings) and tables_read == ["mine"]
+    Path(added).write_text(ADDED[added])
+    write_plan(settings)
+    assert tables_read == ["mine", "mine"]
+
+
 def test_a_plan_is_made_again_by_another_version_of_subtune(settings, tables_read, monkeypatch):
     path = Path(write_plan(settings).path)
     before = path.stat().st_ino
