@@ -205,13 +205,17 @@ class Grid:
             if run and rule.reads_examples and fisher.tokens == run.tokens:
                 fisher = _sample_of_run(fisher, run)
             samples.append(fisher.replace(in_full=in_full))
-        task = self.config.all_tasks()[self.task_name]
+        head = self.config.all_tasks()[self.task_name].of_kind.head
+        if not rule.depends_on_task:
+            # The model has the same tensors on all tasks with the same head.
+            same = (each for each in samples if each.tokens.data.task.of_kind.head == head)
+            samples = [next(same, samples[0])]
         return MaskSpec(
             top=top.replace(scope="individual"),
             code=rule.code_hash,
             needs=tuple(sorted(rule.needs)),
-            head=task.of_kind.head,
-            samples=tuple(samples if rule.depends_on_task else samples[:1]),
+            head=head,
+            samples=tuple(samples),
             seed=run.seed if run and RNG in rule.needs else 0,
         )
 

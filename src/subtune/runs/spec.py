@@ -128,7 +128,7 @@ class FisherSpec(HashableModel):
     """The Fisher information or derivatives of a model's parameters, before fine-tuning.
 
     Attributes:
-        rows: the number of training examples that are sampled; None means all.
+        rows: the number of training rows that are sampled; None means all.
         seed: the seed of the sample and of the untrained classifier.
         in_full: the matrices for which the information of every entry is stored, as for all
             vectors. For other matrices, only the sum over the entries is stored.

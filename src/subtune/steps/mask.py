@@ -56,7 +56,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     scores = {name: values for name, values in scores.items() if name in shapes}
     number = spec.top.count_among(sum(values.size for values in scores.values()), shapes)
     chosen, also = choose_entries(scores, number), dict[str, str]()
-    if rule.name == FISHER and spec.top.share:
+    if spec.top.by == FISHER and spec.top.share:
         also["top"] = spec.as_top.mask_name
     write_mask(Path(outputs["mask"]), chosen, **also)
     Path(outputs["code"]).write_bytes(code)

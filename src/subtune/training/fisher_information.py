@@ -84,8 +84,8 @@ def fisher_information(
 
     Args:
         tokens: the token ids and labels of the training set.
-        rows: the number of examples to draw; None means all.
-        seed: the seed for drawing examples and for initializing the classifier.
+        rows: the number of rows to draw, with all their examples; None means all.
+        seed: the seed for drawing rows and for initializing the classifier.
         only: names of the tensors whose information is computed; None means all.
         in_full: names of the matrices whose information is computed for every entry.
         labels: ``raw``, or ``standard`` to standardise the labels of a regression.
@@ -127,8 +127,9 @@ def prepare_examples(
     if fold:
         tokens = tokens.select(find_others(Examples(tokens, model.tokens_read), task, fold))
     if rows is not None:
-        sample = np.random.default_rng(seed).permutation(len(tokens))[:rows]
-        tokens = tokens.select(sorted(sample))
+        every = Examples(tokens, model.tokens_read)
+        sample = np.random.default_rng(seed).permutation(len(every.row_indices))[:rows]
+        tokens = tokens.select(sorted(every.indices_of_rows(sample)))
     examples = Examples(tokens, model.tokens_read)
     examples, _ = to_training_labels(examples, np.arange(len(examples)), labels)
     kind, factor = task.of_kind, task.of_kind.loss_to_nats_factor(task.outputs)

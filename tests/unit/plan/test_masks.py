@@ -130,6 +130,16 @@ def test_the_scopes_are_those_of_fisher_information():
     }
 
 
+def test_a_rule_that_reads_no_examples_ranks_the_tensors_of_the_runs_head(rule):
+    settings = {"tasks": ["rte", "ud_ewt"], "methods": {"mine": [1e-3], "mine by random": [1e-3]}}
+    made = plan_masks({"by": "my_rules.py:mine", "scope": "global"}, **settings)
+    heads = {
+        (run.task_name, run.masks[0].samples[0].tokens.data.task.of_kind.head)
+        for run in runs_of(made)
+    }
+    assert heads == {("ud_ewt", "token_classification"), ("rte", "sequence_classification")}
+
+
 def test_fractions_hold_for_every_rule_and_those_by_fisher_information_have_their_own_ids():
     masks = {"values": [0.1, 0.5, 1.0], "scopes": ["individual"]}
     for by in ("fisher", "snip"):

@@ -16,17 +16,18 @@ from subtune.methods.rules import choose_entries
 from subtune.models import encoder
 from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.runs.spec import FOLD_VERSION, Fold
+from subtune.runs.spec import FOLD_VERSION, FitRecipe, Fold
 from subtune.tasks.examples import Examples
 from subtune.training import fisher_information as module
 from subtune.training import gradients
 from subtune.training.evaluation import autocast
-from subtune.training.fisher_information import fisher_information
+from subtune.training.fisher_information import fisher_information, prepare_examples
 from subtune.training.gradients import (
     hessian_times_gradient,
     mean_gradient,
     synflow_gradient,
 )
+from subtune.training.training_set import draw_training_indices
 from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
 from tests.unit.training.results import in_double
@@ -324,6 +325,19 @@ def test_a_sample_is_drawn_by_seed_and_is_a_part_of_the_rows(model, tokens):
 
     assert (bias(5) == bias(5)).all()
     assert not np.allclose(bias(5), bias(12), rtol=1e-3)
+
+
+def test_a_sample_of_rows_is_that_of_a_run_even_if_rows_are_cut_into_examples(directory_of):
+    task = examples.TASKS["squad"]
+    directory = directory_of("bert")
+    tokens = examples.tokens(task, directory, rows=12)["train"]
+    model = load_encoder(directory, task.of_kind.head, task.outputs)
+    train = Examples(tokens, model.tokens_read)
+    assert len(train) > len(train.row_indices)
+    recipe = FitRecipe(train_rows=5)
+    drawn = draw_training_indices(train, recipe, np.random.default_rng(3))
+    found, _ = prepare_examples(model, tokens, task.spec(), 5, 3, "raw", None)
+    assert [*found.row] == [*train.row[np.sort(drawn)]]
 
 
 @pytest.mark.nightly
