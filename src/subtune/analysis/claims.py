@@ -23,7 +23,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from pydantic import ConfigDict
 
 from subtune.analysis import intervals
 from subtune.analysis.intervals import Interval, Study
@@ -125,8 +124,6 @@ class Claim:
         contradicted_by: the printed number that contradicts the claim, if any.
         is_main: whether the claim is listed in the summary that is printed in the terminal.
     """
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
 
     text: str
     printed_in: str

@@ -53,7 +53,7 @@ def rescore_at_judged_epochs(table: pd.DataFrame, store: Path) -> None:
                 table.at[index, "judged_apart"] = True
 
 
-# A score, and the epochs at which it is computed; None with too few examples.
+# A score, and the epochs at which it is computed; None if other examples cannot choose them.
 _Score = tuple[float, list[int]] | None
 
 
@@ -75,6 +75,8 @@ def _score_by_other_parts(store: Path, run: str, metric: str) -> _Score:
     if tables[1]["idx"].nunique() < EPOCH_PARTS:
         return None
     epochs = choose_part_epochs(task, metric, tables)
+    if not epochs:
+        return None
     predicted = combine_epochs_by_part(tables, epochs)
     return make_masked_metric(task, metric, predicted)(), epochs
 
@@ -84,7 +86,8 @@ def choose_part_epochs(
 ) -> list[int]:
     """Choose an epoch for each part of the examples: the best epoch on the remaining parts.
 
-    ``tables`` maps each epoch to predictions.
+    ``tables`` maps each epoch to predictions. The result is empty if a scorer is undefined on some
+    of the parts.
     """
     scores = {epoch: make_masked_metric(task, metric, table) for epoch, table in tables.items()}
     part = part_indices(tables[1], EPOCH_PARTS)
@@ -92,7 +95,7 @@ def choose_part_epochs(
         e: [score(part != number) for number in range(EPOCH_PARTS)] for e, score in scores.items()
     }
     if np.isnan([*others.values()]).any():
-        others = {epoch: [score()] * EPOCH_PARTS for epoch, score in scores.items()}
+        return []
     return [max(others, key=lambda e: others[e][number]) for number in range(EPOCH_PARTS)]
 
 
@@ -117,7 +120,7 @@ def make_masked_metric(task: TaskSpec, metric: str, table: pd.DataFrame) -> Call
     Without a mask, the metric is computed over all predictions.
     """
     kind = task.of_kind
-    if not kind.is_built_in_metric(metric):
+    if metrics.is_scorer(metric):
         return partial(_score_masked, task, metric, table)
     predicted, expected = (
         # A mask cannot index a list.

@@ -26,7 +26,7 @@ from subtune.methods import FULL
 from subtune.methods.roles import is_classifier
 from subtune.runs import records
 from subtune.tasks import metrics
-from subtune.tasks.metrics import MODULE
+from subtune.tasks.metrics import MODULE, is_scorer
 from subtune.tasks.task import ScoreColumn
 
 # A learning rate is on the plateau of a search if its score is at most this much below the best
@@ -280,7 +280,7 @@ def require_scores_of_predictions(
         for split in task.evaluation:
             of_split = predictions[predictions["split"] == split]
             kind, inputs = task.of_kind, task.of_kind.metric_inputs(of_split)
-            built_in = [name for name in task.metrics if kind.is_built_in_metric(name)]
+            built_in = [name for name in task.metrics if not is_scorer(name)]
             scores = kind.score(task, of_split) | compute(kind.value_type, built_in, *inputs)
             for name, again in scores.items():
                 on_record = recorded[f"{split}/{name}"]

@@ -22,7 +22,7 @@ from subtune.data.predictions import (
     read_prediction_rows,
 )
 from subtune.data.table_files import FORMATS, is_file, write_rows
-from subtune.methods import is_built_in
+from subtune.methods import is_method
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import Cells, PlacedRow, pair_with_places
 
@@ -120,7 +120,7 @@ def check_predictions(
         columns = find_prediction_columns(task, table, rows, source, "row of the table")
     parse_predictions(task, table, columns, source)
     system = make_name(own_name if name is None else str(name), taken, "predictions")
-    if is_built_in(system):
+    if is_method(system, {}):
         system += "-predictions"
     print(format_columns_read(system, columns, source), file=sys.stderr)
     # The columns of the written file have standard names, which may differ from the user's names.

@@ -24,7 +24,7 @@ from subtune.core.errors import (
     shorten,
 )
 from subtune.data.sources import MINI_TASKS, OFFICIAL_NAMES, REPOSITORIES
-from subtune.methods import is_built_in
+from subtune.methods import is_method
 from subtune.methods.baselines import Baseline, Estimator, make_estimator
 from subtune.methods.rules import BUILT_IN, find_rule, try_rule
 from subtune.methods.selection import require_whole
@@ -74,8 +74,9 @@ def _list_problems(config: Config) -> Iterator[str]:
         if name not in config.all_models():
             yield f"assumptions.pace_by_model: {format_allowed(name, config.all_models())}"
     for key in ("selections", "baselines"):
-        for name in filter(is_built_in, getattr(config, key)):
-            yield f"{key}.{name}: this is the name of a built-in method; choose another name"
+        for name in getattr(config, key):
+            if is_method(name, {}):
+                yield f"{key}.{name}: this is the name of a built-in method; choose another name"
     for name in config.selections.keys() & config.baselines.keys():
         yield f"baselines.{name}: this name is also in `selections`; choose another name"
     for name, selection in config.selections.items():
@@ -127,16 +128,8 @@ def _check_predictions(config: Config, task: str) -> Iterator[str]:
                 f"{key}: found {system!r}, but external predictions are not supported for "
                 f"{kind.name!r} tasks; remove them"
             )
-        elif is_built_in(system) or _is_method(config, system):
+        elif is_method(system, config.own_methods):
             yield f"{key}: {system!r} is the name of a method; choose another name"
-
-
-def _is_method(config: Config, name: str) -> bool:
-    try:
-        config.selection(name)
-    except SubtuneError:
-        return False
-    return True
 
 
 def _check_tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[str]:

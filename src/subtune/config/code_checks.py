@@ -1,7 +1,6 @@
 """Checks of the user's own rules, estimators and scorers, before they are used in an experiment."""
 
 import inspect
-import json
 import subprocess
 import sys
 import time
@@ -17,12 +16,20 @@ from subtune.core.files import hash_bytes
 from subtune.core.user_code import (
     OWN_FUNCTION,
     describe_user_error,
+    find_entry_points,
     import_own_function,
-    locate_user_errors,
 )
-from subtune.methods.baselines import build_estimator, compute_class_logits
+from subtune.methods.baselines import Estimator, compute_class_logits, make_estimator
 from subtune.methods.roles import LAYERS
-from subtune.methods.rules import ALLOWED, BUILT_IN, Rule, draw_arrays, find_rule, score_entries
+from subtune.methods.rules import (
+    ALLOWED,
+    BUILT_IN,
+    RULES,
+    Rule,
+    draw_arrays,
+    find_rule,
+    score_entries,
+)
 
 # The shapes of the tensors on which rules are called: vectors, and matrices of three forms.
 IN_LAYER_TRIED = {
@@ -82,7 +89,7 @@ def find_kind(place: str) -> str:
         raise SubtuneError(f"{place}: to check a configuration, use `subtune plan {place}`")
     from sklearn.metrics import get_scorer_names
 
-    if place in BUILT_IN:
+    if place in BUILT_IN or place in find_entry_points(RULES, BUILT_IN):
         return "ranking"
     if place in get_scorer_names():
         return "metric"
@@ -100,7 +107,7 @@ def find_kind(place: str) -> str:
     if not needed:
         return "baseline"
     # A scorer has the arguments estimator, X, y_true and keyword arguments.
-    if len(needed) > 2 and needed[0] == "estimator":
+    if len(needed) > 2 and {*needed}.isdisjoint(ALLOWED):
         return "metric"
     if not {*needed}.isdisjoint(ALLOWED):
         return "ranking"
@@ -216,14 +223,8 @@ def _try_estimator(place: str) -> Iterator[Check]:
 
 def _make(place: str) -> Any:
     """Build an estimator of classes or of numbers, with seed 0."""
-    from sklearn.base import is_classifier, is_regressor
-
-    estimator = build_estimator(place, {}, seed=0)
-    with locate_user_errors(place):
-        if not is_classifier(estimator) and not is_regressor(estimator):
-            kind = type(estimator).__name__
-            raise SubtuneError(f"found {kind}, expected one that predicts classes or numbers")
-    return estimator
+    described = Estimator.model_validate({"estimator": place, "reads": "texts"})
+    return make_estimator(described, None, seed=0)
 
 
 def _fit_and_predict(place: str, reads: str) -> np.ndarray:
@@ -274,8 +275,9 @@ def _try_metric(name: str) -> Iterator[Check]:
 
     rng, found = np.random.default_rng(0), list[str]()
     for kind, outputs in (("two classes", 2), ("several classes", 4), ("numbers", 1)):
-        labels = rng.integers(outputs, size=80) if outputs > 1 else rng.normal(size=80)
-        logits = rng.normal(size=(80, outputs))
+        # Labels are positive, because some scorers divide by them. Predictions need not be.
+        labels = rng.integers(outputs, size=80) if outputs > 1 else rng.uniform(1, 5, size=80)
+        logits = rng.normal(3, 2, size=(80, outputs))
         try:
             chance, best = score_random_and_perfect(name, logits, labels)
         except SubtuneError as error:
@@ -294,5 +296,4 @@ def _try_metric(name: str) -> Iterator[Check]:
 
 
 def _hash_arrays(arrays: dict[str, np.ndarray]) -> str:
-    content = json.dumps({name: array.tolist() for name, array in sorted(arrays.items())})
-    return hash_bytes(content.encode())
+    return hash_bytes(b"".join(array.tobytes() for _, array in sorted(arrays.items())))

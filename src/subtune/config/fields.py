@@ -1,7 +1,6 @@
 """The types of the settings' values."""
 
 from collections.abc import Iterable
-from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -15,12 +14,10 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from subtune.core.errors import format_allowed, shorten, suggest_name
+from subtune.core.errors import format_allowed, shorten
 from subtune.core.hub import PAPERS_MODELS
-from subtune.core.user_code import OWN_FUNCTION
 from subtune.data.sources import OFFICIAL_NAMES
 from subtune.runs.spec import LEARNING_RATES_BELOW
-from subtune.tasks.metrics import TITLES
 from subtune.tasks.task_kind import KINDS
 
 ALL_ROWS: Literal["all"] = "all"
@@ -68,23 +65,6 @@ def _require_one_of(name: str, allowed: Iterable[str]) -> str:
     return name
 
 
-def _require_metric(name: str) -> str:
-    """Reject a name that is neither a built-in metric nor a scorer of scikit-learn or of a file."""
-    if name in TITLES or OWN_FUNCTION.fullmatch(name):
-        return name
-    # A plan for other machines does not need scikit-learn.
-    if find_spec("sklearn"):
-        from sklearn.metrics import get_scorer_names
-
-        if name not in get_scorer_names():
-            hint = suggest_name(name, [*TITLES, *get_scorer_names()], cutoff=0.6)
-            raise ValueError(
-                f"found {name!r}, expected one of {', '.join(TITLES)}, or a scorer of "
-                f"scikit-learn, such as roc_auc{hint}"
-            )
-    return name
-
-
 def _parse_row_numbers(given: Any) -> tuple[int | str, ...]:
     """Parse the setting ``train_rows``: one number or a list. None means ``all``."""
     numbers = given if isinstance(given, list | tuple) else [ALL_ROWS if given is None else given]
@@ -117,7 +97,6 @@ KindName = Annotated[
     AfterValidator(lambda name: _require_one_of(name, KINDS)),
     WithJsonSchema({"enum": [*KINDS], "type": "string"}),
 ]
-MetricName = Annotated[str, AfterValidator(_require_metric)]
 Count = Annotated[int, Field(ge=1, le=LARGEST)]
 FromZero = Annotated[int, Field(ge=0, le=LARGEST)]
 # File names contain the name of a method, and have at most 255 characters.

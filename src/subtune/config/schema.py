@@ -25,7 +25,6 @@ from subtune.config.fields import (
     LearningRatesOfMethod,
     LearningRatesOfTask,
     MethodName,
-    MetricName,
     Name,
     Names,
     NumbersOfRows,
@@ -113,7 +112,7 @@ class OwnTask(Section):
     """column with the group of each row, such as its author, patient or thread. With `folds`, all
     rows of a group are in the same fold. Without `group`, rows with equal texts are in the same
     fold. A row with an empty cell is a group of its own"""
-    metrics: Annotated[tuple[MetricName, ...], DISTINCT] = ()
+    metrics: Annotated[tuple[str, ...], DISTINCT] = ()
     """names of metrics. Epochs and learning rates are selected by the first metric. Default for
     multi-label tasks, tokens and spans: the usual metrics for the kind of task. For classification
     and regression, scorers of scikit-learn (`roc_auc`) or of your own (`my_metrics.py:cost`) are

@@ -116,10 +116,13 @@ def find_selection(name: str, own: Mapping[str, NamedSelection], model: str = ""
     )
 
 
-def is_built_in(name: str) -> bool:
-    """Return whether ``name`` is the name or the title of a built-in method."""
+def is_method(name: str, own: Mapping[str, NamedSelection]) -> bool:
+    """Return whether ``name`` is one of the user's ``own`` methods or a built-in method.
+
+    A built-in method has a name and a title.
+    """
     try:
-        find_selection(name, {})
+        find_selection(name, own)
     except SubtuneError:
         return name in _METHODS_FILE["titles"].values()
     return True

@@ -143,29 +143,16 @@ class Estimator(Baseline):
         return f"nothing: {' or '.join(self.estimator)} on {self.reads}"
 
 
-def make_estimator(selection: Estimator, has_numbers: bool, seed: int | None) -> Any:
+def make_estimator(selection: Estimator, has_numbers: bool | None, seed: int | None) -> Any:
     """Build an unfitted estimator, in which ``seed`` replaces each missing ``random_state``.
 
     Raises:
         SubtuneError: the estimator cannot be imported or built, or does not predict classes or, if
-            ``has_numbers``, numbers.
+            ``has_numbers``, numbers; one of them if ``has_numbers`` is None.
     """
     from sklearn.base import is_classifier, is_regressor
 
-    place = selection.place(has_numbers)
-    estimator = build_estimator(place, selection.arguments, seed)
-    with locate_user_errors(place):
-        if not (is_regressor if has_numbers else is_classifier)(estimator):
-            raise SubtuneError(
-                f"found {type(estimator).__name__}, expected an estimator that predicts "
-                f"{'numbers' if has_numbers else 'classes'}; a list of two has one for classes, "
-                "and one for numbers"
-            )
-    return estimator
-
-
-def build_estimator(place: str, arguments: Mapping[str, Any], seed: int | None) -> Any:
-    """Build an unfitted estimator of any kind, as `make_estimator` does for one kind."""
+    place = selection.place(bool(has_numbers))
     if OWN_FUNCTION.fullmatch(place):
         make = import_own_function(place)
     else:
@@ -184,11 +171,19 @@ def build_estimator(place: str, arguments: Mapping[str, Any], seed: int | None) 
                 "of its code is noticed"
             )
     with locate_user_errors(place):
-        estimator = make(**arguments)
+        estimator = make(**selection.arguments)
         kind = type(estimator).__name__
         for name in ("fit", "predict", "get_params"):
             if not hasattr(estimator, name):
                 raise SubtuneError(f"found {kind}, which has no method {name!r}")
+        predicted = {"classes": is_classifier(estimator), "numbers": is_regressor(estimator)}
+        if has_numbers is not None:
+            del predicted["classes" if has_numbers else "numbers"]
+        if not any(predicted.values()):
+            raise SubtuneError(
+                f"found {kind}, expected an estimator that predicts {' or '.join(predicted)}; a "
+                "list of two has one for classes, and one for numbers"
+            )
         if seed is not None:
             set_missing(estimator, "random_state", seed)
     return estimator

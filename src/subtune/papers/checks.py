@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from subtune.analysis.claims import (
@@ -10,7 +10,6 @@ from subtune.analysis.claims import (
     HOLDS,
     NOT_PRINTED,
     Claim,
-    Tables,
     evaluate_claims,
 )
 from subtune.analysis.statistics import match_family
@@ -49,9 +48,8 @@ def check_paper(name: str) -> Iterator[Check]:
         if found.result.startswith("failed"):
             return
     # A mistake in the printed numbers is shown with each claim.
-    read_printed = cache(partial(_read_printed, paper))
     for claim in paper.claims:
-        yield run_check(f"claim: {claim.text}", partial(_judge, paper, claim, read_printed))
+        yield run_check(f"claim: {claim.text}", partial(_judge, paper, claim))
     yield Check("tables and figures", "skipped: they need runs")
 
 
@@ -64,14 +62,11 @@ def _describe_scores(paper: Paper) -> str:
     return f"passed: {len(scores)} scores in {exhibits}: {'; '.join(others)}"
 
 
-def _read_printed(paper: Paper) -> tuple[Tables, Tables]:
-    return paper.printed_tables(averages=False), paper.printed_tables(averages=True)
-
-
-def _judge(paper: Paper, claim: Claim, read_printed: Callable[[], tuple[Tables, Tables]]) -> str:
+def _judge(paper: Paper, claim: Claim) -> str:
     """Test a claim on the printed numbers. A `SubtuneError` is raised for an unexpected result."""
-    printed = read_printed()
-    [row] = evaluate_claims([claim], {}, *printed, paper.tasks_apart).to_dict("records")
+    of_tasks, averages = (paper.printed_tables(averages=each) for each in (False, True))
+    table = evaluate_claims([claim], {}, of_tasks, averages, paper.tasks_apart)
+    [row] = table.to_dict("records")
     judged = row["paper_judged"]
     if judged == NOT_PRINTED:
         if not claim.is_printed:

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subtune.core.user_code import OWN_FUNCTION
-
 MODULE = Path(__file__).with_name("evaluate_metric.py")
 # Only ASCII punctuation is removed. Other quotation marks and dashes are kept.
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -132,15 +130,13 @@ METRICS = {
     },
 }
 TITLES = {name: metric.title for table in METRICS.values() for name, metric in table.items()}
-# A scorer of scikit-learn, or of the user (`subtune.tasks.scorers`), has another name.
-SCORER = re.compile(rf"[a-z][a-z0-9_]*|{OWN_FUNCTION.pattern}")
 # Coefficients between -1 and 1, which are undefined if all references are equal.
 COEFFICIENTS = frozenset({"matthews_correlation", "pearsonr", "spearmanr"})
 
 
 def is_scorer(name: str) -> bool:
-    """Return whether a metric's name can be that of a scorer, because it is not built in."""
-    return name not in TITLES and bool(SCORER.fullmatch(name))
+    """Return whether a metric is a scorer of scikit-learn or of the user, and not built in."""
+    return name not in TITLES
 
 
 def metric_title(name: str) -> str:

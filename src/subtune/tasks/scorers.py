@@ -14,13 +14,14 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names, log_loss, make_scorer
 
-from subtune.core.errors import SubtuneError, format_allowed
+from subtune.core.errors import SubtuneError, suggest_name
 from subtune.core.user_code import (
     OWN_FUNCTION,
     hash_own_code,
     import_own_function,
     locate_user_errors,
 )
+from subtune.tasks.metrics import TITLES
 
 LOG_LOSS = "neg_log_loss"
 
@@ -63,7 +64,11 @@ def find_scorer(name: str, code: str | None = None) -> Any:
     """
     if not OWN_FUNCTION.fullmatch(name):
         if name not in get_scorer_names():
-            raise SubtuneError(format_allowed(name, get_scorer_names()))
+            hint = suggest_name(name, [*TITLES, *get_scorer_names()], cutoff=0.6)
+            raise SubtuneError(
+                f"found {name!r}, expected one of {', '.join(TITLES)}, or a scorer of "
+                f"scikit-learn, such as roc_auc{hint}"
+            )
         return get_scorer(name)
     scorer = import_own_function(name)
     arguments = inspect.signature(scorer).parameters.values()
@@ -97,7 +102,11 @@ def compute_score(
         with warnings.catch_warnings(action="ignore"):
             score = float(scorer(estimator, np.arange(len(logits)), labels))
         if not np.isfinite(score):
-            raise SubtuneError(f"found {score} for {len(labels):,} examples, expected a number")
+            absent = sorted({*range(outputs)} - {*labels}) if outputs > 1 else []
+            none = f", none of them of class {absent[0]}" if absent else ""
+            raise SubtuneError(
+                f"found {score} for {len(labels):,} examples{none}, expected a number"
+            )
     return score
 
 
@@ -108,7 +117,8 @@ def check_scorer(name: str, outputs: int) -> None:
         SubtuneError: the scorer does not exist or fails, or perfect predictions do not score higher
             than random ones.
     """
-    labels = np.repeat(np.arange(max(outputs, 2)), 4)
+    # Numbers are positive, because some scorers divide by them.
+    labels = np.repeat(np.arange(outputs) if outputs > 1 else [1, 2], 4)
     random = np.random.default_rng(0).normal(size=(len(labels), outputs))
     chance, best = score_random_and_perfect(name, random, labels, hash_own_code([name]))
     if best <= chance:

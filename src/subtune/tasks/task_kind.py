@@ -294,7 +294,7 @@ class TaskKind(ABC):
 
         A `SubtuneError` is raised if a scorer fails, or if its code has changed since the plan.
         """
-        built_in = [name for name in task.metrics if self.is_built_in_metric(name)]
+        built_in = [name for name in task.metrics if not metrics.is_scorer(name)]
         scores = metrics.compute_metrics(self.value_type, built_in, *self.metric_inputs(table))
         if len(built_in) < len(task.metrics):
             # Importing scikit-learn takes a second.
@@ -307,10 +307,6 @@ class TaskKind(ABC):
                 for name in others:
                     scores[name] = compute_score(name, logits, labels, task.metric_code)
         return {name: scores[name] for name in task.metrics}
-
-    def is_built_in_metric(self, name: str) -> bool:
-        """Return whether a metric of a task is built in, and no scorer."""
-        return name in metrics.METRICS[self.value_type]
 
 
 def require_weightable_labels(task: TaskSpec, counts: np.ndarray, labels: int) -> None:

@@ -92,6 +92,15 @@ def test_without_a_row_for_each_part_the_best_epoch_judges(tmp_path):
     assert table["judged_at"].tolist() == [[epoch] for epoch in table["best_epoch"]]
 
 
+def test_where_a_scorer_is_undefined_without_a_part_the_best_epoch_judges(tmp_path):
+    spec, tables = examples.TASKS["mrpc"].spec(), tables_of("mrpc")
+    part = judged_epochs.part_indices(tables[1], EPOCH_PARTS)
+    # All positive examples are in one part.
+    tables = {epoch: table.assign(label=(part == 0).astype(int)) for epoch, table in tables.items()}
+    assert choose_part_epochs(spec.replace(metrics=("roc_auc",)), "roc_auc", tables) == []
+    assert len(choose_part_epochs(spec, spec.metrics[0], tables)) == EPOCH_PARTS
+
+
 def test_where_test_rows_judge_the_best_epoch_on_dev_rows_counts(tmp_path):
     run = write_run(tmp_path, "mrpc", tables_of("mrpc"))
     columns = [

@@ -3,6 +3,7 @@
 import pytest
 
 from subtune import cli
+from subtune.config import code_checks
 from subtune.config.code_checks import check_code, find_kind
 from subtune.core.errors import SubtuneError
 from tests.helpers.project import ROOT
@@ -75,6 +76,10 @@ def reduced():
     return make_pipeline(PCA(30), GaussianNB())
 
 names = make_scorer(lambda labels, predicted: float((predicted == "good").mean()))
+relative = make_scorer(lambda labels, found: -(abs(labels - found) / labels).mean())
+
+def of_model(model, features, labels):
+    return (model.predict(features) == labels).mean()
 """
 
 
@@ -187,8 +192,17 @@ def test_what_cannot_be_imported_gets_one_line(place, message, own, capsys):
     assert said.count("\n") == 1
 
 
+def test_a_ranking_of_a_package_is_checked_by_its_name(monkeypatch):
+    monkeypatch.setattr(code_checks, "find_entry_points", lambda *_: {"relative": "my:relative"})
+    assert find_kind("relative") == "ranking"
+
+
+def test_a_metric_may_divide_by_the_labels(own):
+    assert find_result(f"{own}:relative", "numbers") == "passed"
+
+
 def test_the_arguments_say_what_code_is_for(own):
-    kinds = {name: find_kind(f"{own}:{name}") for name in ("ratio", "first", "lucky")}
-    assert kinds == {"ratio": "ranking", "first": "metric", "lucky": "baseline"}
+    kinds = {name: find_kind(f"{own}:{name}") for name in ("ratio", "first", "of_model", "lucky")}
+    assert [*kinds.values()] == ["ranking", "metric", "metric", "baseline"]
     with pytest.raises(SubtuneError):
         find_kind(f"{own}:two")

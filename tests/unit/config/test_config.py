@@ -83,7 +83,7 @@ MISTAKES = {
         ("source", "hug", "", "found 'hug', expected one of hub, tsv, builtin (did you mean"),
         ("directories", {"sqaud": "here"}, ".sqaud",
          "found 'sqaud', expected one of ptb, ud_ewt, squad (did you mean 'squad'?)"),
-        ("tasks.mood.metrics", ["acuracy"], ".0", "(did you mean 'accuracy'?)"),
+        ("tasks.mood.metrics", ["acuracy"], "", "(did you mean 'accuracy'?)"),
         ("E.by_model", {"minlm": {"methods": {"full": [1e-5]}}}, "", "expected one of minilm"),
         ("E.by_task", {"ret": {"batch_size": 16}}, "", "found 'ret', expected one of cola, rte"),
         ("E.tasks", ["cola", "ret"], "", "found 'ret', expected one of qnli, sst2, mnli, cola, "

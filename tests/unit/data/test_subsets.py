@@ -179,6 +179,15 @@ def test_few_rows_of_a_fold_judge_and_its_others_do_not_train(tiny_bert):
     assert some.row_indices.tolist() != judging.row_indices.tolist()[:4]
 
 
+def test_few_rows_of_a_fold_have_each_label_if_a_scorer_needs_them(tiny_bert):
+    task = TASKS["sst2"].replace(metrics=("roc_auc",))
+    labels = [1, 1] + [0] * 38
+    tokens = examples.tokens(task, tiny_bert, rows=40)["train"]
+    train = Examples(tokens.remove_columns("label").add_column("label", labels))
+    _, judging = split_off_fold(train, task.spec(), Fold(of=2, number=0, rows=5))
+    assert sorted(judging.row_labels) == [0, 0, 0, 0, 0, 1]
+
+
 def test_labels_are_spread_and_rows_with_equal_texts_are_together():
     rng = np.random.default_rng(0)
     texts = [[2, *rng.integers(5, 99, 4), 3] for _ in range(60)]

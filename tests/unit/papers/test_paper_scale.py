@@ -7,7 +7,7 @@ import pytest
 from subtune import papers
 from subtune.config.checks import read_config
 from subtune.exhibits.score_tables import select_printed_scores
-from subtune.methods import METHODS, is_built_in
+from subtune.methods import METHODS, is_method
 from subtune.papers import assign_papers, experiments_showing_fisher_information, find_paper
 from subtune.plan.cost import Estimates, cost_table
 from subtune.plan.plan import make_plan
@@ -47,7 +47,7 @@ def plan_of_day(day):
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_printed_method_is_trained_with_its_model_on_its_tasks(paper, planned):
     scores = find_paper(paper).read_printed("scores")
-    scores = scores[~scores["is_average"] & scores["method"].map(is_built_in)]
+    scores = scores[~scores["is_average"] & scores["method"].map(lambda name: is_method(name, {}))]
     tasks = scores["task"].str.partition("_")[0]
     # Tasks that a paper treats apart are separate experiments.
     together = ~tasks.isin(find_paper(paper).tasks_apart)
@@ -64,10 +64,10 @@ def test_every_method_that_a_claim_asks_after_is_trained(paper, planned, plan_of
     claims = find_paper(paper).claims
     reads = {"chosen"} if find_paper(paper).folder.is_dir() else {"sizes"}
     arguments = [of for claim in claims if reads & {*claim.reads} for of in claim.of]
-    named_methods = {of for of in arguments if isinstance(of, str) and is_built_in(of)}
+    named_methods = {of for of in arguments if isinstance(of, str) and is_method(of, {})}
     assert named_methods <= methods
     # Other claims name a family by a pattern of methods' names, or several methods.
-    patterns = [of for of in arguments if isinstance(of, str) and not is_built_in(of)]
+    patterns = [of for of in arguments if isinstance(of, str) and not is_method(of, {})]
     families = [p for p in patterns if any(re.match(p, method) for method in methods)]
     assert named_methods or families
 

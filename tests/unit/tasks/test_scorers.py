@@ -104,6 +104,11 @@ def test_a_score_that_is_undefined_is_named_and_without_some_examples_unknown():
     assert math.isnan(score(LABELS == 1))
 
 
+def test_a_class_without_examples_is_named():
+    with pytest.raises(SubtuneError, match="found nan for 50 examples, none of them of class 0, "):
+        compute_score("roc_auc", LOGITS, np.ones(50, int))
+
+
 def test_the_score_of_some_examples_is_that_of_their_logits():
     task = examples.TASKS["sst2"].spec().replace(metrics=("roc_auc", "accuracy"))
     table = pd.DataFrame({"idx": range(50), "label": LABELS, "logit_0": LOGITS[:, 0]})
@@ -205,6 +210,16 @@ def test_titles_are_words():
     assert metric_title("neg_mean_absolute_error") == "negative mean absolute error"
     assert metric_title("my_metrics.py:cost") == "cost"
     assert metric_title("f1_macro") == "macro F1"
+
+
+def test_a_scorer_may_divide_by_the_labels(own):
+    own.write_text(
+        f"{OWN}\nrelative = make_scorer(lambda labels, predictions: "
+        "(abs(labels - predictions) / labels).mean(), greater_is_better=False)\n"
+    )
+    check_scorer(f"{own}:relative", 1)
+    with pytest.raises(SubtuneError, match="found -inf"):
+        compute_score(f"{own}:relative", PREDICTED, np.zeros(50))
 
 
 def test_a_scorer_of_numbers_needs_no_classes():
