@@ -24,6 +24,7 @@ from subtune.analysis.intervals import Study
 from subtune.methods import FULL, RANKED_BY, method_title
 from subtune.methods.baselines import CONSTANT
 from subtune.methods.rules import RANDOM
+from subtune.tasks.metrics import is_scorer
 
 ALL_TASKS = "all tasks"
 TUNE = "try other learning rates or more epochs"
@@ -152,6 +153,9 @@ def choose_method(
        smallest method whose score is within the margin. Without a score of full fine-tuning, it is
        the reference.
 
+    A method whose score is within the margin may have no probability, for example if its F1 is
+    that of the reference with all seeds. Then larger methods are neither named nor *worth it*.
+
     The first three rules need two seeds or more, because probabilities from one seed are too high.
     The rules consider the methods that are smaller than the reference and, if it is not full
     fine-tuning, the reference.
@@ -164,8 +168,10 @@ def choose_method(
     likely = [c for c in considered if c.chance >= LIKELY and len(c.seeds) > 1]
     if not compared.full:
         likely = [c for c in likely if c.title != NOTHING_LEARNED]
-    if sure or likely:
-        return ("train", sure[0]) if sure else ("probably", likely[0])
+    named = sure[0] if sure else likely[0] if likely else None
+    unknown = _find_unknown(considered, margin)
+    if named and (not unknown or considered.index(named) < considered.index(unknown)):
+        return ("train" if sure else "probably"), named
     if not compared.full:
         return "undecided", scored
     best = _find_most_probable(considered)
@@ -189,6 +195,12 @@ def _list_considered(compared: MethodComparison) -> list[Candidate]:
     return sorted(considered, key=lambda candidate: candidate.title != NOTHING_LEARNED)
 
 
+def _find_unknown(considered: list[Candidate], margin: float) -> Candidate | None:
+    """Find the smallest method within the margin without a probability, if others have one."""
+    unknown = [c for c in considered if math.isnan(c.chance) and c.difference.mean >= -margin]
+    return unknown[0] if unknown and len(considered) > len(unknown) else None
+
+
 def _find_most_probable(considered: list[Candidate]) -> Candidate | None:
     known = [c for c in considered if not math.isnan(c.chance)]
     return max(known, key=lambda c: (c.chance, c.difference.mean), default=None)
@@ -200,7 +212,8 @@ def _leave_undecided(
     """Apply the last rule of `choose_method`."""
     # All scores within the margin count as ties, which the smallest method wins.
     nearest = max(considered, key=lambda c: min(c.difference.mean, -margin), default=None)
-    return ("undecided" if nearest else None), _find_most_probable(considered) or nearest
+    first = _find_unknown(considered, margin) or _find_most_probable(considered) or nearest
+    return ("undecided" if first else None), first
 
 
 def _chance_of_reference(compared: MethodComparison) -> float:
@@ -358,7 +371,8 @@ def _advise_next_step(answer: Answer) -> str:
         return f"Full fine-tuning has no score: {how}, or more minutes."
     if not candidate:
         return "Add a method that trains fewer parameters, such as `layernorm`."
-    if runs.loc[runs["is_full"], "one_answer"].any():
+    # With a scorer that reads probabilities, a single predicted class is no fault.
+    if not is_scorer(runs["metric"].iloc[0]) and runs.loc[runs["is_full"], "one_answer"].any():
         return f"{full} gives the same prediction for every example: {TUNE}."
     with_full = compared.with_full.values()
     if better := [c for c in with_full if c.difference.low > 0 and c.encoder_size >= 0]:

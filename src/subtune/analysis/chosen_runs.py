@@ -73,6 +73,11 @@ def have_same_unit(scores: pd.DataFrame) -> bool:
     return not is_any_scorer or len(scores[["metric", "margin"]].drop_duplicates()) == 1
 
 
+def select_same_unit(scores: pd.DataFrame) -> pd.DataFrame:
+    """Select the scores in built-in metrics, unless all have the same unit."""
+    return scores if have_same_unit(scores) else scores[~scores["metric"].map(is_scorer)]
+
+
 def drop_runs_with_mask(chosen: pd.DataFrame) -> pd.DataFrame:
     """Select the rows of methods without a mask."""
     return chosen[chosen["scope"].isna()]

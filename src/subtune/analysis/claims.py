@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import intervals
+from subtune.analysis.chosen_runs import have_same_unit
 from subtune.analysis.intervals import Interval, Study
 from subtune.analysis.run_scores import PART_COLUMNS
 from subtune.analysis.statistics import SIGNIFICANCE, minus
@@ -218,7 +219,10 @@ def evaluate_claims(
 
 
 def _select_data(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> list[pd.DataFrame]:
-    """Select the rows of a claim's tasks from its tables, or return [] if a table has none."""
+    """Select the rows of a claim's tasks from its tables.
+
+    The result is empty if a table has no such rows, or if their scores have different units.
+    """
     data = []
     for name in claim.reads:
         table = tables.get(name, pd.DataFrame())
@@ -226,7 +230,7 @@ def _select_data(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> 
             table = table[table["task"].isin(claim.tasks)]
         elif "task" in table:
             table = table[~table["task"].isin(list(tasks_apart))]
-        if table.empty:
+        if table.empty or ("margin" in table and not have_same_unit(table)):
             return []
         data.append(table)
     return data

@@ -24,11 +24,10 @@ import pandas as pd
 from subtune.analysis.chosen_runs import (
     count_encoder_parameters,
     drop_runs_with_mask,
-    have_same_unit,
     pivot_methods,
+    select_same_unit,
 )
 from subtune.core.errors import convert_errors
-from subtune.tasks.metrics import is_scorer
 
 # Scores of two methods are paired if they have equal values in these columns.
 PAIR_KEYS = ["model", "column", "seed"]
@@ -254,9 +253,7 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
     number of pairs, ``mean_difference`` is the mean of ``first - second``, ``p_value`` is from
     `wilcoxon`, and ``p_holm`` is corrected by `holm` for the number of pairs of methods.
     """
-    if not have_same_unit(chosen):
-        chosen = chosen[~chosen["metric"].map(is_scorer)]
-    means = pivot_methods(chosen)
+    means = pivot_methods(select_same_unit(chosen))
     rows = []
     for first, second in itertools.combinations(chosen["method"].drop_duplicates(), 2):
         if first in means and second in means:

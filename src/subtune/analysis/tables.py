@@ -8,7 +8,6 @@ A declared name may be a pattern, such as ``versions.*``.
 import contextlib
 import io
 import json
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatch
@@ -174,12 +173,11 @@ def read_row(store: Path, run_id: str) -> dict[str, Any]:
     history = records.read_epochs(store, run_id)
     predicted = records.read_recorded_predictions(store, run_id)
     curve = None
-    if not row["diverged"]:
+    # A scorer has a unit of its own, in which the noise of one seed is unknown.
+    if not row["diverged"] and not is_scorer(row["metric"]):
         rows = records.count_examples(predicted, split)
-        # A scorer has a unit of its own, in which the noise of one seed is unknown.
-        noise = math.inf if is_scorer(row["metric"]) else None
         scores = [epoch[f"{split}/{row['metric']}"] for epoch in history]
-        curve = curve_verdict([scores], rows, noise)
+        curve = curve_verdict([scores], rows)
     return {
         **row,
         "curve": curve,

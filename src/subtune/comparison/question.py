@@ -261,8 +261,9 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
     written, text = read_config(path), path.read_text("utf-8")
     earlier_margin = written.experiments[EXPERIMENT].margin
     files = sorted(Path(Layout(str(place)).given_predictions()).glob("*.jsonl"))
-    earlier = before | {"margin": earlier_margin, "predictions": {f.stem: f for f in files} or None}
+    earlier = before | {"predictions": {f.stem: f for f in files} or None}
     options = question.options
+    margin = earlier_margin if options.margin is None else options.margin
     kept = {name: earlier.get(name) for name, value in vars(options).items() if value is None}
     question = question._replace(options=replace(options, **kept))
     asked = question.identity
@@ -280,6 +281,7 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
         say(f"margin {earlier_margin:g}, as before; choose another with --margin")
     is_unedited = hash_text(text) == written_as
     if planned < options.minutes and is_unedited:
+        question = question._replace(options=replace(question.options, margin=margin))
         # With more minutes, a larger sample may fit. Recorded runs are reused, not trained again.
         path.unlink()
         try:
@@ -293,9 +295,8 @@ def _continue(place: Path, question: ComparisonRequest, say: Say) -> None:
         say(f"{path} may have been edited, so it is used unchanged; {settings}")
     # The text is edited, which keeps the user's comments. No run depends on margin or predictions.
     new = text
-    if question.options.margin != earlier_margin:
-        keys = ["experiments", EXPERIMENT, "margin"]
-        new = _set_value(new, keys, question.options.margin, path)
+    if margin != earlier_margin:
+        new = _set_value(new, ["experiments", EXPERIMENT, "margin"], margin, path)
     if options.predictions is not None:
         new = _set_predictions(new, written, place, question)
     if new != text:

@@ -94,8 +94,13 @@ def _list_problems(config: Config) -> Iterator[str]:
                 f"{path}.{key}: {format_allowed(n, known)}" for n in names if n not in known
             )
         known_tasks = [tasks[task] for task in experiment.tasks if task in tasks]
-        if experiment.margin >= 1 and not all(is_scorer(t.metrics[0]) for t in known_tasks):
-            yield f"{path}.margin: found {experiment.margin:g}, expected less than 1"
+        shares = [task.name for task in known_tasks if not is_scorer(task.metrics[0])]
+        if experiment.margin >= 1 and shares:
+            other = " in this experiment" if len(shares) < len(known_tasks) else ""
+            yield (
+                f"{path}.margin: found {experiment.margin:g}, expected less than 1 with the task "
+                f"{shares[0]!r}{other}"
+            )
         yield from _check_tasks(config, path, known_tasks)
         yield from _check_methods(config, path, experiment)
         yield from _check_baselines(config, experiment, known_tasks)

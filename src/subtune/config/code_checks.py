@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subtune.core.errors import SubtuneError, locate_errors
+from subtune.core.errors import SubtuneError, locate_errors, suggest_name
 from subtune.core.files import hash_bytes
 from subtune.core.user_code import (
     OWN_FUNCTION,
@@ -106,11 +106,13 @@ def find_kind(place: str) -> str:
     needed = [p.name for p in parameters if p.default is inspect.Parameter.empty]
     if not needed:
         return "baseline"
-    # A scorer has the arguments estimator, X, y_true and keyword arguments.
-    if len(needed) > 2 and {*needed}.isdisjoint(ALLOWED):
-        return "metric"
     if not {*needed}.isdisjoint(ALLOWED):
         return "ranking"
+    # A scorer has the arguments estimator, X, y_true and keyword arguments.
+    positional = [p for p in parameters if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+    is_misspelled = any(suggest_name(name, ALLOWED, cutoff=0.75) for name in needed)
+    if len(positional) > 2 and not is_misspelled and not isinstance(function, type):
+        return "metric"
     raise SubtuneError(
         f"{place}: found arguments {', '.join(needed)}; expected those of a ranking "
         f"({', '.join(ALLOWED)}), a scorer from sklearn.metrics.make_scorer, or a function without "
@@ -273,7 +275,7 @@ def _fit_to_random_table(place: str, reads: str) -> tuple[Any, Any]:
 def _try_metric(name: str) -> Iterator[Check]:
     from subtune.tasks.scorers import compute_score, score_random_and_perfect
 
-    rng, found = np.random.default_rng(0), list[str]()
+    rng, found, passed = np.random.default_rng(0), list[str](), False
     for kind, outputs in (("two classes", 2), ("several classes", 4), ("numbers", 1)):
         # Labels are positive, because some scorers divide by them. Predictions need not be.
         labels = rng.integers(outputs, size=80) if outputs > 1 else rng.uniform(1, 5, size=80)
@@ -284,8 +286,13 @@ def _try_metric(name: str) -> Iterator[Check]:
             yield Check(kind, f"not possible: {error}")
             continue
         found.append(kind)
-        wrong = f"failed: perfect predictions score {best:.3g}, random ones {chance:.3g}"
-        yield Check(kind, "passed" if best > chance else wrong)
+        if best > chance:
+            passed, result = True, "passed"
+        else:
+            # A scorer may be for classes only.
+            result = "not possible" if passed and kind == "numbers" else "failed"
+            result += f": perfect predictions score {best:.3g}, random ones {chance:.3g}"
+        yield Check(kind, result)
         order = rng.permutation(80)
         again = compute_score(name, logits[order], labels[order])
         is_same = bool(np.isclose(again, chance, rtol=1e-9, atol=1e-12))

@@ -75,6 +75,19 @@ def list_code_files(place: str) -> list[Path]:
     return [own, *(other for other in others if other != own)]
 
 
+def list_package_folders(files: Sequence[Path]) -> set[Path]:
+    """List the folders of the package to which ``files`` of `list_code_files` belong, if any.
+
+    The modification time of a folder changes if a file is added to it.
+    """
+    if len(files) == 1 and files[0].name != "__init__.py":
+        return set()
+    parents = {path.parent for path in files}
+    tops = [folder for folder in parents if parents.isdisjoint(folder.parents)]
+    below = (folder for top in tops for folder in top.rglob("*/"))
+    return parents | {folder for folder in below if folder.name != "__pycache__"}
+
+
 def hash_own_code(names: Iterable[str]) -> str | None:
     """Return a hash of the code of those ``names`` that are places of functions; None without any.
 
@@ -193,7 +206,11 @@ def describe_user_error(error: BaseException, file: Path | None) -> str:
 def _is_neighbour(module: str | None, file: Path | None) -> bool:
     if not file or file.suffix != ".py" or file.name == "__init__.py":
         return False
-    path = file.parent / str(module).partition(".")[0]
+    first = str(module).partition(".")[0]
+    # A relative import begins with the name of the file's folders.
+    if first == file.resolve().parts[1]:
+        return True
+    path = file.parent / first
     return path.is_dir() or path.with_suffix(".py").is_file()
 
 

@@ -27,7 +27,7 @@ from subtune.models.families import (
     TOKEN_CLASSIFICATION,
 )
 from subtune.runs.spec import DataSpec, Fold
-from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
+from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec, metrics
 from subtune.tasks.examples import PLACE, SET
 from subtune.tasks.task import USUAL_SIZE, TaskSize
 from subtune.tasks.task_kind import NO_LABEL, Cells, Columns, PlacedRow, pair_with_places
@@ -275,14 +275,35 @@ def find_weighting_error(task: TaskSpec, train: Columns, fold: Fold | None = Non
     kind, labels = task.of_kind, train["label"]
     by_row = kind.head == SEQUENCE_CLASSIFICATION
     if fold:
-        strata = np.array(labels if by_row else range(len(labels)))
-        parts = divide_rows(task, np.array(train[SET]), strata, fold.of, fold.partition)
-        labels = [labels[row] for row in np.setdiff1d(range(len(labels)), parts[fold.number])]
+        scored = _find_scored_rows(task, train, fold)
+        labels = [labels[row] for row in np.setdiff1d(range(len(labels)), scored)]
     try:
         kind.balanced_weights(task, np.array(labels) if by_row else np.concatenate(labels))
     except SubtuneError as error:
         return f"fold {fold.number + 1} of {fold.of}: {error}" if fold else str(error)
     return None
+
+
+def find_scoring_error(task: TaskSpec, train: Columns, fold: Fold) -> str | None:
+    """Return why a scorer of a task is undefined on a fold of ``train``; None if it is defined."""
+    from subtune.tasks.scorers import compute_score
+
+    labels = np.array(train["label"])[_find_scored_rows(task, train, fold)]
+    logits = np.random.default_rng(0).normal(size=(len(labels), task.outputs))
+    try:
+        for name in filter(metrics.is_scorer, task.metrics):
+            compute_score(name, logits, labels, task.metric_code)
+    except SubtuneError as error:
+        return f"fold {fold.number + 1} of {fold.of}: {error}"
+    return None
+
+
+def _find_scored_rows(task: TaskSpec, train: Columns, fold: Fold) -> np.ndarray:
+    labels = train["label"]
+    by_row = task.of_kind.head == SEQUENCE_CLASSIFICATION
+    strata = np.array(labels if by_row else range(len(labels)))
+    parts = divide_rows(task, np.array(train[SET]), strata, fold.of, fold.partition)
+    return parts[fold.number]
 
 
 def measure_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
@@ -291,12 +312,14 @@ def measure_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
     train, evaluation = texts["train"], sum(len(texts.get(s, ())) for s in task.evaluation)
     together = "groups that share no text" if task.group else "different texts"
     counts = {together: len({*columns["train"][SET]})}
-    weighting_error = None
+    weighting_error = rarest = None
     if task.labels:
         if task.of_kind.head == SEQUENCE_CLASSIFICATION:
             # Every fold must contain the most frequent label, but need not contain rarer labels.
             strata = task.of_kind.strata(np.array(columns["train"]["label"]))
-            [(label, rows)] = Counter(strata.tolist()).most_common(1)
+            counted = Counter(strata.tolist())
+            [(label, rows)] = counted.most_common(1)
+            rarest = min(counted.values())
             name = "none" if label == NO_LABEL else shorten(task.labels[label])
             counts[f"rows of label {name!r}"] = rows
         weighting_error = find_weighting_error(task, columns["train"])
@@ -308,6 +331,7 @@ def measure_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
         test_rows=sum(map(len, texts.values())) - len(train) - evaluation,
         tokens=SPECIAL_TOKENS + TOKENS_PER_WORD * words / len(train),
         scarcest=min(counts.items(), key=itemgetter(1)),
+        rarest=rarest,
         weighting_error=weighting_error,
         sample=tuple(map(" ".join, train[::step])),
     )

@@ -76,7 +76,7 @@ def split_off_fold(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Example
     """Split the training set into the examples outside a fold and the examples of the fold."""
     others = train.select(find_others(train, task, fold))
     scored = fold_rows(train, task, fold.of, fold.partition)[fold.number]
-    if fold.rows is not None and metrics.is_scorer(task.metrics[0]):
+    if fold.rows is not None and any(map(metrics.is_scorer, task.metrics)):
         # Some scorers are undefined if a label is missing.
         scored = draw_rows(task, {"label": train.row_labels.tolist()}, fold.rows, scored)
     elif fold.rows is not None:

@@ -257,16 +257,16 @@ SUMMARY = Table(
     "Score and cost of each method",
     "The table lists the dev score of each method at its best learning rate (mean ± standard "
     "deviation over seeds), highest score first. If the experiment reproduces a paper, scores are "
-    "from the best epoch. Otherwise, each example is scored at an epoch that was chosen on other "
-    "examples; an exported model may be from another epoch. The difference from the reference is "
-    "paired by seed. Its 95 % interval is computed over seeds and dev examples (with a single "
-    "seed, over examples alone). Trained parameters are counted without the classifier. The size "
-    "on disk includes all changed values and the classifier. The column 'seconds' is the wall "
-    "time to train and evaluate one run; runs that are trained side by side share their time "
-    "equally. Seconds and the best epoch are medians over seeds. A method is bold if no smaller "
-    "method scores as high and no method of the same size scores higher (Pareto front). 'One "
-    f"answer' means that a run gives the same prediction for every example. {DIVERGED_CAPTION} "
-    f"{REMARKS}",
+    "from the best epoch. Otherwise, if there are enough examples, each one is scored at an epoch "
+    "that was chosen on others; an exported model may be from another epoch. The difference from "
+    "the reference is paired by seed. Its 95 % interval is computed over seeds and dev examples "
+    "(with a single seed, over examples alone). Trained parameters are counted without the "
+    "classifier. The size on disk includes all changed values and the classifier. The column "
+    "'seconds' is the wall time to train and evaluate one run; runs that are trained side by side "
+    "share their time equally. Seconds and the best epoch are medians over seeds. A method is bold "
+    "if no smaller method scores as high and no method of the same size scores higher (Pareto "
+    f"front). 'One answer' means that a run gives the same prediction for every example. "
+    f"{DIVERGED_CAPTION} {REMARKS}",
     make=summary_table,
 )
 

@@ -101,7 +101,8 @@ PAIRED_TESTS = Table(
     "The table compares methods two at a time. Their scores are paired by model and task; the two "
     "dev sets of MNLI count as two tasks. The table lists the mean difference (first method minus "
     "second method) and the two-sided p-value of Wilcoxon's signed-rank test, uncorrected and "
-    "with Holm's correction over all pairs.",
+    "with Holm's correction over all pairs. If tasks have metrics with different units, only the "
+    "scores in built-in metrics are tested.",
     make=paired_tests_table,
     needs=Needs(questions=2),
 )

@@ -9,9 +9,8 @@ import pandas as pd
 
 from subtune.analysis.candidates import FROM_SMALLEST, QUESTION, sort_methods
 from subtune.analysis.chosen_runs import title_with_mask
-from subtune.core.user_code import OWN_FUNCTION
 from subtune.exhibits.output import EMPTY, Figure, empty_figure, format_with_unit, new_figure
-from subtune.tasks.metrics import metric_title
+from subtune.tasks.metrics import is_scorer, metric_title
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -21,8 +20,9 @@ if TYPE_CHECKING:
 # more than `LONGEST_METHOD` characters are wrapped.
 MOST_PANELS, MOST_ROWS, LONGEST_METHOD = 5, 16, 32
 # Sizes in inches: the width of all panels in a line, of the parameter counts, and of a character;
-# the height of a method, and of titles and labels.
-PANELS, NUMBERS, CHARACTER, ROW_HEIGHT, AROUND = 3.6, 0.7, 0.067, 0.175, 0.95
+# the height of a method, also with a wrapped name, and of titles and labels.
+PANELS, NUMBERS, CHARACTER, AROUND = 3.6, 0.7, 0.067, 0.95
+ROW_HEIGHT, WRAPPED_HEIGHT = 0.175, 0.27
 COUNT_UNITS = ("", "k", "M")
 # The style of each kind of method. A marker is filled if the column ``sure`` is true.
 LOOKS: dict[str, dict[str, Any]] = {
@@ -69,7 +69,11 @@ def draw_forest_plot(
     if not lines:
         return empty_figure()
     shown = [_choose_methods(line) for line in lines]
-    heights = [AROUND + ROW_HEIGHT * len(chosen) for chosen in shown]
+    is_wrapped = [chosen["name"].str.len().max() > LONGEST_METHOD for chosen in shown]
+    heights = [
+        AROUND + (WRAPPED_HEIGHT if wrapped else ROW_HEIGHT) * len(chosen)
+        for chosen, wrapped in zip(shown, is_wrapped, strict=True)
+    ]
     columns = max(map(len, lines))
     letters = round(PANELS / columns / CHARACTER)
     names = [name for chosen in shown for name in chosen["name"]]
@@ -154,18 +158,18 @@ def _choose_methods(line: Sequence[Panel]) -> pd.DataFrame:
 
     References, external predictions, methods that train nothing in the encoder, and the best method
     of each panel are chosen first. Next are methods whose column ``sure`` is true on the most
-    tasks, then methods on the most Pareto fronts, then methods with the highest scores.
+    tasks, then methods on the most Pareto fronts, then methods with the highest mean ranks.
 
     Returns:
         One row per method, with the columns ``name``, ``kind`` and ``trained``; with several tasks,
         the values of the first task.
     """
-    rows = pd.concat([panel.rows for panel in line])
+    rows = pd.concat([panel.rows.assign(rank=panel.rows["score"].rank()) for panel in line])
     is_best = rows.index.isin([panel.rows["score"].idxmax() for panel in line])
     rows["first"] = is_best | (rows["kind"] != "method")
     values = dict.fromkeys(["kind", "trained", "encoder_size"], "first")
-    ranks = dict.fromkeys(["first", "sure", "on_front", "score"], "mean")
-    methods = rows.groupby("name", sort=False).agg(values | ranks).reset_index()
+    ranks = dict.fromkeys(["first", "sure", "on_front", "rank"], "mean")
+    methods = rows.groupby("name", sort=False).agg(values | ranks | {"score": "mean"}).reset_index()
     ranked = methods.sort_values([*ranks], ascending=False)
     return ranked[:MOST_ROWS].sort_values(FROM_SMALLEST, ascending=[True, True, False])
 
@@ -253,8 +257,8 @@ def _x_limits(rows: pd.DataFrame) -> tuple[float, float]:
     near = rows.loc[rows["score"] >= low - span, "score"]
     low, high = min([low, *near]), max([high, *near])
     highest = rows["reference_score"] + rows["high"]
-    # No score is higher than 1, although an interval may end above; except by the user's metrics.
-    if not OWN_FUNCTION.fullmatch(rows["metric"].iloc[0]):
+    # In built-in metrics, no score is higher than 1, although an interval may end above.
+    if not is_scorer(rows["metric"].iloc[0]):
         highest = highest.clip(upper=max(1, high))
     ends = (rows["reference_score"] + rows["low"]).dropna(), highest.dropna()
     low = min(low, max(low - 0.4 * span, ends[0].min())) if len(ends[0]) else low

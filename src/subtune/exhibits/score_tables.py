@@ -7,7 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis.chosen_runs import count_encoder_parameters, drop_runs_with_mask
+from subtune.analysis.chosen_runs import (
+    count_encoder_parameters,
+    drop_runs_with_mask,
+    have_same_unit,
+    select_same_unit,
+)
 from subtune.analysis.statistics import SIGNIFICANCE, wilcoxon
 from subtune.exhibits.output import (
     DIVERGED_CAPTION,
@@ -21,11 +26,13 @@ from subtune.exhibits.output import (
 )
 from subtune.methods import FULL, method_title
 from subtune.tasks import TASKS
-from subtune.tasks.metrics import metric_title
+from subtune.tasks.metrics import is_scorer, metric_title
 from subtune.tasks.task import list_score_columns
 
 # The metric's name in table rows that contain a mean over tasks.
 AVERAGE = "average"
+# The heading of the mean over all tasks that were run.
+AVERAGE_OF_RUN = "average of this run"
 
 
 def select_printed_scores(printed: pd.DataFrame, exhibits: Collection[str]) -> pd.DataFrame:
@@ -143,6 +150,8 @@ def comparison_table(
     runs = runs[of_printed_models] if of_printed_models.any() else runs
     runs = runs[~runs["method"].isin(_methods_printed_elsewhere(every, printed, [*tasks]))]
     means = _map_averages_to_columns(averaged_tasks(printed), tasks)
+    if not have_same_unit(runs):
+        means.pop(AVERAGE_OF_RUN, None)
     titles = {method: method_title(method) for method in printed["method"]} | dict(quoted or {})
     printed = printed.assign(
         title=printed["method"].map(titles),
@@ -157,7 +166,9 @@ def comparison_table(
         columns=[*ABOUT, *tasks.values(), *means],
     )
     numbers = _read_cells(table.drop(columns=ABOUT))
-    marked = mark_differences(table, numbers[[*tasks.values()]])
+    other_units = {*runs["column"]} - {*select_same_unit(runs)["column"]}
+    tested = [title for key, title in tasks.items() if key not in other_units]
+    marked = mark_differences(table, numbers[tested])
     competing = numbers[~table["method"].isin(map(method_title, not_competing))]
     best = numbers == competing.groupby(table["scores of"]).transform("max").reindex(table.index)
     return StyledTable(table, marked, bold=best, note=NOTE)
@@ -230,7 +241,7 @@ def _map_averages_to_columns(
     known = {**titles} | {name: task.title for name, task in TASKS.items()}
     means = {f"average of {', '.join(known.get(task, task) for task in averaged)}": averaged}
     if not set(averaged) <= set(titles):
-        means["average of this run"] = [*titles]
+        means[AVERAGE_OF_RUN] = [*titles]
     return means
 
 
@@ -259,7 +270,13 @@ def _format_reproduced_rows(
                 values[heading] = average_columns(scores, columns)["value"]
             share = f"{encoder[method] / full:.3%}" if full else EMPTY
             about = [f"this run: {model}, {source}", method_title(method), f"{trained[method]:,}"]
-            cells = {key: format_scores(value, scale) for key, value in values.items()}
+            # A scorer has a unit of its own.
+            metric_of = scores.drop_duplicates("column").set_index("column")["metric"]
+            in_own_unit = {key for key, metric in metric_of.items() if is_scorer(metric)}
+            cells = {
+                key: format_scores(value, 1 if key in in_own_unit else scale)
+                for key, value in values.items()
+            }
             rows.append(([*about, share], cells))
     return rows
 

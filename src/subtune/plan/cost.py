@@ -204,9 +204,8 @@ class Estimates:
 
     def fisher_cost(self, spec: FisherSpec) -> Cost:
         """Estimate the cost of computing Fisher information, or derivatives, on a task."""
-        examples = self.plan.task_size(spec.tokens).train_rows
-        examples *= self.plan.examples_per_row(spec.tokens)
-        examples = min(spec.rows or examples, examples)
+        rows = self.plan.task_size(spec.tokens).train_rows
+        examples = min(spec.rows or rows, rows) * self.plan.examples_per_row(spec.tokens)
         if spec.derivative == "synflow_gradient":
             examples = 1
         elif spec.derivative == "hessian_gradient":

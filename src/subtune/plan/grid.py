@@ -32,6 +32,7 @@ from subtune.runs.spec import (
     RunSpec,
     SearchSpec,
 )
+from subtune.tasks.metrics import is_scorer
 from subtune.tasks.task import TEST, TaskSize
 
 # If a learning-rate search is scored on a fold, the training set is split into this many folds.
@@ -259,14 +260,18 @@ class Grid:
         """Make the search for the learning rate of a run. The runs of all seeds share a search.
 
         If an experiment belongs to no paper and has neither folds nor a test set, methods are
-        compared on the dev set. Therefore its search is scored on a fold of the training set or, if
-        the training set is too small for folds, on the dev set.
+        compared on the dev set. Therefore its search is scored on a fold of the training set. If
+        the training set is too small for folds, or a label too rare for a scorer, the search is
+        scored on the dev set.
         """
         seed = self.experiment.seeds[0]
         fold = self.experiment.find_fold(seed)
         has_test = TEST in spec.tokens.data.task.evaluation
         dev_set_compares = not (self.experiment.paper or fold or has_test)
-        if dev_set_compares and self.size.most_folds(SEARCH_FOLDS) == SEARCH_FOLDS:
+        folds, task = self.size.most_folds(SEARCH_FOLDS), spec.tokens.data.task
+        if any(map(is_scorer, task.metrics)):
+            folds = min(folds, self.size.rarest or folds)
+        if dev_set_compares and folds == SEARCH_FOLDS:
             scored = self.size.for_cv_fold(SEARCH_FOLDS, others=0).evaluation_rows
             # The runs of a search are scored on at most as many examples as they are trained on.
             limit = train_rows if train_rows < scored else None

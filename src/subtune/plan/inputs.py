@@ -4,8 +4,9 @@ The version of a local input is a hash of its files. The version of an input fro
 hub is a commit, which `subtune.core.hub` stores.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache, partial
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Literal
@@ -18,6 +19,7 @@ from subtune.data import sources
 from subtune.data.sources import (
     OF_GLUE,
     REPOSITORIES,
+    find_scoring_error,
     find_weighting_error,
     mini_version,
     read_columns,
@@ -46,6 +48,7 @@ from subtune.models.model_files import (
 )
 from subtune.runs.spec import DataSpec, Fold, Labels, ModelSpec, TokensSpec
 from subtune.tasks import Task, TaskSpec
+from subtune.tasks.metrics import is_scorer
 from subtune.tasks.task import TaskSize
 
 # Consecutive windows of a long context start this many tokens apart, as is usual for SQuAD.
@@ -136,20 +139,26 @@ def find_tokens(
     return make_tokens_spec(data, experiment, model)
 
 
-def require_weights_in_folds(
-    config: Config, name: str, data: DataSpec, folds: Iterable[Fold]
+def require_labels_in_folds(
+    config: Config, name: str, data: DataSpec, folds: Collection[Fold]
 ) -> None:
-    """Check that each label occurs in some, but not all, rows outside each fold.
+    """Check that labels can be weighted outside each fold, and that scorers are defined on it.
 
-    Otherwise labels cannot be weighted by frequency. Data that are read after planning are not
-    checked.
+    Data that are read after planning are not checked, nor scorers without scikit-learn.
     """
-    if data.source in ("builtin", "files") and (folds := [*folds]):
+    is_weighted = config.experiments[name].class_weights
+    is_scored = any(map(is_scorer, data.task.metrics)) and find_spec("sklearn")
+    if data.source in ("builtin", "files") and folds and (is_weighted or is_scored):
         paths = find_files(config, data.task, data.source)
-        columns = read_columns(data.task, paths, data.source)["train"]
-        for problem in filter(None, (find_weighting_error(data.task, columns, f) for f in folds)):
-            task = data.task.name
-            raise SubtuneError(f"experiments.{name}.class_weights: task {task!r}: {problem}")
+        columns, task = read_columns(data.task, paths, data.source)["train"], data.task.name
+        for fold in folds:
+            if is_weighted and (problem := find_weighting_error(data.task, columns, fold)):
+                raise SubtuneError(f"experiments.{name}.class_weights: task {task!r}: {problem}")
+            if is_scored and (problem := find_scoring_error(data.task, columns, fold)):
+                raise SubtuneError(
+                    f"experiments.{name}: task {task!r}: {problem}; use another metric, fewer "
+                    "folds, or more rows"
+                )
 
 
 def make_tokens_spec(data: DataSpec, experiment: Experiment, model: ModelSpec) -> TokensSpec:

@@ -17,7 +17,7 @@ from subtune.plan.inputs import (
     find_tokens,
     make_data_spec,
     make_tokens_spec,
-    require_weights_in_folds,
+    require_labels_in_folds,
 )
 from subtune.runs.spec import (
     DataSpec,
@@ -298,13 +298,12 @@ def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Pl
                 fold = experiment.find_fold(experiment.seeds[0])
                 size = _task_size_with_fold(known[tokens.data.key], tokens, fold)
                 grid = Grid(config, experiment, model_name, task_name, fishers, size)
-                weighted = set[Fold]()
+                folds = set[Fold]()
                 for run in grid.list_runs():
                     experiments[name].append(run)
                     for spec in (run.spec, run.search.run if run.search else run.spec):
-                        if spec.recipe.class_weights and spec.recipe.fold:
-                            weighted.add(spec.recipe.fold)
-                require_weights_in_folds(config, name, tokens.data, weighted)
+                        folds |= {spec.recipe.fold} if spec.recipe.fold else set()
+                require_labels_in_folds(config, name, tokens.data, folds)
     return Plan(config, known, locations, tests, experiments, experiment_fisher_specs)
 
 

@@ -112,7 +112,8 @@ class Fold(HashableModel):
         of: the number of folds into which the training examples are split.
         number: the index of this fold, from 0.
         partition: the seed with which `subtune.data.subsets` divides the examples into folds.
-        rows: the maximum number of scored examples of the fold; None means all.
+        rows: the maximum number of scored examples of the fold; None means all. For scorers, each
+            label keeps at least one row.
         version: the version of the code that divides the examples. Records without this field have
             version 1, in which folds depended on token ids. Plans use `FOLD_VERSION`.
     """

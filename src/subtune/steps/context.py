@@ -10,7 +10,7 @@ from subtune import papers
 from subtune.config.schema import Config
 from subtune.core.errors import locate_errors
 from subtune.core.files import Layout
-from subtune.core.user_code import OWN_FUNCTION, list_code_files
+from subtune.core.user_code import OWN_FUNCTION, list_code_files, list_package_folders
 from subtune.data.predictions import read_external_predictions
 from subtune.exhibits.glue_server import expected_server_scores, read_test_scores
 from subtune.methods.added import Peft
@@ -113,10 +113,7 @@ class Context:
             own += selection.peft.places if isinstance(selection, Peft) else ()
         codes = [rule.files for rule in self.rules.values()]
         for files in (*codes, *map(list_code_files, filter(OWN_FUNCTION.fullmatch, own))):
-            found |= {*files}
-            if len(files) > 1:
-                # The modification time of a folder changes if a file is added.
-                found |= {path.parent for path in files}
+            found |= {*files} | list_package_folders(files)
         for experiment in self.config.experiments.values():
             paper = papers.find_paper(experiment.paper)
             if not paper.is_built_in:
@@ -137,8 +134,11 @@ def plan_and_check(config: Config) -> Context:
     plan, notes = make_plan(config), [*papers.list_omissions(config)]
     if config.test_scores:
         read_test_scores(Path(config.test_scores), expected_server_scores(config))
-    for experiment in config.experiments.values():
-        for task in (config.all_tasks()[name] for name in experiment.tasks):
+    for name, experiment in config.experiments.items():
+        for task in (config.all_tasks()[each] for each in experiment.tasks):
+            metric = task.metrics[0]
+            if OWN_FUNCTION.fullmatch(metric) and "margin" not in experiment.model_fields_set:
+                notes += [f"experiments.{name}: the margin is {experiment.margin:g} in {metric}"]
             if task.predictions:
                 path = scored_file(config, task, experiment.folds)
                 read_external_predictions(task, path, dict(task.predictions), notes.append)

@@ -47,4 +47,5 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     )
     safetensors.numpy.save_file(information.entries, outputs["entries"])
     information.sums.to_csv(outputs["sums"], index=False)
-    log_line(f"{task.name}: Fisher information of {spec.rows or len(tokens)} examples")
+    drawn = f"{spec.rows} rows" if spec.rows else f"{len(tokens)} examples"
+    log_line(f"{task.name}: Fisher information of {drawn}")

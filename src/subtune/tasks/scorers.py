@@ -14,14 +14,14 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names, log_loss, make_scorer
 
-from subtune.core.errors import SubtuneError, suggest_name
+from subtune.core.errors import SubtuneError, format_allowed, suggest_name
 from subtune.core.user_code import (
     OWN_FUNCTION,
     hash_own_code,
     import_own_function,
     locate_user_errors,
 )
-from subtune.tasks.metrics import TITLES
+from subtune.tasks.metrics import METRICS
 
 LOG_LOSS = "neg_log_loss"
 
@@ -64,11 +64,7 @@ def find_scorer(name: str, code: str | None = None) -> Any:
     """
     if not OWN_FUNCTION.fullmatch(name):
         if name not in get_scorer_names():
-            hint = suggest_name(name, [*TITLES, *get_scorer_names()], cutoff=0.6)
-            raise SubtuneError(
-                f"found {name!r}, expected one of {', '.join(TITLES)}, or a scorer of "
-                f"scikit-learn, such as roc_auc{hint}"
-            )
+            raise SubtuneError(format_allowed(name, get_scorer_names()))
         return get_scorer(name)
     scorer = import_own_function(name)
     arguments = inspect.signature(scorer).parameters.values()
@@ -117,6 +113,12 @@ def check_scorer(name: str, outputs: int) -> None:
         SubtuneError: the scorer does not exist or fails, or perfect predictions do not score higher
             than random ones.
     """
+    built_in, known = METRICS["numbers" if outputs == 1 else "classes"], get_scorer_names()
+    if not OWN_FUNCTION.fullmatch(name) and name not in known:
+        raise SubtuneError(
+            f"found {name!r}, expected one of {', '.join(built_in)}, or a scorer of scikit-learn, "
+            f"such as roc_auc{suggest_name(name, [*built_in, *known], cutoff=0.6)}"
+        )
     # Numbers are positive, because some scorers divide by them.
     labels = np.repeat(np.arange(outputs) if outputs > 1 else [1, 2], 4)
     random = np.random.default_rng(0).normal(size=(len(labels), outputs))
@@ -132,8 +134,16 @@ def check_scorer(name: str, outputs: int) -> None:
 def score_random_and_perfect(
     name: str, random: np.ndarray, labels: np.ndarray, code: str | None = None
 ) -> tuple[float, float]:
-    """Compute a scorer's scores of random logits ``[n, o]``, and of perfect predictions."""
+    """Compute a scorer's scores of random logits ``[n, o]``, and of perfect predictions.
+
+    A `SubtuneError` is raised if one of them, or the score of constant predictions, is undefined.
+    """
     outputs = random.shape[1]
     perfect = 9 * np.eye(outputs)[labels] if outputs > 1 else labels[:, None]
     chance, best = (compute_score(name, logits, labels, code) for logits in (random, perfect))
+    try:
+        compute_score(name, np.tile(perfect.mean(axis=0), (len(labels), 1)), labels, code)
+    except SubtuneError as error:
+        reason = f"{error}, if all predictions are equal; a correlation is then 0"
+        raise SubtuneError(reason) from error
     return chance, best

@@ -34,6 +34,7 @@ class TaskSize(HashableModel):
         scarcest: the name and value of the count that limits the number of folds: the smallest of
             the numbers of different texts, different groups, and rows with the most frequent label.
             None if unknown.
+        rarest: the number of rows with the rarest label; None if unknown, or without such labels.
         weighting_error: the reason why labels cannot be weighted by frequency; None if they can.
         sample: some training texts, on which tokenizers are tested.
     """
@@ -43,6 +44,7 @@ class TaskSize(HashableModel):
     test_rows: int
     tokens: float
     scarcest: tuple[str, int] | None = None
+    rarest: int | None = None
     weighting_error: str | None = None
     sample: tuple[str, ...] = ()
 

@@ -144,6 +144,20 @@ def test_before_full_fine_tuning_nobody_says_that_nothing_is_learned():
     assert row["answer"] == "Embeddings score best so far: 0.500."
 
 
+def test_a_smaller_method_with_the_same_scores_is_named_although_its_probability_is_unknown():
+    scores = {"full": [0.9, 0.91, 0.92], "layernorm": [0.9, 0.91, 0.92]}
+    table = runs(scores | {"bitfit": [0.899, 0.909, 0.918]}).assign(metric="f1")
+    row = answer_of(table)
+    assert (row["decision"], row["method"]) == ("undecided", "LayerNorm")
+    assert row["answer"] == "Undecided: LayerNorm has 0.910 against 0.910."
+    scores["lora-I"] = scores.pop("layernorm")
+    larger = runs(scores | {"bitfit": [0.899, 0.909, 0.918]}).assign(metric="f1")
+    row = answer_of(larger)
+    assert (row["decision"], row["method"]) == ("train", "BitFit")
+    row = answer_of(table.assign(value=table["value"].mask(table["method"] == "layernorm", 0.1)))
+    assert (row["decision"], row["method"]) == ("train", "BitFit")
+
+
 def test_the_control_of_a_ranking_is_named_with_its_score():
     scores = {"full": [0.8, 0.81, 0.8], "mine": [0.81, 0.8, 0.81]}
     assert "random" not in answer_of(runs(scores))["next"]
@@ -542,6 +556,9 @@ def test_full_that_has_learnt_nothing_is_no_reference():
     table = runs({"full": 0.7, "bitfit": 0.7})
     learnt_nothing = "Full fine-tuning gives the same prediction for every example"
     assert learnt_nothing in answer_of(table.assign(one_answer=True))["next"]
+    # The order of probabilities may be right although one class is always the likeliest.
+    ranked = table.assign(one_answer=True, metric="roc_auc")
+    assert learnt_nothing not in answer_of(ranked)["next"]
     assert learnt_nothing not in answer_of(table)["next"]
 
 

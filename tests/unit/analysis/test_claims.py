@@ -73,6 +73,13 @@ def scores(**methods):
     return scored(*rows).assign(trainable=100)
 
 
+def test_scores_in_different_units_decide_no_claim():
+    one = scores(bitfit=[0.9, 0.8, 0.7, 0.6], layernorm=[0.905, 0.795, 0.702, 0.598])
+    other = one.assign(task="cost", column="cost", metric="neg_max_error", value=-250.0)
+    about, mixed = "does not differ significantly", pd.concat([one, other])
+    assert verdict_of("layernorm", about, chosen=mixed)["judged"] == UNDECIDED
+
+
 def test_a_verdict_on_runs_with_one_answer_says_so():
     text = "LayerNorm is no worse"
     claim = claims.Claim(text, "1", "LayerNorm − full", "no less", of=("layernorm", "full"))

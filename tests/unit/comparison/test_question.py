@@ -139,6 +139,16 @@ def test_an_edited_configuration_keeps_its_comments(out, call):
     assert path.read_text() == block
 
 
+def test_a_margin_in_the_unit_of_a_scorer_is_kept(out, call):
+    rows = labelled(y=[1.5, 2.5, 3.5, 4.5] * 10).drop(columns="label")
+    call(rows, label="y", kind="regression")
+    path = out / "comparison.yaml"
+    edited = path.read_text().replace("margin: 0.02 ", "margin: 5 ")
+    path.write_text(re.sub(r"metrics: \[.*\]", "metrics: [neg_mean_absolute_error]", edited))
+    call(rows, label="y", kind="regression")
+    assert "margin: 5 " in path.read_text()
+
+
 def test_options_that_are_not_given_again_stay(tmp_path, out, call):
     rows = labelled(z="a").rename(columns={"text": "x", "label": "y"})
     rows.to_csv(tmp_path / "t.csv", index=False)

@@ -78,8 +78,11 @@ def reduced():
 names = make_scorer(lambda labels, predicted: float((predicted == "good").mean()))
 relative = make_scorer(lambda labels, found: -(abs(labels - found) / labels).mean())
 
-def of_model(model, features, labels):
+def of_model(model, features, labels=None):
     return (model.predict(features) == labels).mean()
+
+def misspelled(wieght, gradiant, fischer):
+    return wieght
 """
 
 
@@ -204,5 +207,6 @@ def test_a_metric_may_divide_by_the_labels(own):
 def test_the_arguments_say_what_code_is_for(own):
     kinds = {name: find_kind(f"{own}:{name}") for name in ("ratio", "first", "of_model", "lucky")}
     assert [*kinds.values()] == ["ranking", "metric", "metric", "baseline"]
-    with pytest.raises(SubtuneError):
-        find_kind(f"{own}:two")
+    for name in ("two", "misspelled"):
+        with pytest.raises(SubtuneError, match="expected those of a ranking"):
+            find_kind(f"{own}:{name}")

@@ -180,7 +180,7 @@ def test_few_rows_of_a_fold_judge_and_its_others_do_not_train(tiny_bert):
 
 
 def test_few_rows_of_a_fold_have_each_label_if_a_scorer_needs_them(tiny_bert):
-    task = TASKS["sst2"].replace(metrics=("roc_auc",))
+    task = TASKS["sst2"].replace(metrics=("accuracy", "roc_auc"))
     labels = [1, 1] + [0] * 38
     tokens = examples.tokens(task, tiny_bert, rows=40)["train"]
     train = Examples(tokens.remove_columns("label").add_column("label", labels))

@@ -109,6 +109,19 @@ def test_an_average_over_other_tasks_is_not_beside_the_papers():
     assert reproduced.query("task == 'average'")["ours"].isna().all()
 
 
+def test_a_scorer_keeps_its_unit_and_is_in_no_average_or_test():
+    table = dev_scores(rte={"full": [0.7], "bitfit": [0.6]}, cola={"full": [0.5], "bitfit": [0.4]})
+    is_cost = table["task"] == "cola"
+    mixed = table.assign(
+        value=table["value"].mask(is_cost, -250.0),
+        metric=table["metric"].mask(is_cost, "neg_max_error"),
+    )
+    assert "average of this run" in compared(table, "bitfit_plus", "figure3")
+    shown = compared(mixed, "bitfit_plus", "figure3")
+    assert shown[["RTE", "CoLA"]].iloc[0].tolist() == ["70.00", "-250.0000"]
+    assert "average of this run" not in shown
+
+
 def test_an_average_over_tasks_of_ones_own_has_their_titles():
     titles = {"weather": "Weather", "rte": "RTE"}
     found = _map_averages_to_columns(["weather", "cola", "tides"], titles)

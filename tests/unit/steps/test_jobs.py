@@ -89,6 +89,8 @@ def test_a_plan_is_made_again_if_something_changed(settings, tables_read, minilm
 
 ADDED = {
     "pkg/plots.py": "",
+    "pkg/data/rules.py": "",
+    "other/rules.py": "",
     "toys/data.csv": "",
     "toys/printed/scores.csv": "exhibit,model,split,method,params,task,metric,value,scale\n",
 }
@@ -98,9 +100,10 @@ ADDED = {
 def test_a_plan_is_made_again_if_a_package_has_another_file(
     settings, tables_read, added, monkeypatch
 ):
-    for name in ("pkg", "toys/printed"):
+    for name in ("pkg/data", "other", "toys/printed"):
         Path(name).mkdir(parents=True)
     Path("pkg/__init__.py").touch()
+    Path("other/__init__.py").write_text("def theirs(weight):\n    return abs(weight)\n")
     Path("pkg/rules.py").write_text("def mine(weight):\n    return abs(weight)\n")
     Path("toys/__init__.py").write_text(
         "from subtune.exhibits.score_tables import dev_score_table\n"
@@ -109,10 +112,15 @@ def test_a_plan_is_made_again_if_a_package_has_another_file(
         "PAPER = Paper(name='toys', citation='Toys', exhibits=[TABLE])\n"
     )
     top = {"share": 0.1, "of": ["encoder.layer.**.weight"], "by": "pkg.rules:mine"}
-    settings["selections"] = {"mine": {"top": top}}
+    settings["selections"] = {"mine": {"top": top}, "theirs": {"top": top | {"by": "other:theirs"}}}
     paper = str(Path("toys").resolve())
-    settings["experiments"]["first"] |= {"methods": {"mine": [1e-3]}, "paper": paper}
+    settings["experiments"]["first"] |= {
+        "methods": {"mine": [1e-3], "theirs": [1e-3]},
+        "paper": paper,
+    }
     monkeypatch.syspath_prepend(Path.cwd())
+    for name in ("pkg", "pkg.rules", "other"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     write_plan(settings)
     assert write_plan(settings) and tables_read == ["mine"]
     Path(added).write_text(ADDED[added])

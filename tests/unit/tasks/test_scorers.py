@@ -43,6 +43,7 @@ EXPECTED = {
     "r2": (PREDICTED, NUMBERS, sklearn_metrics.r2_score(NUMBERS, PREDICTED[:, 0])),
 }
 OWN = """
+import numpy
 from sklearn.metrics import cohen_kappa_score, make_scorer
 
 def cost(labels, predictions):
@@ -53,6 +54,7 @@ cheap = make_scorer(cost, greater_is_better=False)
 error = make_scorer(cost)
 broken = make_scorer(lambda labels, predictions: 1 / 0)
 nothing = make_scorer(lambda labels, predictions: float("nan"))
+alike = make_scorer(lambda labels, found: numpy.corrcoef(labels, found)[0, 1])
 """
 
 
@@ -127,8 +129,9 @@ def test_the_score_of_some_examples_is_that_of_their_logits():
 PROBLEMS = {
     "my_metrics.py:cost": "found a function without a direction, expected a scorer, such as make_",
     "my_metrics.py:cots": "found 'cots', expected one of ",
-    "my_metrics.py:broken": "my_metrics.py:broken: line 10: ZeroDivisionError: division by zero",
+    "my_metrics.py:broken": "my_metrics.py:broken: line 11: ZeroDivisionError: division by zero",
     "my_metrics.py:nothing": "my_metrics.py:nothing: found nan for 8 examples, expected a number",
+    "my_metrics.py:alike": "expected a number, if all predictions are equal; a correlation",
     "metrics.py:cost": "cannot import metrics.py: no such file",
     "my_metrics.py:error": "perfect predictions score 0, random ones 1.38",
     "sklearn.metrics:accuracy_score": "found a function without a direction, expected a scorer",
@@ -145,6 +148,33 @@ def test_a_metric_that_cannot_be_used_is_named_before_anything_is_trained(name, 
         plan_task(own.parent, metrics=[name])
     assert str(caught.value).startswith("tasks.mood.metrics")
     assert message in str(caught.value)
+
+
+def test_only_metrics_of_the_tasks_kind_are_proposed(own):
+    rows = "".join(f"text {n},{n}\n" for n in range(8))
+    with pytest.raises(SubtuneError, match="expected one of pearsonr, spearmanr, or a scorer of"):
+        plan_task(own.parent, train=rows, kind="regression", labels=None, metrics=["acuracy"])
+
+
+@pytest.mark.parametrize(("positive", "folds"), [(5, 5), (4, None)])
+def test_searches_are_scored_on_folds_with_each_label(positive, folds, tmp_path):
+    rows = "".join(f"text {n},{'ab'[n < positive]}\n" for n in range(50))
+    tasks = {"mood": own_task(tmp_path, rows, metrics=["accuracy", "roc_auc"])}
+    settings = {"tasks": ["mood"], "methods": {"full": "search"}, "fractions": None}
+    [run] = plan({"tasks": tasks}, **settings).experiments["layernorm"]
+    fold = run.search.run.recipe.fold
+    assert (fold.of if fold else None) == folds
+
+
+def test_a_fold_without_a_label_that_a_scorer_needs_is_named_in_the_plan(tmp_path):
+    rows = "".join(f"text {n},{'ab'[n < 2]}\n" for n in range(30))
+    tasks = {"mood": own_task(tmp_path, rows, splits=("train",), metrics=["roc_auc"])}
+    settings = {"tasks": ["mood"], "fractions": None, "folds": 3, "seeds": [0, 1, 2]}
+    message = r"task 'mood': fold . of 3: roc_auc: .*, none of them of class 1, .*fewer folds"
+    with pytest.raises(SubtuneError, match=message):
+        plan({"tasks": tasks}, **settings)
+    tasks["mood"]["metrics"] = ["balanced_accuracy"]
+    assert plan({"tasks": tasks}, **settings).runs
 
 
 @pytest.mark.parametrize("kind", ["tokens", "span", "multilabel"])
