@@ -7,6 +7,7 @@ the data, so all methods, models and tokenizers have the same folds.
 
 import json
 import unicodedata
+import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -68,7 +69,9 @@ def divide_rows(
         strata = task.of_kind.strata(labels, min(10, len(labels) // folds))
         parts = StratifiedGroupKFold(**settings).split(sets, strata, sets)
     # Plans check this number, except for tasks that are read after planning.
-    with convert_errors(f"task {task.name!r}: found too few different texts for {folds} folds"):
+    few = f"task {task.name!r}: found too few different texts for {folds} folds"
+    # scikit-learn warns of labels that are rarer than folds.
+    with convert_errors(few), warnings.catch_warnings(action="ignore"):
         return [scored for _, scored in parts]
 
 

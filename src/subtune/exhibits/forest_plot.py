@@ -22,7 +22,7 @@ MOST_PANELS, MOST_ROWS, LONGEST_METHOD = 5, 16, 32
 # Sizes in inches: the width of all panels in a line, of the parameter counts, and of a character;
 # the height of a method, also with a wrapped name, and of titles and labels.
 PANELS, NUMBERS, CHARACTER, AROUND = 3.6, 0.7, 0.067, 0.95
-ROW_HEIGHT, WRAPPED_HEIGHT = 0.175, 0.27
+ROW_HEIGHT, WRAPPED_HEIGHT = 0.175, 0.25
 COUNT_UNITS = ("", "k", "M")
 # The style of each kind of method. A marker is filled if the column ``sure`` is true.
 LOOKS: dict[str, dict[str, Any]] = {

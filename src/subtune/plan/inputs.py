@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache, partial
 from importlib.util import find_spec
 from itertools import product
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -151,7 +152,7 @@ def require_labels_in_folds(
     if data.source in ("builtin", "files") and folds and (is_weighted or is_scored):
         paths = find_files(config, data.task, data.source)
         columns, task = read_columns(data.task, paths, data.source)["train"], data.task.name
-        for fold in folds:
+        for fold in sorted(folds, key=attrgetter("number")):
             if is_weighted and (problem := find_weighting_error(data.task, columns, fold)):
                 raise SubtuneError(f"experiments.{name}.class_weights: task {task!r}: {problem}")
             if is_scored and (problem := find_scoring_error(data.task, columns, fold)):
