@@ -139,6 +139,7 @@ MISTAKES = {
     "def mine(weight):\n    return weight + 0j": "found scores of the type complex64, expected",
     "def mine(weight):\n    2 * weight": "found scores of the type NoneType, expected",
     "def mine(weight):\n    raise KeyError('own')": "mine: line 2: KeyError: 'own'",
+    "from .other import f": "; a file cannot import the files next to it",
     "import my_rules": "No module named 'my_rules'; a file cannot import the files next to it",
 }
 

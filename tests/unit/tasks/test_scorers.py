@@ -12,6 +12,7 @@ from sklearn import metrics as sklearn_metrics
 from subtune.analysis.judged_epochs import make_masked_metric
 from subtune.config.checks import check_config
 from subtune.core.errors import SubtuneError
+from subtune.steps.context import plan_and_check
 from subtune.tasks import TaskSpec
 from subtune.tasks.metrics import metric_title
 from subtune.tasks.scorers import check_scorer, compute_score
@@ -219,6 +220,16 @@ def test_records_of_runs_can_be_read_without_the_file(own):
     task = examples.TASKS["sst2"].replace(metrics=("my_metrics.py:kappa",)).spec()
     own.unlink()
     assert TaskSpec.model_validate(task.json_types) == task
+
+
+def test_the_unit_of_the_usual_margin_is_said(own):
+    tasks = {"mood": own_task(own.parent, metrics=["my_metrics.py:kappa"])}
+    experiment = BASE["experiments"]["layernorm"] | {"tasks": ["mood"], "fractions": None}
+    line = "experiments.layernorm: the margin is 0.02 in my_metrics.py:kappa"
+    for margin, notes in (({}, [line]), ({"margin": 0.1}, [])):
+        config = BASE | {"tasks": tasks, "experiments": {"layernorm": experiment | margin}}
+        found = plan_and_check(check_config(config)).notes
+        assert [note for note in found if "margin" in note] == notes
 
 
 def test_only_the_margin_of_a_scorer_may_be_larger_than_one():
