@@ -94,13 +94,7 @@ def _list_problems(config: Config) -> Iterator[str]:
                 f"{path}.{key}: {format_allowed(n, known)}" for n in names if n not in known
             )
         known_tasks = [tasks[task] for task in experiment.tasks if task in tasks]
-        shares = [task.name for task in known_tasks if not is_scorer(task.metrics[0])]
-        if experiment.margin >= 1 and shares:
-            other = " in this experiment" if len(shares) < len(known_tasks) else ""
-            yield (
-                f"{path}.margin: found {experiment.margin:g}, expected less than 1 with the task "
-                f"{shares[0]!r}{other}"
-            )
+        yield from _check_margin(path, experiment.margin, known_tasks)
         yield from _check_tasks(config, path, known_tasks)
         yield from _check_methods(config, path, experiment)
         yield from _check_baselines(config, experiment, known_tasks)
@@ -110,14 +104,24 @@ def _list_problems(config: Config) -> Iterator[str]:
             yield from _check_folds(config, path, experiment)
 
 
+def _check_margin(path: str, margin: float, tasks: Sequence[Task]) -> Iterator[str]:
+    """Yield an error message if the margin is larger than any score of a task."""
+    shares = [task.name for task in tasks if not is_scorer(task.metrics[0])]
+    if margin >= 1 and shares:
+        other = " in this experiment" if len(shares) < len(tasks) else ""
+        yield (
+            f"{path}.margin: found {margin:g}, expected less than 1 with the task "
+            f"{shares[0]!r}{other}"
+        )
+
+
 def _check_scorers(task: Task) -> Iterator[str]:
     """Yield an error message for each scorer of a task that cannot be used."""
-    scorers = [name for name in task.metrics if is_scorer(name)]
     # A plan for other machines does not need scikit-learn.
-    if scorers and find_spec("sklearn"):
+    if task.scorers and find_spec("sklearn"):
         from subtune.tasks.scorers import check_scorer
 
-        for name in scorers:
+        for name in task.scorers:
             try:
                 check_scorer(name, task.outputs)
             except SubtuneError as error:

@@ -26,8 +26,8 @@ from subtune.models.families import (
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
-from subtune.runs.spec import DataSpec, Fold
-from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec, metrics
+from subtune.runs.spec import DataSpec
+from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
 from subtune.tasks.examples import PLACE, SET
 from subtune.tasks.task import USUAL_SIZE, TaskSize
 from subtune.tasks.task_kind import NO_LABEL, Cells, Columns, PlacedRow, pair_with_places
@@ -270,40 +270,40 @@ def task_size(task: Task, source: str, paths: Mapping[str, Path]) -> TaskSize:
     return task.size or USUAL_SIZE
 
 
-def find_weighting_error(task: TaskSpec, train: Columns, fold: Fold | None = None) -> str | None:
-    """Return why the labels of ``train`` without ``fold`` cannot be weighted; None if they can."""
+def find_weighting_error(
+    task: TaskSpec, train: Columns, without: Sequence[int] | np.ndarray = ()
+) -> str | None:
+    """Return why labels cannot be weighted if some rows are left out; None if they can."""
     kind, labels = task.of_kind, train["label"]
     by_row = kind.head == SEQUENCE_CLASSIFICATION
-    if fold:
-        scored = _find_scored_rows(task, train, fold)
-        labels = [labels[row] for row in np.setdiff1d(range(len(labels)), scored)]
+    labels = [labels[row] for row in np.setdiff1d(range(len(labels)), without)]
     try:
         kind.balanced_weights(task, np.array(labels) if by_row else np.concatenate(labels))
     except SubtuneError as error:
-        return f"fold {fold.number + 1} of {fold.of}: {error}" if fold else str(error)
+        return str(error)
     return None
 
 
-def find_scoring_error(task: TaskSpec, train: Columns, fold: Fold) -> str | None:
-    """Return why a scorer of a task is undefined on a fold of ``train``; None if it is defined."""
+def find_scoring_error(task: TaskSpec, train: Columns, rows: np.ndarray) -> str | None:
+    """Return why a scorer of a task is undefined on ``rows``; None if all are defined."""
     from subtune.tasks.scorers import compute_score
 
-    labels = np.array(train["label"])[_find_scored_rows(task, train, fold)]
+    labels = np.array(train["label"])[rows]
     logits = np.random.default_rng(0).normal(size=(len(labels), task.outputs))
     try:
-        for name in filter(metrics.is_scorer, task.metrics):
+        for name in task.scorers:
             compute_score(name, logits, labels, task.metric_code)
     except SubtuneError as error:
-        return f"fold {fold.number + 1} of {fold.of}: {error}"
+        return str(error)
     return None
 
 
-def _find_scored_rows(task: TaskSpec, train: Columns, fold: Fold) -> np.ndarray:
+def divide_columns(task: TaskSpec, train: Columns, folds: int, partition: int) -> list[np.ndarray]:
+    """Divide the rows of a training set into folds, as `divide_rows` does."""
     labels = train["label"]
     by_row = task.of_kind.head == SEQUENCE_CLASSIFICATION
     strata = np.array(labels if by_row else range(len(labels)))
-    parts = divide_rows(task, np.array(train[SET]), strata, fold.of, fold.partition)
-    return parts[fold.number]
+    return divide_rows(task, np.array(train[SET]), strata, folds, partition)
 
 
 def measure_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:

@@ -18,7 +18,7 @@ import numpy as np
 from subtune.core.errors import SubtuneError, convert_errors
 from subtune.core.files import write_text
 from subtune.runs.spec import Fold
-from subtune.tasks import TaskSpec, metrics
+from subtune.tasks import TaskSpec
 from subtune.tasks.examples import SET, Examples
 from subtune.tasks.task_kind import Columns
 
@@ -79,7 +79,7 @@ def split_off_fold(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Example
     """Split the training set into the examples outside a fold and the examples of the fold."""
     others = train.select(find_others(train, task, fold))
     scored = fold_rows(train, task, fold.of, fold.partition)[fold.number]
-    if fold.rows is not None and any(map(metrics.is_scorer, task.metrics)):
+    if fold.rows is not None and task.scorers:
         # Some scorers are undefined if a label is missing.
         scored = draw_rows(task, {"label": train.row_labels.tolist()}, fold.rows, scored)
     elif fold.rows is not None:

@@ -32,7 +32,6 @@ from subtune.runs.spec import (
     RunSpec,
     SearchSpec,
 )
-from subtune.tasks.metrics import is_scorer
 from subtune.tasks.task import TEST, TaskSize
 
 # If a learning-rate search is scored on a fold, the training set is split into this many folds.
@@ -269,7 +268,7 @@ class Grid:
         has_test = TEST in spec.tokens.data.task.evaluation
         dev_set_compares = not (self.experiment.paper or fold or has_test)
         folds, task = self.size.most_folds(SEARCH_FOLDS), spec.tokens.data.task
-        if any(map(is_scorer, task.metrics)):
+        if task.scorers:
             folds = min(folds, self.size.rarest or folds)
         if dev_set_compares and folds == SEARCH_FOLDS:
             scored = self.size.for_cv_fold(SEARCH_FOLDS, others=0).evaluation_rows

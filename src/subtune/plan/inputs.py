@@ -20,6 +20,7 @@ from subtune.data import sources
 from subtune.data.sources import (
     OF_GLUE,
     REPOSITORIES,
+    divide_columns,
     find_scoring_error,
     find_weighting_error,
     mini_version,
@@ -49,7 +50,6 @@ from subtune.models.model_files import (
 )
 from subtune.runs.spec import DataSpec, Fold, Labels, ModelSpec, TokensSpec
 from subtune.tasks import Task, TaskSpec
-from subtune.tasks.metrics import is_scorer
 from subtune.tasks.task import TaskSize
 
 # Consecutive windows of a long context start this many tokens apart, as is usual for SQuAD.
@@ -147,18 +147,22 @@ def require_labels_in_folds(
 
     Data that are read after planning are not checked, nor scorers without scikit-learn.
     """
-    is_weighted = config.experiments[name].class_weights
-    is_scored = any(map(is_scorer, data.task.metrics)) and find_spec("sklearn")
+    task = data.task
+    is_weighted = config.experiments[name].class_weights and task.of_kind.has_label_words
+    is_scored = task.scorers and find_spec("sklearn")
     if data.source in ("builtin", "files") and folds and (is_weighted or is_scored):
-        paths = find_files(config, data.task, data.source)
-        columns, task = read_columns(data.task, paths, data.source)["train"], data.task.name
+        paths = find_files(config, task, data.source)
+        columns = read_columns(task, paths, data.source)["train"]
+        divide = cache(partial(divide_columns, task, columns))
         for fold in sorted(folds, key=attrgetter("number")):
-            if is_weighted and (problem := find_weighting_error(data.task, columns, fold)):
-                raise SubtuneError(f"experiments.{name}.class_weights: task {task!r}: {problem}")
-            if is_scored and (problem := find_scoring_error(data.task, columns, fold)):
+            scored = divide(fold.of, fold.partition)[fold.number]
+            place = f"task {task.name!r}: fold {fold.number + 1} of {fold.of}"
+            if is_weighted and (problem := find_weighting_error(task, columns, scored)):
+                raise SubtuneError(f"experiments.{name}.class_weights: {place}: {problem}")
+            if is_scored and (problem := find_scoring_error(task, columns, scored)):
                 raise SubtuneError(
-                    f"experiments.{name}: task {task!r}: {problem}; use another metric, fewer "
-                    "folds, or more rows"
+                    f"experiments.{name}: {place}: {problem}; use another metric, fewer folds, or "
+                    "more rows"
                 )
 
 

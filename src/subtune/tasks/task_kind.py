@@ -105,6 +105,11 @@ class TaskSpec(HashableModel):
         return self.of_kind.outputs or len(self.labels or ())
 
     @property
+    def scorers(self) -> tuple[str, ...]:
+        """The metrics that are not built in."""
+        return tuple(filter(metrics.is_scorer, self.metrics))
+
+    @property
     def labelled_splits(self) -> tuple[str, ...]:
         """The splits with labels: the training and evaluation splits."""
         return ("train", *self.evaluation)
@@ -215,7 +220,7 @@ class TaskKind(ABC):
         self, task: TaskSpec, split: str, path: Path, columns: Columns
     ) -> None:
         """Check that a split has two different labels, if training or a metric requires them."""
-        needing = metrics.COEFFICIENTS | {*filter(metrics.is_scorer, task.metrics)}
+        needing = metrics.COEFFICIENTS | {*task.scorers}
         if split != "train" and needing.isdisjoint(task.metrics):
             return
         labels = set(np.hstack(columns["label"]).tolist())
@@ -296,15 +301,14 @@ class TaskKind(ABC):
         """
         built_in = [name for name in task.metrics if not metrics.is_scorer(name)]
         scores = metrics.compute_metrics(self.value_type, built_in, *self.metric_inputs(table))
-        if len(built_in) < len(task.metrics):
+        if task.scorers:
             # Importing scikit-learn takes a second.
             from subtune.tasks.scorers import compute_score
 
-            others = [name for name in task.metrics if name not in built_in]
             logits, labels = table.filter(like="logit_").to_numpy(), table["label"].to_numpy()
             with locate_errors("metrics"):
-                require_planned_code(others, task.metric_code)
-                for name in others:
+                require_planned_code(task.scorers, task.metric_code)
+                for name in task.scorers:
                     scores[name] = compute_score(name, logits, labels, task.metric_code)
         return {name: scores[name] for name in task.metrics}
 

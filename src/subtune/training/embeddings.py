@@ -74,12 +74,13 @@ def fit_embedding_regression(
     started = time.monotonic()
     model = check_padding(model, examples.values(), compute_hidden_states)
     train = examples["train"]
-    index = draw_training_indices(train, recipe, np.random.default_rng(seed))
+    index = draw_training_indices(train, recipe.train_rows, np.random.default_rng(seed))
     features = compute_features(model, train, index)
     first_texts = index[:: len(index) // len(features)]
     sets = train.row_sets[np.searchsorted(train.row_indices, train.row[first_texts])]
     choose = partial(_tune_regression, features, sets, task, recipe, seed)
-    with warnings.catch_warnings(action="ignore"):
+    # Warnings of solvers that have not converged, and of folds on which a scorer is undefined.
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         found = fit_regression(choose, features, train.labels[first_texts], task.outputs)
     weight, bias = (values.astype("f") for values in found)
     predict = partial(predict_embedded, model, weight, bias)
@@ -243,36 +244,22 @@ def _tune_regression(
     task, labels are 0 and 1. The rows of a set (``sets``) are in the same fold.
 
     The score is the task's first metric; for one label of a multi-label task, F1 or accuracy. Folds
-    on which it is undefined, for example because a class is missing, are left out. The
-    strongest penalty is chosen among those whose mean score is at most one standard error of the
-    difference below the best, because scores on small folds vary (Breiman et al., "Classification
-    and Regression Trees", 1984, section 3.4.3).
+    on which it is undefined, for example because a class is missing, are left out. The strongest
+    penalty is chosen among those whose mean score is at most one standard error of the difference
+    below the best, because scores on small folds vary (Breiman et al., "Classification and
+    Regression Trees", 1984, section 3.4.3).
     """
     from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.model_selection import GridSearchCV
 
-    kind, first = task.of_kind, task.metrics[0]
-    value_type, several = kind.value_type, kind.has_label_columns
-    if several:
-        value_type, first = "classes", "accuracy" if first == "accuracy" else "f1"
+    kind, metric = task.of_kind, task.metrics[0]
+    if several := kind.has_label_columns:
+        metric = "accuracy" if metric == "accuracy" else "f1"
 
     def make(steps: int, **penalty: float) -> Any:
         if kind.has_numbers:
             return Ridge(**penalty)
         return LogisticRegression(class_weight=recipe.class_weights, max_iter=steps, **penalty)
-
-    def score(fitted: Any, features: np.ndarray, labels: Any) -> float:
-        predicted = fitted.predict(features)
-        if not metrics.is_scorer(first):
-            return metrics.compute_metrics(value_type, [first], predicted, labels)[first]
-        from subtune.tasks.scorers import compute_score
-
-        logits = predicted[:, None]
-        if not kind.has_numbers:
-            logits = compute_class_logits(fitted, features, task.outputs)
-        with contextlib.suppress(SubtuneError):
-            return compute_score(first, logits, labels, task.metric_code)
-        return math.nan
 
     work = features.shape[1] * (1 if kind.has_numbers or several else task.outputs)
     rows = max(LEAST_SEARCHED, int(MOST_SEARCHED / work))
@@ -291,6 +278,7 @@ def _tune_regression(
     if len(pairs) < 2:
         return make(SOLVER_STEPS)
     name, values = ("alpha", PENALTIES) if kind.has_numbers else ("C", 1 / PENALTIES)
+    score = partial(_score_regression, task, metric)
     search = GridSearchCV(make(SEARCH_STEPS), {name: values}, scoring=score, cv=pairs, refit=False)
     results = search.fit(features, labels).cv_results_
     scores = np.stack([results[f"split{number}_test_score"] for number in range(len(pairs))])
@@ -303,3 +291,21 @@ def _tune_regression(
     end = ", the smallest value that was tried" if chosen == len(PENALTIES) - 1 else ""
     log_line(f"embeddings: the regression's penalty is {PENALTIES[chosen]:g}{end}")
     return make(SOLVER_STEPS, **{name: values[chosen]})
+
+
+def _score_regression(
+    task: TaskSpec, metric: str, fitted: Any, features: np.ndarray, labels: Any
+) -> float:
+    """Score a fitted regression; the score is NaN if a scorer is undefined on these rows."""
+    predicted, has_numbers = fitted.predict(features), task.of_kind.has_numbers
+    if not metrics.is_scorer(metric):
+        value_type = "numbers" if has_numbers else "classes"
+        return metrics.compute_metrics(value_type, [metric], predicted, labels)[metric]
+    from subtune.tasks.scorers import compute_score
+
+    logits = predicted[:, None]
+    if not has_numbers:
+        logits = compute_class_logits(fitted, features, task.outputs)
+    with contextlib.suppress(SubtuneError):
+        return compute_score(metric, logits, labels, task.metric_code)
+    return math.nan

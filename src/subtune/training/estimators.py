@@ -105,7 +105,7 @@ def fit_estimator(
     """
     task, selection, recipe = spec.tokens.data.task, spec.selection, spec.fit_recipe
     assert isinstance(selection, Estimator)
-    index = draw_training_indices(train, recipe, np.random.default_rng(spec.seed))
+    index = draw_training_indices(train, recipe.train_rows, np.random.default_rng(spec.seed))
     compute: Callable[[Any], Any]
     if selection.reads == "embeddings":
         assert model

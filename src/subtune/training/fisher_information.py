@@ -42,7 +42,7 @@ from subtune.tasks.examples import (
     evaluation_batches,
 )
 from subtune.training.evaluation import autocast
-from subtune.training.training_set import to_training_labels
+from subtune.training.training_set import draw_training_indices, to_training_labels
 
 # The number of elements in a tile, which takes a megabyte on a CPU and a gigabyte on a GPU.
 TILE = 1 << 18
@@ -127,9 +127,9 @@ def prepare_examples(
     if fold:
         tokens = tokens.select(find_others(Examples(tokens, model.tokens_read), task, fold))
     if rows is not None:
-        every = Examples(tokens, model.tokens_read)
-        sample = np.random.default_rng(seed).permutation(len(every.row_indices))[:rows]
-        tokens = tokens.select(sorted(every.indices_of_rows(sample)))
+        # A run with this seed draws the same rows.
+        every, generator = Examples(tokens, model.tokens_read), np.random.default_rng(seed)
+        tokens = tokens.select(sorted(draw_training_indices(every, rows, generator)))
     examples = Examples(tokens, model.tokens_read)
     examples, _ = to_training_labels(examples, np.arange(len(examples)), labels)
     kind, factor = task.of_kind, task.of_kind.loss_to_nats_factor(task.outputs)

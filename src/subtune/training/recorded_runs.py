@@ -197,7 +197,8 @@ def score_training_examples(
     The delta is empty if the run diverged. ``train`` lacks the examples of the run's fold.
     """
     task = spec.tokens.data.task
-    training = draw_training_indices(train, spec.recipe, np.random.default_rng(spec.seed))
+    generator = np.random.default_rng(spec.seed)
+    training = draw_training_indices(train, spec.recipe.train_rows, generator)
     examples = {records.TRAIN: train.select(np.sort(training))}
     scores: dict[str, dict[str, float]] = {}
     if delta:

@@ -118,7 +118,7 @@ def fit_texts(
     """Fit a regression; return it, its features ``[n, f]`` and the indices of its examples."""
     from sklearn.preprocessing import label_binarize
 
-    index = draw_training_indices(train, recipe, np.random.default_rng(seed))
+    index = draw_training_indices(train, recipe.train_rows, np.random.default_rng(seed))
     text_features, features = fit_text_features(read_text_columns(train, task, index))
     targets = train.labels[index]
     if task.labels is not None and targets.ndim == 1:

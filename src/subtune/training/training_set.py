@@ -51,17 +51,17 @@ def draw_training_set(
     device: torch.device,
 ) -> TrainingSet:
     """Draw the training examples of a run, and prepare their labels and label weights."""
-    index = draw_training_indices(train, recipe, generator)
+    index = draw_training_indices(train, recipe.train_rows, generator)
     examples, unit = to_training_labels(train, index, recipe.labels)
     weights = compute_label_weights(task, examples, index, recipe, device)
     return TrainingSet(examples, index, unit, weights)
 
 
 def draw_training_indices(
-    train: Examples, recipe: Recipe | FitRecipe, generator: np.random.Generator
+    train: Examples, rows: int | None, generator: np.random.Generator
 ) -> np.ndarray:
-    """Draw ``recipe.train_rows`` rows, and return the indices of all their examples."""
-    return train.indices_of_rows(generator.permutation(len(train.row_indices))[: recipe.train_rows])
+    """Draw ``rows`` rows, None meaning all, and return the indices of all their examples."""
+    return train.indices_of_rows(generator.permutation(len(train.row_indices))[:rows])
 
 
 def to_training_labels(

@@ -157,13 +157,10 @@ def test_sixteen_methods_are_drawn_and_long_names_stay_within_the_figure():
     assert min(box.x0 for box in boxes) >= 0
     assert max(box.x1 for box in boxes) <= figure.bbox.width
     # Names of two lines do not overlap.
-    of_names = sorted((text.get_window_extent() for text in panel.get_yticklabels()), key=bottom)
+    of_names = [text.get_window_extent() for text in panel.get_yticklabels()]
+    of_names.sort(key=lambda box: box.y0)
     for lower, upper in itertools.pairwise(of_names):
         assert lower.y1 <= upper.y0
-
-
-def bottom(box):
-    return box.y0
 
 
 def test_a_panel_without_full_shows_what_there_is(recwarn):

@@ -178,6 +178,14 @@ def test_a_fold_without_a_label_that_a_scorer_needs_is_named_in_the_plan(tmp_pat
     assert plan({"tasks": tasks}, **settings).runs
 
 
+def test_folds_of_numbers_need_no_class_weights(tmp_path):
+    rows = "".join(f"text {n},{n}.5\n" for n in range(30))
+    changes = {"kind": "regression", "labels": None, "metrics": ["neg_mean_absolute_error"]}
+    tasks = {"mood": own_task(tmp_path, rows, splits=("train",), **changes)}
+    settings = {"tasks": ["mood"], "fractions": None, "folds": 3, "seeds": [0, 1, 2]}
+    assert plan({"tasks": tasks}, class_weights="balanced", **settings).runs
+
+
 @pytest.mark.parametrize("kind", ["tokens", "span", "multilabel"])
 def test_only_classification_and_regression_have_scorers(kind):
     task = {"tokens": "ud_ewt", "span": "squad", "multilabel": "toxic"}[kind]

@@ -68,7 +68,7 @@ def test_standard_labels_are_labels_standardised_by_hand(method, train_rows, reg
         member(method, regression, labels=labels, train_rows=train_rows)
         for labels in ("standard", "raw")
     )
-    index = draw_training_indices(scored["train"], raw.recipe, np.random.default_rng(0))
+    index = draw_training_indices(scored["train"], raw.recipe.train_rows, np.random.default_rng(0))
     prepared, mean, deviation = by_hand(scored, index)
     [ours] = train(regression, scored, STSB, [standard])
     [theirs] = train(regression, prepared, STSB, [raw])
@@ -221,8 +221,8 @@ def rows_of(rows, train_rows, seed=0):
     """The training rows of a set, from the row number of each example."""
     columns = {"input_ids": [[1, 2]] * len(rows), "label": [0] * len(rows), "row": rows}
     train = Examples(datasets.Dataset.from_dict(columns))
-    recipe = examples.recipe(train_rows=train_rows)
-    return train.row[draw_training_indices(train, recipe, np.random.default_rng(seed))].tolist()
+    drawn = examples.recipe(train_rows=train_rows).train_rows
+    return train.row[draw_training_indices(train, drawn, np.random.default_rng(seed))].tolist()
 
 
 def test_smaller_parts_of_a_training_set_are_within_larger_ones():

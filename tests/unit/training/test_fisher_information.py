@@ -16,7 +16,7 @@ from subtune.methods.rules import choose_entries
 from subtune.models import encoder
 from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.runs.spec import FOLD_VERSION, FitRecipe, Fold
+from subtune.runs.spec import FOLD_VERSION, Fold
 from subtune.tasks.examples import Examples
 from subtune.training import fisher_information as module
 from subtune.training import gradients
@@ -334,8 +334,7 @@ def test_a_sample_of_rows_is_that_of_a_run_even_if_rows_are_cut_into_examples(di
     model = load_encoder(directory, task.of_kind.head, task.outputs)
     train = Examples(tokens, model.tokens_read)
     assert len(train) > len(train.row_indices)
-    recipe = FitRecipe(train_rows=5)
-    drawn = draw_training_indices(train, recipe, np.random.default_rng(3))
+    drawn = draw_training_indices(train, 5, np.random.default_rng(3))
     found, _ = prepare_examples(model, tokens, task.spec(), 5, 3, "raw", None)
     assert [*found.row] == [*train.row[np.sort(drawn)]]
 
